@@ -1,4 +1,5 @@
-"""The exception with which a core refuses a request. Handlers map its code to a response field."""
+"""The exception with which a pure package refuses a request. Handlers map its code to a response
+field."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Work that the disk refused, usually because it is full. It is retried until it succeeds.
-
-So no restart is needed. There is a log event when the work is refused, and another when it is done.
+"""Work that the disk refused, usually because it is full. It is retried until it succeeds, so that
+no restart is needed. A log event reports the refusal, and another one the success.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class RefusedWork:
         try:
             work.again()
         except StorageError:
-            self._work[name] = self._work.pop(name)  # the others come first in the next round
+            self._work[name] = self._work.pop(name)  # other work comes first in the next round
             return False
         except Exception:
             log.exception("refused work failed", name=name)

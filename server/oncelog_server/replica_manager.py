@@ -58,8 +58,8 @@ class Coordinator(Protocol):
     def lead(self, partition: Partition) -> Deferred[None] | None:
         """Load the partition and coordinate it.
 
-        The result is abandoned if the partition cannot be led. An error that is known at once is
-        raised.
+        The result is abandoned if the partition cannot be led; an error that is known at once is
+        raised instead.
         """
         ...
 
@@ -74,7 +74,7 @@ class LastStop(msgspec.Struct, frozen=True):
     """The data directory's state at the last stop."""
 
     was_clean: bool
-    # True if no write is lost, because the computer has not stopped since.
+    # True if no write was lost, because the computer has not stopped since.
     lost_nothing: bool
     recovery_points: CheckpointOffsets
     log_start_offsets: CheckpointOffsets
@@ -133,7 +133,7 @@ class ReplicaManager:
         self._storage_failures = StorageFailures()
         # Ids of deleted topics with a directory that could not be removed.
         self._undropped: set[bytes] = set()
-        # Directories of deleted partitions, under the names that no topic has.
+        # Directories of deleted partitions, renamed to names that no topic can have.
         self._renamed: list[str] = []
         # The wall clock at the rename of the first of them.
         self._renamed_ms = 0
@@ -243,7 +243,8 @@ class ReplicaManager:
             self._drop(change)
         else:
             self._host(change.topic, change.new)
-        # Clients that always have a change pending must not fill the disk.
+        # Directories are also deleted after this time, so that clients with steady changes cannot
+        # fill the disk.
         if self._renamed and not 0 <= self._wall_ms() - self._renamed_ms < DELETED_WITHIN_MS:
             self._delete_renamed()
 
@@ -290,14 +291,15 @@ class ReplicaManager:
             return None
 
     def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
-        """Open a log that the disk refused before. Raises StorageError if it is refused again."""
+        """Open a log that the disk has refused. Raises StorageError if the disk refuses it
+        again."""
         topic = self._image.topics.get(name.topic)
         image = self._image.partition(*name)
         if topic is None or image is None or topic.id != topic_id:
             return
         if self._open_log(topic, name, known=known) is None:
             return
-        if self._refused_work.left(_opening(name.topic)) == 1:  # the last one
+        if self._refused_work.left(_opening(name.topic)) == 1:  # the last partition
             self._not_opened.pop(name.topic, None)
         self._partitions.take_online(name)
         self._host(topic, image)
@@ -373,7 +375,7 @@ class ReplicaManager:
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition
-        if str(name) not in self._refused_work:  # otherwise its log event has reported the failure
+        if str(name) not in self._refused_work:  # otherwise the failure is already logged
             self._storage_failures.add(name, failure, self._wall_ms())
 
     def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
@@ -444,8 +446,8 @@ class ReplicaManager:
     def _delete_renamed(self) -> None:
         """Delete the directories of deleted partitions, off the loop.
 
-        Not while others are renamed, if that ends soon: a rename waits for each deletion in the
-        same directory, and the loop with it.
+        The deletion waits for renames that end soon: a rename, and the loop with it, would wait for
+        each deletion in the same directory.
         """
         if self._renamed:
             renamed, self._renamed = self._renamed, []

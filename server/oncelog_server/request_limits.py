@@ -1,14 +1,12 @@
 """Limits on the array elements of a request, all its arrays together.
 
 Each element takes memory, and blocks the loop if the request is not served in slices (H21, H26,
-H28, H30). By measurement an element takes 1 to 7 us of one core, of which decoding is at most 1 us.
+H28, H30). An element takes 1 to 7 us of one core, with at most 1 us for its decoding (measured).
 The limits keep a request below about 50 ms. Requests that are decoded, served and encoded in slices
-may name every partition that a cluster may have.
-
-As in Kafka, only these numbers limit the total time of a sliced request. It delays others by at
-most a slice: all large requests share each slice, in rotation, and a connection has only one of
-them at a time (`slices.py`). So one request of seconds harms the broker no more than many of
-milliseconds.
+may name every partition that a cluster may have. As in Kafka, only these numbers limit the total
+time of a sliced request. It delays other requests by at most a slice, because all large requests
+share each slice, in rotation, and a connection has only one large request at a time (`slices.py`).
+So a request of seconds delays other requests no more than many requests of milliseconds do.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
 
-    # Called once a broker serves. Returns why it must stop again, or "" if it may serve.
+    # Called once a broker serves. Returns the reason why the broker must stop again, or "".
     Announce = Callable[[Broker], Awaitable[str]]
 
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
-# Variables that are no settings. The package `faults` reads them; it is imported only if one is
-# set.
+# Variables that are no settings. The package `faults` reads them; it is imported only if such a
+# variable is set.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
 
 
@@ -125,7 +125,7 @@ def _faults(allowed: bool) -> Faults | None:
     if not names:
         return None
     if not allowed:
-        click.echo(f"{names[0]} breaks a broker on purpose: needs --allow-faults", err=True)
+        click.echo(f"{names[0]} makes a broker fail on purpose: it needs --allow-faults", err=True)
         sys.exit(2)
     from oncelog_server.faults.faults import Faults
 
@@ -150,7 +150,7 @@ def _take_all_descriptors() -> None:
     The usual soft limit of 1,024 is too low for partitions and clients.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
+    with suppress(OSError, ValueError):  # macOS may refuse its own hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -24,8 +24,8 @@ SHARE_MS: Final = 2
 AT_ONCE_MS: Final = 2
 # Lists up to this length are processed without slices, because that takes less than a millisecond.
 SMALL: Final = 100
-# Pieces of work in rotation. Further ones wait, so that only these hold partial responses in
-# memory.
+# Maximum number of pieces of work in rotation. Further pieces wait, because each piece in rotation
+# holds a partial response in memory.
 IN_ROTATION: Final = 16
 
 

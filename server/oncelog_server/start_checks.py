@@ -65,10 +65,11 @@ class StartChecks:
             )
 
     def folders(self, image: ClusterImage) -> Folders:
-        """Return the partitions found on disk. Raises NeedsRecovery if the metadata lacks some."""
+        """Return the partitions found on disk. Raises NeedsRecovery if some of them are not in the
+        metadata."""
         folders = look_at_folders(self._environment.files, image, self._settings.node_id)
         if folders.unknown:
-            raise self.older([f"it does not know {name}" for name in folders.unknown])
+            raise self.older([f"it does not contain {name}" for name in folders.unknown])
         return folders
 
     def older(self, found: list[str]) -> NeedsRecovery:

@@ -1,11 +1,9 @@
 """Strays: directories of partitions that belong to no topic any more, and other leftovers of a
-process that was killed.
-
-They are left if a crash comes after the deletion of a topic in the store and before that of its
+killed process. A crash leaves strays between the deletion of a topic in the store and that of its
 files. As in Kafka, strays are not deleted but put aside under another name. They are put aside only
-if the store records that the topic was deleted or has moved to other brokers. A directory that the
-store does not know proves that the store is out of date. Directories whose deletion had begun are
-deleted.
+if the store records that the topic was deleted or has moved to other brokers. A directory that is
+unknown to the store shows that the store is out of date. If the deletion of a directory had begun,
+the directory is deleted.
 """
 
 from __future__ import annotations
@@ -53,19 +51,19 @@ _UNFINISHED: Final = frozenset(
 
 class _Place(Enum):
     HERE = "here"
-    # Its topic was deleted, or the partition is on other brokers.
+    # The topic was deleted, or the partition is on other brokers.
     ELSEWHERE = "elsewhere"
     UNKNOWN = "unknown"
-    # It is not a partition, although it is named like one.
+    # The directory is no partition, although it is named like one.
     NOTHING = "nothing"
 
 
 class Folders(msgspec.Struct):
     """The directories that the data directory holds.
 
-    `leaving` are those whose deletion has begun, and `unfinished` files of checkpoints that were
-    never completed. `strays` are to be put aside. `unknown` are partitions that the store does not
-    know. `remembered` are the ids of deleted topics that still have a directory here.
+    `leaving` are those with a deletion that has begun, and `unfinished` files of checkpoints that
+    were never completed. `strays` are to be put aside. `unknown` are partitions that the store does
+    not know. `remembered` are the ids of deleted topics that still have a directory here.
     """
 
     leaving: list[str] = msgspec.field(default_factory=list)
@@ -73,7 +71,7 @@ class Folders(msgspec.Struct):
     strays: list[tuple[str, TopicPartition]] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
     remembered: set[bytes] = msgspec.field(default_factory=set)
-    # Directories whose partition.metadata has the same topic id as the image.
+    # Directories with the image's topic id in their partition.metadata.
     checked: set[str] = msgspec.field(default_factory=set)
 
 
@@ -112,8 +110,8 @@ def put_strays_aside(
         moved.append((name, aside))
     leaving = list(folders.leaving)
     for name in folders.unfinished:
-        # Under another name, because the next checkpoint may be written before the deletion. A full
-        # disk may refuse that; the next checkpoint then replaces the file.
+        # The file is renamed first, because the next checkpoint may be written before the deletion.
+        # If a full disk refuses the rename, the next checkpoint replaces the file.
         with suppress(StorageError):
             files.rename(name, name + DELETED_SUFFIX)
             leaving.append(name + DELETED_SUFFIX)
@@ -130,7 +128,7 @@ def _place(
     broker_id: int,
     found: Folders,
 ) -> _Place:
-    """Return where the image places the partition of a directory, identified by its topic id."""
+    """Return the place of a directory's partition in the image, by its topic id."""
     known = image.partition(*partition)
     topic_id = _topic_id(files, name)
     if known is not None and topic_id in (None, known.topic_id):
@@ -172,5 +170,5 @@ def _deleted_id(image: ClusterImage, partition: TopicPartition) -> bytes | None:
 def _has_log(files: Files, name: str) -> bool:
     try:
         return any(file.endswith(LOG_SUFFIX) for file in files.list(name))
-    except StorageError:  # it is a file
+    except StorageError:  # the name is that of a file
         return False

@@ -23,8 +23,8 @@ Change = PartitionChange | TopicImage
 
 
 class TopicChanges:
-    """The queues of changes. `make` makes a change; its exception is logged and stops no other.
-    `on_idle` is called when none is left."""
+    """The queues of changes. `make` makes a change. An exception of `make` is logged, and the other
+    changes are still made. `on_idle` is called when no change is left."""
 
     def __init__(
         self, slices: Slices, make: Callable[[Change], None], on_idle: Callable[[], None]

@@ -1,8 +1,8 @@
 """The last segment of every log at a clean stop, in a file of the data directory.
 
-One file replaces a file in each log's folder: a stop after the first records of 20,000 logs would
-have to write 20,000 files. It counts only together with the mark of a clean stop, and only as a
-whole. A log without a line is read instead.
+A single file is used because a file in each log's folder would mean 20,000 files at a stop with
+20,000 logs. The file is valid only together with the mark of a clean stop, and only as a whole. A
+start reads the log of a partition without a line.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from typing import Final
 
 UNLIMITED: Final = (1 << 63) - 1
 
-# Upper bound of index.interval.bytes: a reader walks over this many bytes of small batches in a
-# millisecond or two (H67).
+# Upper bound of index.interval.bytes: a reader scans this many bytes of small batches in a
+# millisecond or two (scenario H67).
 LONGEST_INTERVAL: Final = 64 << 10
 
 DELETE: Final = "delete"

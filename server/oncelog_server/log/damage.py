@@ -1,19 +1,15 @@
-"""Detects that a log was damaged while no broker ran: its segments differ from those that were
-closed.
+"""Detects damage to a log while no broker ran: its segments differ from those that were closed.
 
 A power loss may remove the ends of files that were not synced, and leave zeros in place of lost
-writes. Any other difference is not from a power loss. It must be reported, and a coordinator must
-not serve the rest.
-
-A power loss may shorten a closed segment above the recovery point, even within a batch, although a
-later segment exists. A coordinator's log is then cut, with a log event, and not refused. Without
-`oncelog.flush.on.ack` no response has promised that the lost records are durable. With it no
-response was sent for them, because a response waits for the syncs of all segments up to its own
-(`finish_flush` in `log.py`). If such a partition refused to open, it would be offline after every
-power failure, and nothing would be gained.
-
-A kill loses nothing, because the page cache outlives the process. So all of this applies only if
-the computer has been down since (`lost_nothing` is False).
+writes. Every other difference is damage: it must be reported, and a coordinator must not serve the
+remaining records. A power loss may also shorten a closed segment above the recovery point, even
+within a batch, although a later segment exists. The log of a coordinator is then cut, with a log
+event, and not refused. Without `oncelog.flush.on.ack` no response has promised that the lost
+records are durable. With this setting no response was sent for them, because a response waits for
+the syncs of all segments up to its own (`finish_flush` in `log.py`). A refusal would take the
+partition offline after every power failure, without a benefit. A kill loses no bytes, because the
+page cache outlives the process. So these rules apply only if the computer has been down since
+(`lost_nothing` is False).
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.segment import Segment
 from oncelog_server.storage.layout import LOG_SUFFIX, segment_file
 
-# Disks write this many bytes atomically.
+# The size of a sector, which a disk writes atomically.
 _SECTOR: Final = 512
 _HEADER: Final = 61
 # The length field of a batch does not count offset and length.
@@ -36,9 +32,9 @@ _BEFORE_LENGTH: Final = 12
 def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     """Raise CorruptLog if a segment is missing, or shorter than when it was made durable.
 
-    After a clean stop this applies to each segment in the checkpoint; for a coordinator after a
-    kill, too. After a power failure it applies to the segments wholly below the recovery point. At
-    the start of the log, retention may have deleted segments after the checkpoint.
+    After a clean stop this applies to each segment in the checkpoint; for a coordinator, also after
+    a kill. After a power failure it applies to the segments wholly below the recovery point. At the
+    start of the log, retention may have deleted segments after the checkpoint.
     """
     _check_front(loaded, log_start_offset)
     sizes = loaded.aborted.sizes
@@ -57,14 +53,14 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog if a coordinator's log has lost its first segment. Compaction keeps the
-    name of that file, and a log without it is no prefix of the written records."""
+    """Raise CorruptLog if a coordinator's log has lost its first segment. Compaction keeps the name
+    of this segment's file, and a log without the segment is no prefix of the written records."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return
     first = loaded.segments[0].base_offset
     if first > log_start_offset:
         path = f"{loaded.directory}/{segment_file(log_start_offset, LOG_SUFFIX)}"
-        reason = f"the log begins at offset {first}, and began at {log_start_offset}"
+        reason = f"the log begins at offset {first}, but its start was {log_start_offset}"
         raise CorruptLog(path, 0, reason)
 
 
@@ -107,8 +103,9 @@ def lost_the_end_of_a_batch(
 
 
 def was_written(data: bytes, position: int) -> bool:
-    """Return True if `data` was once written whole, although it is no valid batch. A lost write
-    leaves zeros: in the first 61 bytes, or in a whole sector. `position`: its place in the file."""
+    """Return True if `data` was once written completely, although it is no valid batch. A lost
+    write would have left zeros: in the first 61 bytes, or in a whole sector. `position`: its place
+    in the file."""
     if not any(data[:_HEADER]):
         return False
     first = -position % _SECTOR

@@ -1,5 +1,5 @@
-"""The leader epochs of a log that is being opened: from their file, as far as the batches confirm
-it, or from the headers of the batches.
+"""Loads the leader epochs of a log: from their file if the batches confirm it, else from the
+headers of the batches.
 
 The file has no checksum (it is Kafka's `leader-epoch-checkpoint`). After an unclean stop it may be
 damaged, or older or newer than the log.
@@ -20,7 +20,8 @@ from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 
 
 def load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
-    """A missing, empty or invalid file is computed again from the headers of the log."""
+    """Return the leader epochs. A missing, empty or invalid file is computed again from the headers
+    of the log."""
     if LEADER_EPOCH_CHECKPOINT in names:
         data = read_whole(loaded.files, _path(loaded))
         with suppress(MalformedCheckpoint):
@@ -67,8 +68,8 @@ def _path(loaded: LoadedLog) -> str:
 
 def _note_later_epochs(loaded: LoadedLog) -> None:
     """Add the epochs that began after the file was written. The file is not synced before the
-    recovery point moves, so a power failure may restore an older one. The first batch of a later
-    segment shows that."""
+    recovery point moves, so a power failure may restore an older file. The first batch of a later
+    segment shows this."""
     for slot, segment in enumerate(loaded.segments):
         scan = Scan(segment.log, next_offset=segment.base_offset, chunk_size=HEADER_SIZE)
         _, first = next(iter(scan), (0, None))
@@ -89,8 +90,9 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
     """Return True if the batch at the start of each epoch has that epoch, the batch before it an
     earlier one, and the last batch the last one.
 
-    Compaction may have removed all batches of an epoch: then no batch contradicts it. A damaged
-    file would otherwise pass for a log that is newer than the metadata (`newer_logs.py`).
+    If compaction has removed all batches of an epoch, no batch contradicts it. Without this check a
+    start would conclude from a damaged file that the log is newer than the metadata
+    (`newer_logs.py`).
     """
     entries = list(loaded.leader_epochs)
     log_end = loaded.segments[-1].end_offset

@@ -12,7 +12,7 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, 
 
 
 class EpochStart(NamedTuple):
-    """`start_offset` is that of the first batch that a leader of `epoch` has appended."""
+    """`start_offset` is the offset of the first batch that a leader of `epoch` has appended."""
 
     epoch: int
     start_offset: int

@@ -1,4 +1,4 @@
-"""Files that a crash has left between two names (Kafka's LogLoader: deletions, compaction,
+"""Cleans up after a crash in the middle of renames (Kafka's LogLoader: deletions, compaction,
 swaps)."""
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     """Complete or undo interrupted changes of files. `names` are all files of the directory; return
     the names concerned.
 
-    Deleted and temporary files are removed. Files of a compaction that was not complete
-    (`.cleaned`) are removed, with the swaps from its offset on. A complete one (`.swap`) gets its
+    Deleted and temporary files are removed. Files of an incomplete compaction (`.cleaned`) are
+    removed, with the swaps from its offset on. The file of a complete compaction (`.swap`) gets its
     final name, and the segments that it replaces are removed. Indexes without a log are removed. An
     interruption is safe: the next start repeats it.
     """
@@ -97,7 +97,8 @@ def _orphans(names: set[str]) -> set[str]:
 
 
 def _rename_away(files: Files, directory: str, names: list[str]) -> None:
-    """The files are unlinked later and off the loop, so their names must be free before that."""
+    """Rename files to free their names at once, because they are unlinked later and off the
+    loop."""
     paths = []
     for name in names:
         path = f"{directory}/{name}"
@@ -110,13 +111,13 @@ def _rename_away(files: Files, directory: str, names: list[str]) -> None:
 
 
 def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
-    """Return segments that compaction had merged into those before them, and that a power loss has
-    restored: it may undo one rename and keep a later one (S17). Their records would be in the log
-    twice.
+    """Return segments that a power loss has restored after compaction merged them into earlier
+    segments: a power loss may undo one rename and keep a later one (scenario S17). Their records
+    would be in the log twice.
 
-    `sizes`: by base offset, at the last checkpoint. If the checkpoint has the segment, and the one
-    before it with its present size, they were not merged. Then the offset of a batch, which no
-    checksum covers, was changed.
+    `sizes`: by base offset, at the last checkpoint. If the checkpoint has this segment, and the
+    previous segment with its present size, the two were not merged. In that case the offset of a
+    batch was changed, which no checksum covers.
     """
     found: list[Segment] = []
     before: Segment | None = None
@@ -133,8 +134,8 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
 
 
 def _reaches(segment: Segment, offset: int) -> bool:
-    """Return True if the segment has a batch with `offset` or a later one. Damage is left to
-    recovery."""
+    """Return True if the segment has a batch with `offset` or a later one. Recovery handles
+    damage."""
     position = segment.position_near(offset)
     scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
     return any(header.last_offset >= offset for _, header in scan)

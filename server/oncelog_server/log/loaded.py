@@ -1,4 +1,4 @@
-"""The state of a log on disk at a start, and what the start did to it."""
+"""The state of a log on disk at a start, and the report of the start's changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RecoveryReport(msgspec.Struct):
 
 
 class LoadedLog(msgspec.Struct):
-    """The state on disk, with all that a PartitionLog starts from."""
+    """The state on disk, from which a PartitionLog starts."""
 
     files: Files
     directory: str
@@ -60,7 +60,7 @@ class LoadedLog(msgspec.Struct):
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
     # True for a coordinator's log: refuse to open it instead of cutting off damaged bytes.
     refuses_damage: bool = False
-    # No power failure since the last stop: written bytes cannot be missing.
+    # True without a power failure since the last stop: no written byte can be missing.
     lost_nothing: bool = False
     closed_at: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache only.

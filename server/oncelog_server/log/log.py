@@ -61,7 +61,7 @@ class PartitionLog:
         self.producers: Final = loaded.producers
         self.snapshots: Final = loaded.snapshots
         self.leader_epochs: Final = loaded.leader_epochs
-        # The latest epoch in the file: a leader that appends nothing writes no epoch.
+        # The latest epoch in the file; a leader without an append writes no epoch.
         self._written_epoch = loaded.leader_epochs.latest_epoch
         # True if the file of leader epochs may be older on disk than in the page cache.
         self._epochs_unsynced = loaded.epochs_unsynced
@@ -77,7 +77,7 @@ class PartitionLog:
         self._last_flush_ms = now_ms
         self._jitter = jitter
         self._reader = LogReader(self.segments, self.producers)
-        # If the log still ends here, a close has nothing to write.
+        # If the log still ends here, a close need not write any file.
         self._closed_at = loaded.closed_at
         self.reconfigure(config)
         self.segments.active.jitter_ms = jitter(config.segment_jitter_ms)
@@ -280,7 +280,8 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """The marker is in the log. Readers get the row from memory, also without the txnindex."""
+        """Add the row of an ABORT marker that is in the log. Readers get the row from memory if the
+        txnindex cannot be written."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -485,7 +486,7 @@ class PartitionLog:
         if cut.end_offset < self.log_start_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
         refusals.write_owed()
-        # First remove what a start would believe of the dropped batches.
+        # First remove the files about the dropped batches that a start would trust.
         self.snapshots.truncate_from_end(cut.end_offset)
         changed = segments.from_offset(cut.segment.base_offset)
         segments.checkpoint(active=0, without=[segment.base_offset for segment in changed])
@@ -535,7 +536,8 @@ class PartitionLog:
             self.write_leader_epochs()
 
     def _expire(self, count: int, now_ms: int) -> int:
-        """Delete the first `count` segments. If that is all of them, a new one comes first."""
+        """Delete the first `count` segments. If these are all segments, a new segment is created
+        first."""
         if not count:
             return 0
         if count == len(self.segments):
@@ -565,7 +567,7 @@ class PartitionLog:
         """Close all descriptors. `clean`: write the state that the next start would else compute,
         and return the files that must be durable before the stop counts as clean.
 
-        Raises StorageError, also an earlier `failure`: then this stop was not clean."""
+        Raises StorageError, also for an earlier `failure`; this stop was then not clean."""
         segments, refusals = self.segments, self.refusals
         segments.close()
         if not clean:
@@ -593,7 +595,7 @@ class PartitionLog:
         return list(self.segments.unsynced)
 
     def remembered(self) -> ClosedLog:
-        """Return what a clean stop remembers of the log, which is closed. Raises StorageError and
+        """Return the entry of this closed log for a clean stop. Raises StorageError and
         CorruptLog."""
         last = self.segments.active
         aborted, rows_crc = self.segments.aborted.sum_of(last.base_offset)

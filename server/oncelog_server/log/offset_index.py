@@ -1,7 +1,8 @@
 """The sparse index of a segment from offsets to file positions (Kafka's OffsetIndex).
 
 An entry is the *last* offset of a batch, relative to the segment, and the position where that batch
-begins: 8 bytes in the file, big-endian. In memory two arrays, so that a look-up is one bisect.
+begins: 8 bytes in the file, big-endian. In memory the index is two arrays, so that a look-up is one
+bisect.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ class OffsetIndex:
         self._positions.append(position)
 
     def floor(self, relative_offset: int) -> tuple[int, int] | None:
-        """The last entry at or below `relative_offset`, None if it is before the first."""
+        """Return the last entry at or below `relative_offset`, None if there is none."""
         slot = bisect_right(self._offsets, relative_offset) - 1
         if slot < 0:
             return None
         return self._offsets[slot], self._positions[slot]
 
     def ceiling(self, position: int) -> int | None:
-        """The relative offset of the first entry at or after `position`, None if it is after the
-        last: no batch before `position` has that offset or a later one."""
+        """Return the relative offset of the first entry at or after `position`, None if there is
+        none. No batch before `position` has this offset or a later one."""
         slot = bisect_left(self._positions, position)
         return self._offsets[slot] if slot < len(self._offsets) else None
 

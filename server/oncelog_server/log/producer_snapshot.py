@@ -25,8 +25,8 @@ from oncelog_server.storage.layout import (
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The timestamp field has the broker's time of the last append, not that of the last record as
-    in Kafka: the state expires by it."""
+    """Return the snapshot's bytes. The timestamp field has the broker's time of the last append, by
+    which the state expires. In Kafka it has the timestamp of the last record."""
     return format.encode_producer_snapshot(
         format.ProducerEntry(
             producer_id=entry.producer_id,
@@ -56,7 +56,7 @@ def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
             timestamp,
             max(row.current_txn_first_offset, NONE),
         )
-        if row.last_offset >= 0:  # a producer with nothing but a marker has none
+        if row.last_offset >= 0:  # a producer with markers only has no last offset
             entry.batches.append(
                 BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, timestamp)
             )
@@ -79,7 +79,7 @@ class Snapshots:
 
     def take(self, offset: int, entries: Iterable[ProducerEntry]) -> None:
         """Write the snapshot of `offset`. Raises StorageError; an older file of this name is then
-        still whole."""
+        unchanged."""
         self._unfinished.add(offset)
         swap_in(self._files, self._path(offset), encode(entries))
         self._unfinished.remove(offset)
@@ -109,18 +109,18 @@ class Snapshots:
             return None
 
     def keep(self, wanted: Collection[int]) -> None:
-        """Remove all other snapshots: those of deleted segments, or from beyond the end of the
+        """Remove all other snapshots: those of deleted segments, or of offsets above the end of the
         log."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots of later offsets: a start would believe one that is left once the
+        """Remove the snapshots of later offsets: a start would trust such a snapshot as soon as the
         log has grown beyond it again. Raises StorageError."""
         self.remove_wrong([offset for offset in self.offsets if offset > end_offset])
 
     def remove_wrong(self, offsets: Iterable[int]) -> None:
-        """Remove snapshots that a start must not read any more. Raises StorageError: those from the
-        refused one on are still there."""
+        """Remove snapshots that a start must not read any more. Raises StorageError; the refused
+        snapshot and those after it are still there."""
         for offset in offsets:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)

@@ -1,8 +1,8 @@
 """The state of the producers of a log: epochs, the last five batches, open transactions (KIP-98,
 KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and ProducerAppendInfo).
 
-Checks change nothing. `data_appended` and `marker_appended` follow once the bytes are in the file,
-so that a failed write has no effect here.
+Checks change no state. `data_appended` and `marker_appended` are called when the bytes are in the
+file, so that a failed write has no effect here.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class Producers:
 
     def __init__(self, id_expiration_ms: int) -> None:
         self._id_expiration_ms = id_expiration_ms
-        # `oncelog.max.producer.ids.per.partition`: it holds for clients; coordinators have their
+        # `oncelog.max.producer.ids.per.partition`: the limit for clients; coordinators have their
         # own limits.
         self.max_ids = 2**63
         # Called with every batch that is refused because of this limit.
         self.on_full: Callable[[], None] = _ignore
-        # Returns True if an id was assigned already. An id that was not will be assigned to another
-        # producer later.
+        # Returns True if the producer id was assigned already. An unassigned id will be assigned to
+        # another producer later.
         self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
@@ -145,8 +145,8 @@ class Producers:
     # Checks: they change nothing, and raise AppendError with the reason.
 
     def check_data(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
-        """Check that this batch may be appended. Return the batch that it repeats, if that is one
-        of the last five.
+        """Check that this batch may be appended. Return the original if the batch repeats one of
+        the last five.
 
         Records of coordinators have no sequence numbers. Raises AppendError with
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; with
@@ -158,7 +158,7 @@ class Producers:
             if from_client and not self.is_given(header.producer_id):
                 raise AppendError(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
-                    f"producer id {header.producer_id} was never given out: ask for one "
+                    f"producer id {header.producer_id} was never assigned: request one "
                     "(InitProducerId)",
                 )
             if from_client and len(self._entries) >= self.max_ids:
@@ -168,7 +168,7 @@ class Producers:
                     f"the partition knows {len(self._entries)} producer ids"
                     " (oncelog.max.producer.ids.per.partition)",
                 )
-            return None  # new here, or forgotten: any sequence is a beginning
+            return None  # unknown here, or expired: it may begin with any sequence
         epoch = header.producer_epoch
         if epoch < entry.producer_epoch:
             raise _stale_epoch(entry, epoch)
@@ -190,8 +190,8 @@ class Producers:
         if entry.current_txn_first_offset != NONE and (
             epoch != entry.producer_epoch or not header.attributes & TRANSACTIONAL_FLAG
         ):
-            # A batch of a newer epoch: the coordinator has forgotten the open transaction, as after
-            # a power loss without flush. One marker would end both transactions.
+            # A batch of a newer epoch: the coordinator has lost the open transaction, as after a
+            # power loss without flush. One marker would end both transactions.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",
@@ -321,8 +321,8 @@ class Producers:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the first offset of any transaction that is undecided, or was decided at or above
-        the high watermark. Forget those decided below, because the high watermark never moves
-        back."""
+        the high watermark. Forget transactions decided below the high watermark, because it never
+        moves back."""
         first = next(iter(self._ongoing)) if self._ongoing else None
         if self.decided:
             self.on_high_watermark(high_watermark)
@@ -341,8 +341,8 @@ class Producers:
 
     def expire(self, now_ms: int) -> int:
         """Forget producers without an open transaction that wrote nothing for `id_expiration_ms` of
-        the broker's time. Return their number. Call it every few minutes. A clock that jumps
-        forward expires no producer, and a clock that was ahead keeps none for ever."""
+        the broker's time. Return their number. Call it every few minutes. A forward jump of the
+        clock expires no producer, and a clock that was ahead delays the expiry of none forever."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)

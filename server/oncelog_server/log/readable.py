@@ -1,8 +1,7 @@
-"""The number of records in a range that a reader gets, without markers, aborted records and records
-removed by compaction.
-
-Offsets do not show it: each marker has an offset, and aborted records keep theirs (KIP-98). The
-walk reads the headers of batches, in steps, because a range may be as long as the log.
+"""Counts the records of a range that a reader gets: without markers, aborted records and records
+removed by compaction. The difference of two offsets is larger, because markers and aborted records
+have offsets too (KIP-98). The walk reads the headers of batches, in steps, because a range may be
+as long as the log.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iter
     while offset < end_offset:
         headers = log.headers_from(offset, end_offset, STEP_BATCHES)
         if not headers:
-            yield Walked(end_offset, count)  # compaction may leave nothing before the end
+            yield Walked(end_offset, count)  # compaction may have removed all records up to the end
             return
         reached = headers[-1].next_offset
         aborted = log.aborted_transactions(offset, reached)

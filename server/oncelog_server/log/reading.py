@@ -1,4 +1,5 @@
-"""Finds the bytes of an offset: a bisect over segments, an index, a short walk over headers."""
+"""Finds the bytes of an offset: by a bisect over segments, an index, and a short walk over
+headers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Open a log. After a clean stop the files are valid; after any other stop, scan what may not have
-reached the disk (Kafka's LogLoader; docs/scenarios.md, S1-S18).
-
-Bytes below the recovery point were durable: if they are no valid batches, CorruptLog. Above it the
-log is cut at the first invalid batch, and the report has what was cut.
+"""Opens a log. After a clean stop the files are valid. After any other stop, the bytes that may not
+have reached the disk are scanned (Kafka's LogLoader; docs/scenarios.md, S1-S18). Bytes below the
+recovery point were durable: if they are no valid batches, the load raises CorruptLog. Above it the
+log is cut at the first invalid batch, and the report names the cut bytes.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def load(
     loaded.report.clean_shutdown = clean_shutdown
     loaded.report.leftovers = leftovers
     if _drop_covered(loaded) or swapped:
-        # The checkpoint's entries of the old segments may have come back with a power loss.
+        # A power loss may have restored the checkpoint's entries of the old segments.
         loaded.aborted.sizes.clear()
     _take_remembered(loaded, closed)
     check_segments(loaded, log_start_offset)
@@ -207,16 +206,17 @@ def _start_empty(loaded: LoadedLog, offset: int) -> None:
 
 
 def _set_end_offsets(segments: list[Segment]) -> None:
-    """A segment ends at the next one's base offset. The scan finds the end of the last one."""
+    """Set the end of each segment to the base offset of the next. The scan finds the end of the
+    last segment."""
     for segment, following in pairwise(segments):
         segment.end_offset = following.base_offset
 
 
 def _resume(loaded: LoadedLog) -> None:
-    """After a clean stop: the files are valid."""
+    """Load the segments after a clean stop: the files are valid."""
     last = loaded.segments[-1]
     last.resume()
-    if last.size:  # now, as the next abort will be in the log before its row is added
+    if last.size:  # loaded now: the next abort is in the log before its row is added
         loaded.aborted.rows(last.base_offset)
     else:
         loaded.aborted.start(last.base_offset)
@@ -269,7 +269,7 @@ def _recover(loaded: LoadedLog) -> None:
             _drop_after(loaded, slot)
             break
     if loaded.report.cut_path or loaded.report.leftovers:
-        # The next start must not report bytes as missing that are cut off or replaced now.
+        # This start cuts off or replaces bytes, which the next start must not report as missing.
         loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
@@ -289,7 +289,7 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     appended_from = _appended_from(loaded, segment)
     for position, header in scan:
         if position >= appended_from and header.base_offset != scan.next_offset:
-            lost = f"offsets {scan.next_offset}..{header.base_offset - 1} are gone"
+            lost = f"offsets {scan.next_offset}..{header.base_offset - 1} are missing"
             raise CorruptLog(segment.log.path, position, lost)
         segment.note_header(position, header, interval)
         note_epoch(loaded.leader_epochs, header)
@@ -317,9 +317,9 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
 
 
 def _appended_from(loaded: LoadedLog, segment: Segment) -> int:
-    """Return the position in a coordinator's segment after which compaction has left no gaps,
-    because all batches there were appended after the checkpoint. Return the size of the segment if
-    that is unknown, or the checkpoint may be one that a power failure has restored."""
+    """Return the position in a coordinator's segment after which there are no gaps of compaction,
+    because all later batches were appended after the checkpoint. Return the size of the segment if
+    the position is unknown, or if a power failure may have restored an old checkpoint."""
     knows = loaded.refuses_damage and loaded.lost_nothing
     size = loaded.aborted.sizes.get(segment.base_offset) if knows else None
     return segment.size if size is None else size
@@ -331,10 +331,10 @@ def _last_possible_offset(loaded: LoadedLog, segment: Segment) -> int:
 
 
 def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
-    """Raise CorruptLog if valid batches follow an invalid one, unless a power failure explains
-    it."""
+    """Raise CorruptLog if valid batches follow an invalid batch, unless a power failure explains
+    the damage."""
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
-    # The offset of a batch is not covered by its CRC: the last valid batch may have a damaged one.
+    # The CRC does not cover the offset of a batch: the last valid batch may have a damaged offset.
     place = find_valid_batch(tail[1:], segment.base_offset)
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
@@ -357,7 +357,7 @@ def _is_of_a_power_failure(
     batches begin again."""
     sizes = loaded.aborted.sizes
     if place == 0:
-        return False  # a whole batch, in another place than it was written to
+        return False  # a complete batch at a wrong place
     if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
         return True
     return not was_written(tail if place is None else tail[: place + 1], scan.position)
@@ -365,7 +365,7 @@ def _is_of_a_power_failure(
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     """Return True if whole batches at the end of a segment are missing, although the next segment
-    exists: a power failure has taken them. Compaction leaves such gaps too. They are normal unless
+    exists: a power failure has taken them. Compaction leaves such gaps too. A gap is normal unless
     the segment was longer at the checkpoint."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
@@ -396,13 +396,13 @@ def _check_recovery_point(loaded: LoadedLog) -> None:
         raise CorruptLog(
             last.log.path,
             last.size,
-            f"the log ends at offset {last.end_offset}, and went to {loaded.recovery_point} before",
+            f"the log ends at {last.end_offset}, its recovery point is {loaded.recovery_point}",
         )
 
 
 def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
-    """A log that ends below its start has lost its end to a power failure. After a clean stop, one
-    of the two files is damaged instead, and nothing is deleted because of it."""
+    """Handle a log that ends below its start. A power failure has removed its end. After a clean
+    stop, the log or the checkpoint is damaged instead, so no file is deleted."""
     last, report = loaded.segments[-1], loaded.report
     reason = (
         f"the log ends at offset {last.end_offset}, and starts at {log_start_offset}"
@@ -415,7 +415,8 @@ def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _drop_all(loaded: LoadedLog) -> None:
-    """The whole log is below its start: these are deleted records in files that came back."""
+    """Delete the whole log, which is below its start: its records were deleted, and a power failure
+    restored the files."""
     for segment in loaded.segments:
         loaded.aborted.forget(segment.base_offset)
         loaded.files.remove(segment.mark_deleted())
@@ -425,7 +426,7 @@ def _drop_all(loaded: LoadedLog) -> None:
 
 
 def _trim(loaded: LoadedLog) -> None:
-    """Remove state from outside of the log, or from before its first segment."""
+    """Remove state of offsets outside of the log, or before its first segment."""
     first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}

@@ -1,9 +1,9 @@
-"""The writes that the disk refused a log, and the side files that it still has to write.
+"""The writes of a log that the disk refused, and the side files that are still to be written.
 
 The `.log` file is the source of truth: a refused append changes nothing and may be retried. The
-other files are computed from it and are in memory too. If the disk refuses one, it is written
-later, and the log continues to serve. The `needed` ones are written before a segment is rolled and
-before a clean stop, so that no start believes an incomplete file.
+other files are computed from it and are in memory too. If the disk refuses such a file, it is
+written later, and the log continues to serve. The files marked `needed` are written before a
+segment is rolled and before a clean stop, so that no start trusts an incomplete file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _PROBE_BYTES: Final = 1 << 20
 
 
 class Refusals:
-    """`current` is the first refusal since the disk last accepted everything, None if it does now.
-    `on_refused` is called once for each `current`. Its owner then calls `try_again` until that
-    succeeds. While there is a `failure`, nothing is appended."""
+    """`current` is the first refusal since the disk last accepted all writes, None without a
+    refusal. `on_refused` is called once for each `current`. The owner then calls `try_again` until
+    it succeeds. While there is a `failure`, the log refuses appends."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
                  "interrupted", "on_refused")  # fmt: skip
@@ -28,8 +28,8 @@ class Refusals:
     def __init__(self) -> None:
         self.current: StorageError | None = None
         self.on_refused: Callable[[StorageError], None] | None = None
-        # By path: the function that writes it, and whether a start would be wrong with the old
-        # file.
+        # By path: the function that writes the file, and True if a start with the old file would be
+        # wrong.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
         # Bytes of the largest refused append, at most _PROBE_BYTES, and whether a new segment was
         # refused.
@@ -46,7 +46,7 @@ class Refusals:
         self.on_refused = on_refused
 
     def fail(self, error: StorageError) -> None:
-        """Refuse every append from now on: only a restart finds out what is on the disk."""
+        """Refuse every append from now on: only a restart can read the state of the disk."""
         if self.failure is None or self.failure is self._interruption:
             self.failure = error
 
@@ -56,8 +56,8 @@ class Refusals:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
     def interrupt(self, error: StorageError, undo: Callable[[], None]) -> None:
-        """Fail until `undo` succeeds: only some names of segments were changed, and the disk
-        refused both the rest and the way back."""
+        """Fail until `undo` succeeds: some segments have new names, and the disk refused both to
+        rename the others and to restore the names."""
         if self.failure is None:
             self.failure = self._interruption = error
         self.interrupted = undo
@@ -90,8 +90,8 @@ class Refusals:
 
     def write_or_owe(self, path: str, write: Callable[[], None], *, needed: bool = True) -> None:
         """Write a side file now or, if the disk refuses, later. `write` writes the state in memory
-        of the moment in which it is called. `needed`: with an old file a start would be wrong, not
-        only slow."""
+        at the time of its call. `needed`: a start with the old file would be wrong, not only
+        slow."""
         try:
             write()
         except StorageError as error:
@@ -101,8 +101,8 @@ class Refusals:
             self._owed.pop(path, None)
 
     def write_owed(self, *, needed_only: bool = True) -> None:
-        """Write the side files that the disk has refused; with `needed_only`, the `needed` ones of
-        them. Raises StorageError at the first one that is refused again."""
+        """Write the side files that the disk has refused; with `needed_only`, only those marked
+        `needed`. Raises StorageError at the first file that is refused again."""
         for path, (write, needed) in list(self._owed.items()):
             if needed or not needed_only:
                 write()

@@ -57,7 +57,8 @@ def rebuild(
     """Bring `producers` to the end of the log: from the newest snapshot and the batches after it.
     Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
-    # Their markers may be at or above the high watermark, and may be before the snapshot.
+    # The markers of these transactions may be at or above the high watermark, but before the
+    # snapshot.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)
@@ -103,8 +104,8 @@ def apply_batch(
     read_batch: Callable[[], Bytes],
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Apply a batch to the state of its producer, without checks: it was checked when it was
-    appended. `position`: in the file of its segment. Return the txnindex row if the batch aborted a
+    """Apply a batch to the state of its producer, without the checks, which were made at the
+    append. `position`: in the file of its segment. Return the txnindex row if the batch aborted a
     transaction."""
     if header.producer_id < 0:
         return None

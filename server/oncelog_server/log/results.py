@@ -13,7 +13,8 @@ NO_TIMESTAMP: Final = -1
 
 
 class Origin(Enum):
-    """The source of an append: clients' sequences are checked, coordinators' records have none."""
+    """The source of an append. Sequence numbers of clients are checked; records of coordinators
+    have none."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -26,7 +27,7 @@ CLIENT: Final = Origin.CLIENT
 class Appended(msgspec.Struct, gc=False):
     """The place of a batch in the log. `duplicate`: the batch was in the log already.
     `log_append_time_ms` is NO_TIMESTAMP if the topic keeps the producer's timestamps.
-    `log_start_offset` is that of the moment of the append, as in Kafka's LogAppendInfo."""
+    `log_start_offset` is the log start at the append, as in Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int
@@ -38,7 +39,7 @@ class Appended(msgspec.Struct, gc=False):
 
 
 class FileRange(msgspec.Struct, frozen=True):
-    """Bytes of a log file, to be read or handed to sendfile with `file.fileno()`."""
+    """Bytes of a log file, for a read or for sendfile (`file.fileno()`)."""
 
     file: File
     position: int
@@ -53,11 +54,11 @@ class FileRange(msgspec.Struct, frozen=True):
 
 
 class LogRead(msgspec.Struct, frozen=True):
-    """Batches from the one with the requested offset on. None if there is none below the limit, or
-    if less than a whole batch is allowed. `max_bytes` may cut off the last batch.
+    """Batches from the requested offset on. `records` is None if there is no batch below the limit,
+    or if less than a whole batch is allowed. `max_bytes` may cut off the last batch.
 
-    All records in `records` have offsets below `end_offset`: aborted transactions matter up to
-    there.
+    All records in `records` have offsets below `end_offset`, so the response needs the aborted
+    transactions below it.
     """
 
     records: FileRange | None
@@ -67,9 +68,9 @@ class LogRead(msgspec.Struct, frozen=True):
 class Flush(NamedTuple):
     """The files that a flush syncs, and the offset up to which the log is durable afterwards.
 
-    `closed` files do not change any more. `growing` is the active segment. It may have grown since,
-    and may be closed by now: it needs another sync all the same. `truncations`: their number before
-    the flush began. If the log was cut meanwhile, the flush proves nothing about later appends.
+    `closed` files do not change any more. `growing` is the active segment. It may have grown or
+    been closed since, and then needs another sync. `truncations`: their number before the flush
+    began. If the log was cut meanwhile, the flush does not cover later appends.
     """
 
     closed: list[File]

@@ -9,7 +9,7 @@ from oncelog_server.log.segment import NO_TIMESTAMP, Segment
 
 
 def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
-    """Return how many segments are wholly below the log's start. The active one never counts."""
+    """Return how many segments are wholly below the log's start, without the active segment."""
     count = 0
     for segment in segments[:-1]:
         if segment.end_offset > log_start_offset:
@@ -54,7 +54,7 @@ def too_many(segments: Sequence[Segment], retention_bytes: int, high_watermark: 
 
 
 def _may_go(segments: Sequence[Segment], segment: Segment, high_watermark: int) -> bool:
-    """Return True if the segment has nothing at or above the high watermark, and is not an empty
+    """Return True if the segment has no record at or above the high watermark, and is not an empty
     active segment."""
     return segment.end_offset <= high_watermark and (
         segment.size > 0 or segment is not segments[-1]

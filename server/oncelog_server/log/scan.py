@@ -17,9 +17,9 @@ class Scan:
     """Iterate over (position, header) from `position` to `end`. `batch()` returns the current
     batch.
 
-    The walk stops at `end` or at the first invalid batch: then `problem` has the reason, and
-    `position` is where it begins. Offsets must increase; `next_offset` is the smallest allowed
-    offset of the next batch.
+    The walk stops at `end` or at the first invalid batch. In the latter case `problem` has the
+    reason, and `position` is the start of the invalid batch. Offsets must increase; `next_offset`
+    is the smallest allowed offset of the next batch.
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
@@ -38,8 +38,8 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
-        # Largest last offset that a batch here may have. The CRC of a batch does not cover its
-        # offset.
+        # Largest possible last offset of a batch in this file. The CRC of a batch does not cover
+        # its offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None
@@ -101,7 +101,7 @@ class Scan:
         if header.magic != MAGIC:
             return f"message format v{header.magic} is not supported"
         if not HEADER_SIZE <= header.size <= left:
-            return f"a batch of {header.size} bytes where {left} are left"
+            return f"a batch of {header.size} bytes, but only {left} bytes are left"
         if header.base_offset < self.next_offset or header.last_offset_delta < 0:
             return (
                 f"offsets {header.base_offset}..{header.last_offset} where {self.next_offset}"
@@ -110,7 +110,7 @@ class Scan:
         if header.last_offset > self.last_possible_offset:
             return (
                 f"offsets {header.base_offset}..{header.last_offset} where"
-                f" {self.last_possible_offset} is the last one possible"
+                f" {self.last_possible_offset} is the largest possible"
             )
         return None
 

@@ -1,8 +1,8 @@
 """One segment: a `.log` file with its indexes (Kafka's LogSegment).
 
 The active segment keeps its indexes in memory and writes them when it is rolled or closed; older
-segments load theirs when needed. An index entry counts only if the log has such a batch, so a
-missing or damaged index only costs a walk over the headers.
+segments load theirs when needed. An index entry is used only if the log has such a batch, so a
+missing or damaged index just makes a walk over the headers necessary.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time
 
 
 class Segment:
-    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the active
-    segment."""
+    """A segment. It has offsets from `base_offset` up to `end_offset`; the log sets `end_offset`
+    except for the active segment."""
 
     __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
                  "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
@@ -80,7 +80,7 @@ class Segment:
     def create(
         cls, files: Files, directory: str, base_offset: int, *, now_ms: int, jitter_ms: int
     ) -> Segment:
-        """Create an empty segment. A file that a crash has left under its name is emptied."""
+        """Create an empty segment. A file of this name, left by a crash, is emptied."""
         log = files.open(f"{directory}/{segment_file(base_offset, LOG_SUFFIX)}", create=True)
         if log.size:
             log.truncate(0)
@@ -114,7 +114,8 @@ class Segment:
         self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
     ) -> bool:
         """Return True if a batch of `size` bytes must go to a new segment (LogSegment.shouldRoll).
-        Time is the records' timestamp, or the broker's time without one."""
+        The age is computed from the records' timestamps, or from the broker's time if there are
+        none."""
         filled = self.log.size
         index_bytes = self._index_bytes
         if index_bytes < 0:
@@ -132,7 +133,7 @@ class Segment:
 
     def _measure_indexes(self) -> int:
         """Return the size in bytes of the larger index with one more entry. The time index also
-        needs room for the latest timestamp at its end."""
+        needs room for a last entry with the latest timestamp."""
         assert self._offset_index is not None
         assert self._time_index is not None
         self._index_bytes = max(
@@ -170,8 +171,8 @@ class Segment:
 
     def write_indexes(self, *, may_be_left_out: bool = False) -> None:
         """Write the index files, with the latest timestamp as last entry (as Kafka does at roll and
-        close). `may_be_left_out`: if the offset index has no entry, write only the index files that
-        exist already, because the few headers of the log have the same information. Raises
+        close). `may_be_left_out`: if the offset index has no entry, only existing index files are
+        written, because a start can read the few headers of the log instead. Raises
         StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
@@ -194,14 +195,15 @@ class Segment:
             )
 
     def forget_indexes(self) -> None:
-        """Free the memory; the files have everything. Not for the active segment."""
+        """Free the memory of the indexes, which are also in the files. Not for the active
+        segment."""
         self._offset_index = self._time_index = None
         self._recent_offsets.clear()
         self._recent_positions.clear()
 
     def resume(self) -> None:
-        """Take over a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if
-        it does not consist of batches."""
+        """Load a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if it
+        does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
             return
@@ -243,7 +245,7 @@ class Segment:
         Raises StorageError, and CorruptLog if the file does not consist of batches.
         """
         size = self.log.size
-        if offset >= self.end_offset or not size:  # compaction may leave nothing of a segment
+        if offset >= self.end_offset or not size:  # compaction may remove all batches
             return None
         if offset <= self.base_offset:
             return 0, UNKNOWN_SIZE
@@ -291,8 +293,8 @@ class Segment:
         return scan.begins_with(self.base_offset + relative_offset)
 
     def position_near(self, offset: int) -> int:
-        """Return the position of a batch at or before `offset`, by the index file if that is valid.
-        Nothing is kept or rebuilt. Return 0 otherwise."""
+        """Return the position of a batch at or before `offset` from the index file, 0 if the file
+        is not valid. The index is neither kept in memory nor rebuilt."""
         data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
         index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
         entry = None if index is None else index.floor(offset - self.base_offset)
@@ -303,7 +305,7 @@ class Segment:
         segment is the log's active one."""
         if self._offset_index is None:
             data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
-            if data is None and is_last:  # without entries it has no file
+            if data is None and is_last:  # an index without entries has no file
                 data = b""
             index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
             if index is None or (not len(index) and self.log.size > WALK_CHUNK):
@@ -365,8 +367,8 @@ class Segment:
         return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Compute both indexes from the headers of the log. Raises CorruptLog and StorageError; the
-        previous state then stays: readers would otherwise take the segment for an empty one."""
+        """Compute both indexes from the headers of the log. Raises CorruptLog and StorageError. The
+        previous state then stays, so that readers do not take the segment for empty."""
         before = {name: getattr(self, name) for name in _REBUILT}
         self.start_indexes()
         try:
@@ -383,7 +385,7 @@ class Segment:
         # The lists of recent batches do not show the gaps that compaction has left.
         self._recent_offsets.clear()
         self._recent_positions.clear()
-        with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
+        with suppress(StorageError):  # a later start rebuilds the files
             self.write_indexes(may_be_left_out=True)
 
     def reindex(self, interval: int) -> None:
@@ -408,7 +410,7 @@ class Segment:
     # The end.
 
     def files(self) -> list[File]:
-        """Return all files that must be durable before the next start may believe this segment."""
+        """Return all files that must be durable before the next start may trust this segment."""
         others = [self.path(suffix) for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX]
         return [self.log, *(self._files.open(path) for path in others if self._files.exists(path))]
 
@@ -419,10 +421,11 @@ class Segment:
         """Rename the files so that the next start removes them. Return the new paths, to be
         unlinked.
 
-        The log file comes first: after a crash there are indexes without a log, which a start
-        removes, and never a log without its txnindex, which a start may believe. Raises
-        StorageError: the names are unchanged or, if the disk refuses to restore them, the log file
-        is open under the new name. The next call completes it, or `unmark_deleted` undoes it.
+        The log file is renamed first. A crash may then leave indexes without a log, which a start
+        removes, but never a log without its txnindex, which a start would trust. Raises
+        StorageError. The names are then unchanged or, if the disk refuses to restore them, the log
+        file is open under its new name. The next call completes the renames, or `unmark_deleted`
+        undoes them.
         """
         self.log.close()
         try:
@@ -441,9 +444,9 @@ class Segment:
         return list(self._marked)
 
     def unmark_deleted(self) -> None:
-        """Undo `mark_deleted`, as far as it came, in reverse order: the log file comes last. Raises
-        StorageError, after which it may be called again: the log file stays open under its current
-        name."""
+        """Undo the renames of `mark_deleted` in reverse order, the log file last. Raises
+        StorageError; the log file then stays open under its current name, and the call may be
+        repeated."""
         if not self._marked:
             return
         self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))

@@ -54,7 +54,7 @@ class LogSegments(Sequence[Segment]):
         self.active = segments[-1]
         self.aborted: Final = aborted
         self._closed_bytes = sum(segment.size for segment in segments[:-1])
-        # The number of bytes appended since the opening follows from these two.
+        # These two give the number of bytes appended since the opening.
         self._opened_at_bytes = self.active.size
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)
@@ -106,8 +106,8 @@ class LogSegments(Sequence[Segment]):
     # Adding and removing segments.
 
     def roll(self, now_ms: int, jitter_ms: int) -> None:
-        """Begin a new segment at the end of the log. Raises StorageError; then nothing has changed:
-        everything that the disk may refuse comes first."""
+        """Begin a new segment at the end of the log. Raises StorageError, without a change:
+        operations that the disk may refuse come first."""
         old = self.active
         old.write_indexes()
         self.checkpoint(active=old.size, following=(old.end_offset,))
@@ -135,8 +135,9 @@ class LogSegments(Sequence[Segment]):
         self, sources: Sequence[Segment], new: Segment, rows: Iterable[AbortedTransaction],
         deleted: Iterable[list[str]], due_ms: int,
     ) -> None:  # fmt: skip
-        """Replace consecutive inactive segments by `new`, with its txnindex `rows`. Their files
-        have the names `deleted` already, and are unlinked from `due_ms` on."""
+        """Replace consecutive inactive segments by `new`, with its txnindex `rows`. The files of
+        the replaced segments already have the names `deleted`, and are unlinked from `due_ms`
+        on."""
         self.deleted += [(due_ms, paths) for paths in deleted]
         self._exchange(sources, [new])
         self.aborted.replace(new.base_offset, rows)
@@ -155,8 +156,8 @@ class LogSegments(Sequence[Segment]):
         self._unsynced = [file for file in self._unsynced if file.path not in gone]
 
     def cut_at(self, offset: int) -> Cut:
-        """Return where to cut the log so that no batch with a record at or above `offset` is left,
-        and no empty segment except the first. Raises StorageError and CorruptLog."""
+        """Return the place of a cut that leaves no batch with a record at or above `offset`, and no
+        empty segment except the first. Raises StorageError and CorruptLog."""
         for segment in reversed(self._ordered):
             if segment.base_offset >= offset and segment is not self._ordered[0]:
                 continue
@@ -174,8 +175,8 @@ class LogSegments(Sequence[Segment]):
 
     def truncate(self, cut: Cut, interval: int) -> None:
         """Cut the log. `interval`: `index.interval.bytes`. The last segment is removed first, so
-        that a crash leaves a log without a gap. Raises StorageError and CorruptLog: only a restart
-        finds out which batches are left."""
+        that a crash leaves a log without a gap. Raises StorageError and CorruptLog; only a restart
+        can then find out which batches are left."""
         segment, appended_bytes = cut.segment, self.appended_bytes
         rows = [
             row
@@ -188,8 +189,8 @@ class LogSegments(Sequence[Segment]):
             self._files.remove(later.mark_deleted())
         if cut.position < segment.size:
             segment.log.truncate(cut.position)
-        # The next sync includes the directory: a deleted name that came back after a power failure
-        # would end the log before later batches.
+        # The next sync includes the directory. Otherwise a power failure might restore a deleted
+        # file, and the log would end there, before later batches.
         segment.log.renamed(segment.log.path)
         self._truncations += 1
         if gone:
@@ -222,8 +223,8 @@ class LogSegments(Sequence[Segment]):
     def checkpoint(
         self, *, active: int, following: Iterable[int] = (), without: Iterable[int] = ()
     ) -> None:
-        """Write the checksums of the txnindexes and the sizes of the segments. `active`: bytes of
-        the active segment; segments in `following`, which do not exist yet, have size 0. Raises
+        """Write the checksums of the txnindexes and the sizes of the segments. `active` is the size
+        of the active segment. Segments in `following` do not exist yet and have size 0. Raises
         StorageError."""
         sizes = {segment.base_offset: segment.size for segment in self._ordered[:-1]}
         sizes |= {self.active.base_offset: active, **dict.fromkeys(following, 0)}
@@ -246,16 +247,16 @@ class LogSegments(Sequence[Segment]):
         self._unsynced.append(file)
 
     def begin_flush(self, *, growing: bool) -> Flush:
-        """Return what to sync so that all segments are durable; without `growing`, all but the
-        active one."""
+        """Return the files to sync so that all segments are durable, without the active segment if
+        not `growing`."""
         active = self.active
         if growing:
             return Flush(list(self._unsynced), active.end_offset, active.log, self._truncations)
         return Flush(list(self._unsynced), active.base_offset, None, self._truncations)
 
     def finish_flush(self, flush: Flush) -> bool:
-        """Forget the files of `flush`, because they are durable. Return False, and forget none, if
-        the log was cut meanwhile: the files may have other bytes now."""
+        """Forget the files of `flush`, because they are durable. If the log was cut meanwhile,
+        return False and forget none of them, because the files may have other bytes now."""
         if flush.truncations != self._truncations:
             return False
         synced = set(map(id, flush.closed))

@@ -1,7 +1,7 @@
 """The sparse index of a segment from timestamps to offsets (Kafka's TimeIndex).
 
-An entry (timestamp, last offset of a batch) means: no record up to that batch has a later
-timestamp, and that batch has a record with it. An entry has 12 bytes in the file, big-endian.
+An entry (timestamp, last offset of a batch) means: the batch has a record with this timestamp, and
+no record up to the batch has a later timestamp. An entry has 12 bytes in the file, big-endian.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class TimeIndex:
         return len(self._timestamps)
 
     def append_if_later(self, timestamp: int, relative_offset: int) -> None:
-        """Add the entry, unless the last one already implies it (TimeIndex.maybeAppend)."""
+        """Add the entry, unless the last entry already has its timestamp
+        (TimeIndex.maybeAppend)."""
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
             self._offsets.append(relative_offset)
 
     def floor(self, timestamp: int) -> tuple[int, int] | None:
-        """Return the last entry at or before `timestamp`, None if it is before the first."""
+        """Return the last entry at or before `timestamp`, None if there is none."""
         slot = bisect_right(self._timestamps, timestamp) - 1
         if slot < 0:
             return None

@@ -76,7 +76,7 @@ class Timestamps:
 
     def _records(self, scan: Scan, header: BatchHeader) -> list[Record]:
         """Return the batch's records. A batch that cannot be decoded counts as one record with its
-        latest timestamp: a reader that gets there gets the error."""
+        latest timestamp; a reader of the batch then gets the error."""
         try:
             return read_records(scan.batch(), max_bytes=self._max_bytes, check_crc=False)
         except CorruptRecords:

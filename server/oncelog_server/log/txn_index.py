@@ -1,6 +1,5 @@
 """The aborted transactions of a segment, in the order of their markers (KIP-98; Kafka's
-TransactionIndex and AbortedTxn: rows of 34 bytes without a checksum, so there is one of our
-own)."""
+TransactionIndex and AbortedTxn: rows of 34 bytes without a checksum; oncelog adds one)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""The cut of a refused append that a power failure has undone.
-
-If the disk refuses an append, the bytes that it took are cut off again, and so are those that ask
-for space (`Refusals.try_again`). The file with the cut is durable after its next sync. But if the
-disk already had the last batch, the recovery point is at the end of the log. When the log is then
-rolled, it is the base offset of the new segment, and a start scans the segments from there on. Only
-the segment that ends at the recovery point can be in this state: to pass it, the recovery point
-needs another sync of that segment.
+"""Repeats the cut of a refused append that a power failure has undone. If the disk refuses an
+append, the written part of its bytes is cut off again, and so are the zeros that probe for space
+(`Refusals.try_again`). The cut is durable after the next sync of the file. But if the last batch
+was synced before the refusal, the recovery point already is at the end of the log. If the log is
+then rolled, the recovery point is the base offset of the new segment, and a start scans only from
+there on. Only the segment that ends at the recovery point can be in this state: the recovery point
+moves beyond it only after another sync of that segment.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from oncelog_server.log.segment import Segment
 
 
 def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
-    """Cut off what follows the last batch of `segment`, the one before `following`, if it ends at
-    the recovery point. Any other damage is left as it is. Raises StorageError."""
+    """Cut off the bytes after the last batch of `segment`, if the segment ends at the recovery
+    point. `following` is the next segment. Any other damage stays. Raises StorageError."""
     if loaded.lost_nothing or following.base_offset != loaded.recovery_point:
         return
     position = segment.position_near(following.base_offset - 1)
@@ -39,8 +38,9 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
 
 def _ends_at(loaded: LoadedLog, scan: Scan, segment: Segment, following: Segment) -> bool:
     """Return True if the segment ended where the scan did, although its last offsets are missing:
-    compaction removes such batches. The checkpoint of sizes shows the end if it is not older than
-    the roll, which adds the new segment to it. A valid batch behind that end contradicts it."""
+    compaction removes such batches. The checkpoint of sizes shows the end if the checkpoint is not
+    older than the roll, which adds the new segment to it. A valid batch after that end contradicts
+    the checkpoint."""
     sizes = loaded.aborted.sizes
     if following.base_offset not in sizes or sizes.get(segment.base_offset) != scan.position:
         return False

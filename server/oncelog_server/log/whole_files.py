@@ -1,7 +1,5 @@
-"""Small files that are read and written whole: indexes, snapshots, checkpoints.
-
-Writing does not wait for the disk: a reader detects a torn file, and its content can be computed
-again.
+"""Small files that are read and written as a whole: indexes, snapshots, checkpoints. A write does
+not wait for the disk, because a reader detects a torn file and computes its content again.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from oncelog_server.storage.layout import DELETED_SUFFIX, TEMPORARY_SUFFIX
 
 
 def read_whole(files: Files, path: str) -> bytes | None:
-    """Return None if the file is missing or cannot be read."""
+    """Return the content of the file, None if it is missing or cannot be read."""
     try:
         file = files.open(path)
         data = file.read(0, file.size)
@@ -44,7 +42,8 @@ def swap_in(files: Files, path: str, data: bytes) -> None:
 def remove_unfinished(files: Files, path: str) -> None:
     """Remove the temporary file of a `swap_in` that failed, if there is one. Raises StorageError.
 
-    It gets another name first: the next write may come before it is unlinked."""
+    The file gets another name first, because the next write may come before the file is
+    unlinked."""
     temporary = path + TEMPORARY_SUFFIX
     if files.exists(temporary):
         files.rename(temporary, temporary + DELETED_SUFFIX)

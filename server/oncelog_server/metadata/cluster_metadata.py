@@ -1,7 +1,7 @@
 """This broker's view of the cluster's metadata, and the only way to change it.
 
 The view is an image that follows the store. Admin requests write by conditional transactions and
-return when the image has reached their revision. All of it runs on the event loop; the store has
+return when the image has reached their revision. This module runs on the event loop; the store has
 its own thread.
 """
 
@@ -67,8 +67,8 @@ async def _result(work: Awaitable[T]) -> T | Refused:
 class ClusterMetadata:
     """The cluster's metadata as this broker sees and changes it.
 
-    Call `start`, or `load` and later `register`, before anything else, and `stop` at the end.
-    Methods that change something raise Refused, also if the store fails.
+    Call `start`, or `load` and later `register`, first, and `stop` at the end. Methods that change
+    something raise Refused, also if the store fails.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class ClusterMetadata:
         """Read the image and follow the store from then on.
 
         A new cluster gets `cluster_id`, or a random id. Raises OSError if the store cannot be read,
-        ValueError if a record cannot be decoded, or if there is no cluster and `founds` is False.
+        ValueError if a record cannot be decoded, or if the store has no cluster and `founds` is
+        False.
         """
         if founds:
             await found_cluster(self._store, cluster_id or uuid_to_string(self._new_uuid()))
@@ -297,10 +298,10 @@ class ClusterMetadata:
             try:
                 await self._callbacks.created([partitions.topic])
             except Refused as refused:
-                # The new count stays. Clients have seen it since the write: they may have written
-                # to new partitions that exist, or placed keys by the new count. Neither a client
-                # nor a consumer group accepts a smaller count. The missing partitions are created
-                # as soon as there is room on the disk.
+                # The new number of partitions stays. Clients may have seen it: they may have
+                # written to new partitions, or used it to choose a partition by key. Neither a
+                # client nor a consumer group accepts a smaller number. The missing partitions are
+                # created as soon as there is room on the disk.
                 raise Refused(
                     refused.code,
                     f"Topic '{partitions.topic}' has {partitions.count} partitions now, but the "
@@ -317,7 +318,7 @@ class ClusterMetadata:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace a topic's own settings by what `change` returns for them. Raises Refused."""
+        """Replace a topic's own settings by the result of `change`. Raises Refused."""
 
         def decide(image: ClusterImage) -> list[Write]:
             topic = image.topics.get(name)
@@ -337,7 +338,7 @@ class ClusterMetadata:
         return records.decode(records.ProducerIdsRecord, entry.value).next_producer_id
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Take a block of producer ids that no other broker has or will have. Raises Refused."""
+        """Allocate a block of producer ids for this broker only. Raises Refused."""
         try:
             for _ in range(ATTEMPTS):
                 block, write = next_block(await self._store.get(records.PRODUCER_IDS))

@@ -1,4 +1,4 @@
-"""Writes that are decided on the image, and decided again if the store is ahead of it."""
+"""Writes that are decided from the image, and decided again if the store is ahead of the image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_server.cluster.topic_deletion import deletions
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.refusal import Refused
 
-# How often a write is decided again when the metadata changed meanwhile.
+# Maximum number of attempts of a write while the metadata changes.
 ATTEMPTS: Final = 20
 
 
@@ -33,10 +33,12 @@ class ConditionalWriter:
         validate_only: bool = False,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Write what `decide` returns for the image; decide again if the store is ahead of it.
+        """Make the writes that `decide` returns for the image; decide again if the store is ahead
+        of the image.
 
         Returns when the image shows the change. `before` is awaited before the change is written.
-        Raises what `decide` and `before` raise, and Refused if the store fails or keeps changing.
+        Raises the errors of `decide` and `before`, and Refused if the store fails or keeps
+        changing.
         """
         async with self._writing:
             for _ in range(ATTEMPTS):
@@ -57,7 +59,7 @@ class ConditionalWriter:
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete keys without a condition: nothing else writes them any more. Raises OSError."""
+        """Delete keys without a condition, because no other request writes them. Raises OSError."""
         for write in deletions(keys):
             await self._store.txn(write.compare, write.operations)
 

@@ -1,7 +1,7 @@
 """The sqlite file of the metadata store, and the checks that find it damaged or out of date.
 
 Every transaction updates a checksum over the file's records. sqlite's errors are raised as OSError,
-and as DamagedStore if the file itself is at fault.
+and as DamagedStore if the file is damaged.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class FullStore(OSError):
 class Database:
     """The connection to the file; used from the store's thread only.
 
-    `may_be_new` says whether an empty or missing file is a new store rather than a lost one. `copy`
-    is the path of the text copy. `reserve` is the path of the file that gives its space to
-    transactions which must succeed on a full disk.
+    `may_be_new`: an empty or missing file is a new store, not a lost one. `copy` is the path of the
+    text copy. `reserve` is the path of a file that is shortened for transactions that must succeed
+    on a full disk.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Database:
             copied = self._copy.open(self.revision, self._lasting)
             if copied > self.revision:
                 raise DamagedStore(
-                    f"{self._path} is older than it was: it ends at revision {self.revision}, its "
+                    f"{self._path} is out of date: it ends at revision {self.revision}, its "
                     f"copy {self._copy.path.name} at revision {copied}"
                 )
         self.end_lease(None)
@@ -142,7 +142,8 @@ class Database:
         self.revision = snapshot.revision
 
     def close(self) -> None:
-        """Close the file. As the last connection to it, this also moves the whole log into it."""
+        """Close the file. sqlite then moves the whole write-ahead log into the file, because this
+        is the last connection."""
         if self._copy is not None:
             self._copy.close()
         self._connection.close()
@@ -163,7 +164,8 @@ class Database:
 
     @property
     def failure(self) -> OSError | None:
-        """Return why the text copy lacks the last change or the reserve is missing, else None."""
+        """Return the reason why the text copy lacks the last change or the reserve is missing; None
+        if neither is true."""
         failure = None if self._copy is None else self._copy.failure
         if failure is None and self._reserve is not None:
             failure = self._reserve.failure
@@ -198,7 +200,7 @@ class Database:
             raise self._failed(error) from error
 
     def _lasting(self) -> list[Entry]:
-        """Return the records without a lease: they outlive the process."""
+        """Return the records without a lease, which outlive the process."""
         rows = self._execute(f"SELECT {_COLUMNS} FROM records WHERE lease_id = 0 ORDER BY key")
         return [Entry(*row) for row in rows]
 
@@ -248,8 +250,8 @@ class Database:
     def _adds(self, operation: WriteOperation) -> bool:
         """Return whether the operation adds to the store: a new key, or a block of producer ids.
 
-        Deletion records are excepted, because a deletion frees space, and keys with a lease,
-        because a broker must be able to start.
+        Two exceptions do not count: deletion records, because a deletion frees space, and keys with
+        a lease, because a broker must be able to start.
         """
         if isinstance(operation, Delete) or operation.lease_id:
             return False

@@ -12,7 +12,8 @@ KEPT_REVISIONS = 10_000
 
 
 class Feed:
-    """The last `kept` changes. `revision` is that of the latest; older ones are compacted."""
+    """The last `kept` changes; older changes are compacted. `revision` is that of the latest
+    change."""
 
     def __init__(self, revision: int, kept: int = KEPT_REVISIONS) -> None:
         self.revision = revision

@@ -15,9 +15,8 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION:
 
 
 def random_uuid() -> bytes:
-    """Return a random topic or cluster id. Its text does not begin with `-`.
-
-    Command lines would take such an id for an option (Kafka's Uuid.randomUuid).
+    """Return a random topic or cluster id. Its text does not begin with `-`, because command lines
+    would take it for an option (Kafka's Uuid.randomUuid).
     """
     while True:
         drawn = bytearray(os.urandom(16))

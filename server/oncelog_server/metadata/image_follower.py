@@ -49,7 +49,8 @@ class ImageFollower:
         self._subscribers.append(callback)
 
     async def reached(self, revision: int) -> None:
-        """Return when the image has reached `revision`. Raises Refused if it never will."""
+        """Return when the image has reached `revision`. Raises Refused if the image stops before
+        it."""
         if self._failure is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
         if self.image.revision < revision:
@@ -65,7 +66,7 @@ class ImageFollower:
             try:
                 subscriber(old, new, delta)
             except Exception:
-                # The image has advanced, so the other subscribers must see it.
+                # The image has advanced, so the other subscribers must be called too.
                 _log.exception(
                     "a part of the broker failed to follow the cluster's metadata",
                     revision=new.revision,

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# The largest transaction changes a page of 4 KiB for each of its MAX_OPERATIONS, and a few more.
+# The largest transaction changes a few pages more than MAX_OPERATIONS, of 4 KiB each.
 RESERVE_BYTES: Final = 1 << 20
-# Bytes released at a time. If a producer fills a released part first, others are left.
+# Bytes released at a time. If a producer fills a released part first, other parts are left.
 PART_BYTES: Final = RESERVE_BYTES // 4
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_OFFERED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)

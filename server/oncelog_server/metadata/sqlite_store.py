@@ -1,8 +1,9 @@
 """The embedded MetadataStore: one sqlite file, for a cluster of one broker.
 
-The database has a thread of its own. It uses WAL with synchronous=FULL, so that a completed
-transaction survives power loss. Leases end with the process: opening the store deletes the keys
-that the previous process leased. One second after a change, the whole log is in the file itself.
+The database has its own thread. It uses WAL with synchronous=FULL, so that a completed transaction
+survives power loss. Leases end with the process: opening the store deletes the keys that the
+previous process leased. One second after a change, sqlite's whole write-ahead log is in the file
+itself.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class SqliteStore:
         return self._feed.watch(prefix, from_revision)
 
     async def lease(self, ttl_ms: int) -> SqliteLease:
-        """Return a new lease. `ttl_ms` has no effect: store and owner end with the same process."""
+        """Return a new lease. `ttl_ms` has no effect, because store and owner are in the same
+        process."""
         return SqliteLease(self, await self._run(self._database.new_lease))
 
     async def end_lease(self, lease_id: int) -> None:
@@ -144,7 +146,8 @@ class SqliteStore:
             self._settle_soon()
 
     def _log_failure(self, reason: str) -> None:
-        """Log when settling starts to fail, when its reason changes and when it succeeds again."""
+        """Log the first failure to settle the file, each change of its reason, and the next
+        success."""
         if reason == self._logged_failure:
             return
         self._logged_failure = reason

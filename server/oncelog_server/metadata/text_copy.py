@@ -43,7 +43,8 @@ class MalformedCopy(ValueError):
 class TextCopy:
     """The file at `path`, open for appending; used from the store's thread only.
 
-    `failure` is why the file lacks the last change, None if it has it. `refresh` rewrites the file.
+    `failure` is the reason why the file lacks the last change, None if the file has it. `refresh`
+    rewrites the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,8 +59,8 @@ class TextCopy:
     def open(self, revision: int, entries: Entries) -> int:
         """Continue the file if it ends at `revision`, else rewrite it from `entries`.
 
-        Return the revision that it ended at. If that is greater than `revision`, nothing is
-        written.
+        Return the revision at which the file ended. If this is greater than `revision`, the file
+        stays unchanged.
         """
         data = b""
         with suppress(FileNotFoundError):
@@ -78,7 +79,7 @@ class TextCopy:
     def add(
         self, revision: int, changes: Sequence[tuple[str, Entry | None]], entries: Entries
     ) -> None:
-        """Append one transaction: its keys, each with its entry, None if the key was deleted."""
+        """Append one transaction: its keys, each with its entry, or None for a deleted key."""
         if self.failure is not None or self._size > self._limit:
             self.refresh(revision, entries)
             return

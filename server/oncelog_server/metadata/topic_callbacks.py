@@ -34,9 +34,8 @@ class TopicCallbacks:
             await wait(names)
 
     async def deleted(self, names: Collection[str]) -> None:
-        """Return when nothing is left that could conflict with new topics of these names.
-
-        Raises Refused if that cannot be made sure.
+        """Return when no file is left that could conflict with new topics of these names. Raises
+        Refused if such files may be left.
         """
         for wait in self._deleted:
             await wait(names)

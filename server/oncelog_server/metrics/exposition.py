@@ -17,7 +17,7 @@ T = TypeVar("T")
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # Takes at most half a millisecond.
 LINES_PER_SLICE: Final = 100
-# Yielded in place of a line: no output, but work that counts for the slice.
+# Yielded in place of a line. It has no output, but its work counts for the slice.
 WORK: Final = ""
 
 
@@ -25,7 +25,7 @@ class _Turn(str):
     __slots__ = ()
 
 
-# As WORK, for work of a whole slice. Compared by identity.
+# Like WORK, for the work of a whole slice. Compared by identity.
 TURN: Final = _Turn()
 
 COUNTER: Final = "counter"

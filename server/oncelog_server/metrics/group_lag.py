@@ -43,7 +43,7 @@ class KnownCounts:
         self._counts: list[tuple[int, int]] = []
 
     def begin_at(self, offset: int) -> None:
-        """Start anew at `offset`, unless it or a lower offset is known."""
+        """Begin new counts at `offset`, unless this or a lower offset is known."""
         if not self._counts or offset < self._counts[0][0]:
             self._counts = [(offset, 0)]
 
@@ -61,8 +61,8 @@ class KnownCounts:
         return below_end - below_first if (low, high) == (first, end) else None
 
     def keep(self, offsets: set[int]) -> None:
-        """Drop all counts but those at `offsets` and the highest, from which the next walk goes
-        on."""
+        """Drop all counts except those at `offsets` and the highest, from which the next walk
+        continues."""
         highest = self._counts[-1:]
         self._counts = [known for known in self._counts[:-1] if known[0] in offsets] + highest
 
@@ -95,7 +95,7 @@ class GroupLag:
             try:
                 lag_of, held_of = yield from self._count(view, counts, committed)
             except Refused:
-                continue  # reported by its readers, and by the count of offline partitions
+                continue  # other metrics report offline partitions
             topic, index = name
             for commit in committed:
                 yield WORK
@@ -110,8 +110,9 @@ class GroupLag:
         yield from metrics.GROUP_LAG_OMITTED.only(omitted)
 
     def _committed(self) -> Generator[str, None, tuple[dict[_Place, list[Committed]], int]]:
-        """Return the committed offsets by partition, of partitions led here, so that the groups of
-        a partition share one walk; and how many offsets are left out."""
+        """Return the committed offsets of partitions led here, and the number of offsets that are
+        left out. The offsets are listed by partition, so that the groups of a partition share one
+        walk."""
         found: dict[_Place, list[Committed]] = {}
         count = 0
         for commit in self._groups.offsets():
@@ -152,7 +153,7 @@ class GroupLag:
         return lag_of, held_of
 
     def _walk_to(self, view: ReadableView, counts: KnownCounts, offset: int) -> Iterator[str]:
-        """Learn the count at `offset`, or as far towards it as this scrape has steps left."""
+        """Count up to `offset`, or as far as the remaining steps of this scrape allow."""
         first, below = counts.floor(offset)
         if first == offset or not self._steps_left:
             return
@@ -164,8 +165,8 @@ class GroupLag:
                 return
 
     def _undecided(self, view: ReadableView, first: int, end: int) -> Generator[str, None, int]:
-        """Return the records of `first`..`end` that are not aborted; the difference of the offsets
-        if this scrape has no steps left for them."""
+        """Return the number of records of `first`..`end` that are not aborted; the difference of
+        the offsets if this scrape has no steps left."""
         count = 0
         reached = first
         for walked in self._partitions.walk(view, first, end):

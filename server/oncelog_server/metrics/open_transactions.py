@@ -34,7 +34,7 @@ class OpenTransactions:
         """Count the transaction that is open in a partition now."""
         state = self._states.get(producer_id)
         if state is None:
-            # It may have begun since the states were read.
+            # The transaction may have begun after the states were read.
             self._states = self._views.undecided()
             state = self._states.get(producer_id)
         if state is not None:

@@ -1,8 +1,8 @@
 """The table of all metrics. `docs/metrics.md` is generated from it.
 
-A metric that Kafka has bears the name of Kafka's usual exporter (jmx_exporter's example for Kafka:
-`kafka_<domain>_<type>_<name>` in lower case, `PerSec` counters end in `_total`), so that dashboards
-and alerts made for Kafka fit. The names of the others begin with `oncelog_`."""
+A metric of Kafka has the name that Kafka's usual exporter gives it (jmx_exporter's example for
+Kafka: `kafka_<domain>_<type>_<name>` in lower case, `PerSec` counters end in `_total`), so that
+dashboards and alerts made for Kafka work. The names of other metrics begin with `oncelog_`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTITION = ("topic", "partition")
 LAST_STABLE_OFFSET: Final = Metric(
     "oncelog_last_stable_offset",
     GAUGE,
-    "All transactions below are decided; readers with read_committed end here (KIP-98).",
+    "All transactions below this offset are decided; read_committed readers end here (KIP-98).",
     _PARTITION,
 )
 LAST_STABLE_OFFSET_LAG: Final = Metric(
@@ -57,8 +57,8 @@ LEADER_COUNT: Final = Metric(
 OFFLINE_COUNT: Final = Metric(
     "kafka_server_replicamanager_offlinereplicacount",
     GAUGE,
-    "Offline partitions, because their disk failed or their log is corrupt, and partitions of"
-    " which the disk refuses a write, mostly because it is full; that is retried every second.",
+    "Offline partitions (failed disk or corrupt log), and partitions with a write that the disk"
+    " refuses, mostly because it is full; the write is retried every second.",
 )
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
@@ -73,15 +73,15 @@ PRODUCER_ID_COUNT: Final = Metric(
 LATE_TRANSACTIONS: Final = Metric(
     "kafka_server_replicamanager_partitionswithlatetransactionscount",
     GAUGE,
-    "Partitions with an open transaction that wrote nothing here for transaction.max.timeout.ms and"
+    "Partitions with an open transaction without a write for transaction.max.timeout.ms plus"
     " five minutes (KIP-664).",
 )
 OPEN_TRANSACTIONS: Final = Metric(
     "oncelog_open_transactions",
     GAUGE,
-    "Transactions with records and no marker yet, counted in each partition, by their state at the"
-    " coordinator. Hanging: this broker coordinates all transactional ids and knows none of it;"
-    " Elsewhere: another broker may know it.",
+    "Transactions with records but no marker yet, counted in each partition, by their state at the"
+    " coordinator. Hanging: this broker is the only coordinator and does not know the transaction;"
+    " Elsewhere: another broker may know the transaction.",
     ("state",),
 )
 
@@ -143,17 +143,17 @@ TWO_PHASE_TRANSACTIONS: Final = Metric(
 MARKERS_PENDING: Final = Metric(
     "oncelog_markers_pending",
     GAUGE,
-    "Markers of decided transactions that are not known to be written yet.",
+    "Markers of decided transactions without a confirmed write yet.",
 )
 UNKNOWN_DESTINATION: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
     GAUGE,
-    "Of these, markers for partitions without a leader.",
+    "The part of oncelog_markers_pending for partitions without a leader.",
 )
 UNAPPENDED: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
     GAUGE,
-    "Transactions with all markers and without the record of their completion.",
+    "Transactions with all markers, but not yet the record of their completion.",
 )
 TRANSACTION_LOAD_MAX: Final = Metric(
     "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
@@ -169,8 +169,8 @@ TRANSACTION_LOAD_AVERAGE: Final = Metric(
 TRANSACTIONS: Final = Metric(
     "oncelog_transactions_total",
     COUNTER,
-    "Transactions decided since the start. The cause is client if the producer asked for it; the"
-    " others are aborts that the producer did not ask for.",
+    "Transactions decided since the start. The cause is client if the producer requested it; the"
+    " other causes are those of aborts without a request of the producer.",
     ("outcome", "cause"),
 )
 FENCED: Final = Metric(
@@ -182,8 +182,8 @@ FENCED: Final = Metric(
 REFUSED: Final = Metric(
     "oncelog_fenced_requests_total",
     COUNTER,
-    "Requests of fenced producers since the start, by the cause of the fence; unknown if it is"
-    " not remembered.",
+    "Requests of fenced producers since the start, by the cause of the fence; unknown if the broker"
+    " has no record of the cause.",
     _CAUSE,
 )
 
@@ -214,7 +214,7 @@ GROUPS_IN: Final = {
     state.value: Metric(
         f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.value.lower()}",
         GAUGE,
-        f"Of these, groups in state {state.value}.",
+        f"Groups coordinated here in state {state.value}.",
     )
     for state in GroupState
 }
@@ -228,22 +228,22 @@ _GROUP_PARTITION = ("consumergroup", "topic", "partition")
 GROUP_LAG: Final = Metric(
     "kafka_consumergroup_lag",
     GAUGE,
-    "Records that a read_committed reader of the group still gets now: from its committed offset to"
-    " the last stable offset, without markers and aborted records. Until a scrape has counted a"
-    " long distance, the difference of the two offsets, which is never less.",
+    "Records that a read_committed reader of the group can get now: from its committed offset to"
+    " the last stable offset, without markers and aborted records. Until scrapes have counted a"
+    " long distance, the value is the difference of the two offsets, which is never too low.",
     _GROUP_PARTITION,
 )
 GROUP_HELD_BACK: Final = Metric(
     "oncelog_group_held_back_records",
     GAUGE,
-    "Records above the last stable offset that the group does not get before the open transactions"
-    " in front of them are decided.",
+    "Records above the last stable offset, which the group gets only when the open transactions"
+    " before them are decided.",
     _GROUP_PARTITION,
 )
 GROUP_LAG_OMITTED: Final = Metric(
     "oncelog_group_lag_omitted",
     GAUGE,
-    "Committed offsets beyond the first 10,000, for which the page has no lag.",
+    "Number of committed offsets without a lag on the page, which has the first 10,000 only.",
 )
 
 # --- requests and connections
@@ -296,7 +296,7 @@ ACTIVE_BROKERS: Final = Metric(
     "Brokers of the cluster that are alive.",
 )
 BROKER_STATE: Final = Metric(
-    "kafka_server_kafkaserver_brokerstate", GAUGE, "3: running, as every broker that responds."
+    "kafka_server_kafkaserver_brokerstate", GAUGE, "Always 3, which means running."
 )
 
 # --- process
@@ -311,7 +311,7 @@ CPU_SECONDS: Final = Metric(
     "process_cpu_seconds_total", COUNTER, "Processor time of the broker's process."
 )
 START_TIME: Final = Metric(
-    "process_start_time_seconds", GAUGE, "When the broker was started, in seconds since the epoch."
+    "process_start_time_seconds", GAUGE, "Start time of the broker, in seconds since the epoch."
 )
 
 METRICS: Final = tuple(

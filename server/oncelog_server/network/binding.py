@@ -1,8 +1,8 @@
 """Bind server sockets at the start, and listen when the broker is ready. Either can fail, with an
 error that names the reason.
 
-`listen` is called here because uvloop's `start_serving` reports no failure, and two processes may
-bind one port as long as neither listens."""
+This module calls `listen` itself: two processes may bind the same port as long as neither listens,
+and uvloop's `start_serving` does not report a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CannotListen(OSError):
 
 class BindAddress(msgspec.Struct, frozen=True):
     """An address to listen on: an empty `host` is every address, `port` 0 a free one. `setting` is
-    the name of its setting, `way_out` the advice if the port is in use."""
+    the name of the setting, `way_out` the advice if the port is in use."""
 
     host: str
     port: int
@@ -54,8 +54,8 @@ async def bind(
 
 
 async def listen(server: asyncio.Server, address: BindAddress, backlog: int) -> None:
-    """Listen on all sockets of a bound server and accept. Raises CannotListen if a socket
-    cannot."""
+    """Listen on all sockets of a bound server and accept. Raises CannotListen if a socket cannot
+    listen."""
     try:
         for bound in server.sockets:
             with bound.dup() as same:
@@ -82,6 +82,6 @@ def _reason(error: OSError, address: BindAddress) -> CannotListen:
     if error.errno == errno.EACCES:
         return CannotListen(
             f"{setting}: no permission to listen on port {address.port}; "
-            "ports below 1024 need a privilege: take one above"
+            "ports below 1024 need a privilege: use a higher port"
         )
     return CannotListen(f"{setting}: cannot listen on {address}: {error.strerror or error}")

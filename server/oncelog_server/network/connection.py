@@ -27,19 +27,20 @@ Parts = list[Part]
 # The parts of a response, a deferred response, or None if the client wants none (acks=0).
 EncodedResponse = Parts | Deferred[Parts] | None
 
-# Requests of one connection that may be in the broker at once, if they have taken effect and only
-# their responses are pending. Kafka's clients have at most five in flight.
+# Maximum number of requests of one connection that have taken effect and wait for their responses.
+# Kafka's clients have at most five in flight.
 MAX_UNANSWERED: Final = 16
-# Bytes that are read behind a parked request before reading stops. Reading goes on until then, so
-# that a disconnect is noticed while the request is parked.
+# Maximum bytes to read while a request is parked. The connection reads meanwhile so that it notices
+# a disconnect.
 BACKLOG_BYTES: Final = 64 << 10
 # The limits of one connection's turn: requests, time, and bytes of responses (roughly). A read may
-# hold 18,000 requests (H8), of which one may take 20 ms (H67).
+# contain 18,000 requests (scenario H8), and a request may take 20 ms (scenario H67).
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20
-# An incomplete frame must get more bytes within this time, and after it arrive at least this fast
-# on average: else one byte every few seconds would hold its memory for ever (H6).
+# An incomplete frame must get more bytes within this time, and later arrive at this minimum speed
+# on average. Otherwise a client could hold memory forever with a byte every few seconds (scenario
+# H6).
 FRAME_DEADLINE_MS: Final = 30_000
 FRAME_BYTES_PER_S: Final = 1 << 10
 # The bytes of responses are counted every so many requests.
@@ -48,7 +49,8 @@ _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class RequestFailed(Exception):
-    """A request failed by a defect, the `__cause__`. `asked` names the request for the log."""
+    """A request failed because of a defect, the `__cause__`. `asked` is the request's name for the
+    log."""
 
     def __init__(self, **asked: object) -> None:
         super().__init__(asked)
@@ -81,8 +83,8 @@ class Server(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One connection. Requests are handled synchronously, one after the other. A request with a
     deferred response parks the connection: nothing more is served until the response. If the
-    request has already taken effect (`Deferred.ordered`), the next ones are served and only their
-    responses wait for their turn."""
+    request has already taken effect (`Deferred.ordered`), the next requests are served, and only
+    their responses wait."""
 
     def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -98,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Deferred[Parts] | None = None
         # Frames that arrived behind a parked request, or are too many for one turn.
         self._backlog = Backlog()
-        # The number of pause requests in effect: the transport and the outbox have one each.
+        # The number of pauses in effect, at most one each of the transport and the outbox.
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
@@ -106,12 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = False
         self._draining = False
         self.last_active_ms = 0
-        # True if bytes were read since `last_active_ms` was set; so a read needs no look at the
+        # True if bytes were read since `last_active_ms` was set, so that a read need not read the
         # clock.
         self.heard = False
         self._frame_started_ms: int | None = None
-        # The bytes that `is_frame_late` saw the last time, and since when their number has not
-        # changed.
+        # The number of bytes at the last call of `is_frame_late`, and the time of its last change.
         self._frame_seen = (0, 0)
 
     # --- life
@@ -151,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = None
 
     def close(self, reason: str) -> None:
-        """End the connection now; one log line says why."""
+        """End the connection now, with a log line that has the reason."""
         if self._transport is not None:
             log.info("connection closed", peer=self._address(), reason=reason)
             self._transport.abort()
@@ -227,13 +228,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Serve the frames that have arrived before the connection closes, as Kafka does: a
-        producer with acks=0 closes right after requests for which it wants no response."""
+        producer with acks=0 may close the connection right after its last request."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
         self._frame_started_ms = None
         return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
-        """Serve a frame that is the only one, without the bookkeeping of `_handle`."""
+        """Serve a single frame, without the bookkeeping of `_handle`."""
         session = self.session
         assert session is not None
         try:
@@ -274,7 +275,8 @@ class Connection(asyncio.BufferedProtocol):
                     ready += answer
                 elif isinstance(answer, Deferred):
                     if ready:
-                        # A later request may complete it; its response must not overtake these.
+                        # A later request may complete this response, which must not overtake the
+                        # earlier ones.
                         self._send(ready)
                         ready = []
                     self._owe(answer)
@@ -298,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, ProtocolError):
             self.close(str(error)[:200])
             return
-        # A defect: the client sees the closed connection, the operator this log event.
+        # A defect. The connection is closed, and the operator gets this log event.
         asked = error.asked if isinstance(error, RequestFailed) else {}
         cause = error.__cause__ if isinstance(error, RequestFailed) else error
         log.error("request failed", peer=self._address(), **asked, exc_info=cause)
@@ -306,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_held(self) -> bool:
-        """True if a request that arrives now must wait, also behind the backlog."""
+        """Return True if a request that arrives now must wait, possibly behind the backlog."""
         return (
             self._parked is not None
             or self._write_paused > 0
@@ -359,8 +361,8 @@ class Connection(asyncio.BufferedProtocol):
         answer.on_abandon(lambda: self._guard(answer, self._abandoned))
 
     def _guard(self, answer: Deferred[Parts], take: Callable[[Deferred[Parts]], None]) -> None:
-        """Call `take`. A failure closes this connection and does not reach the core that completed
-        the response."""
+        """Call `take`. A failure closes this connection, and is not raised in the package that
+        completed the response."""
         try:
             take(answer)
         except Exception as error:
@@ -392,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
             if not owed:
                 self._close_written()
         elif self._parked is None and (self._backlog.waiting_bytes or not self._reading):
-            # Not from inside the core that has just completed the response.
+            # The backlog is served later, not inside the call that has just completed the response.
             self._loop.call_soon(self._resume)
 
     def _send(self, parts: Parts) -> None:
@@ -400,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.send(parts)
 
     def pause_writing(self) -> None:
-        """Serve nothing more until the peer reads (N4)."""
+        """Serve no more requests until the peer reads (scenario N4)."""
         self._write_paused += 1
         self._pause_reading()
 

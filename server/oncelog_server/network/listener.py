@@ -36,7 +36,7 @@ class Requests(Protocol):
 
 class Limits(msgspec.Struct, frozen=True):
     """The limits of the listener. `queued_max_request_bytes` bounds the memory of requests that are
-    not served yet, over all connections; -1 is no bound, as in Kafka."""
+    not served yet, over all connections; -1 means no limit, as in Kafka."""
 
     max_connections: int
     max_connections_per_address: int

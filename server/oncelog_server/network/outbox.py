@@ -3,8 +3,8 @@ sendfile.
 
 sendfile uses a duplicate of the transport's descriptor, made at the first use, and only while the
 transport itself has nothing to write. While it runs, all other parts queue behind it. Without
-sendfile (macOS has another form, a simulated network has no descriptors) ranges are read and
-written like other bytes."""
+sendfile, ranges are read and written like other bytes: macOS has another sendfile, and a simulated
+network has no descriptors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 # A larger response is written at once, not held until the end of the turn.
 HELD_BYTES: Final = 4 << 10
-# A larger response of several parts is not joined: that copies it, and holds the loop.
+# A larger response of several parts is not joined, because the copy would block the loop.
 JOINED_BYTES: Final = 1 << 20
 # Poll interval while the transport is not drained: it gives no event for that.
 LOOK_AGAIN_S: Final = 0.001
-# Bytes that may queue behind a file range before no more requests are served (N4), and the overhead
-# of a part in bytes. The bytes of ranges stay in their files and do not count.
+# Bytes that may queue behind a file range before the connection stops serving requests (scenario
+# N4), and the overhead of a part in bytes. The bytes of ranges stay in their files and do not
+# count.
 QUEUED_BYTES: Final = 128 << 10
 PART_BYTES: Final = 128
 
@@ -66,7 +67,7 @@ class Outbox:
         # Responses that leave at the end of the turn.
         self._held: list[bytes] = []
         self._queue: deque[Part] = deque()
-        # Bytes added since the queue was last empty: at least those that are in it.
+        # Bytes added since the queue was last empty, an upper bound of its size.
         self._queued_bytes = 0
         self._paused = False
         self._finishing = False
@@ -111,7 +112,7 @@ class Outbox:
         """Pause `flow` when too much is queued; resume it when the queue is empty."""
         if not self._queue:
             if self._paused:
-                # Not from inside the code that makes the responses.
+                # `flow` is resumed later, not inside the code that makes the responses.
                 self._loop.call_soon(self._resume_flow)
             if self._finishing and self._sending is None:
                 self._transport.close()
@@ -143,12 +144,12 @@ class Outbox:
             try:
                 self._write(held[0] if len(held) == 1 else b"".join(held))
             except Exception:
-                # The peer would take later responses for the lost ones.
+                # The peer would take later responses for the lost responses.
                 self._transport.abort()
                 raise
 
     def _write(self, data: bytes) -> None:
-        """Write now if the socket has room; uvloop alone would wait for the end of the loop's
+        """Write now if the socket has room. uvloop by itself would wait for the end of the loop's
         turn."""
         transport = self._transport
         if self._own >= 0 and not transport.get_write_buffer_size() and not transport.is_closing():
@@ -217,7 +218,7 @@ class Outbox:
                     ready.append(part)
                 queue.popleft()
         except (StorageError, OSError):
-            # The response is half written, so the stream cannot go on.
+            # Half a response is written, so the connection cannot be used any more.
             self._transport.abort()
             return
         if ready:

@@ -14,7 +14,7 @@ _LISTENING: Final = "0A"
 def port_owner(port: int, proc: Path = _PROC) -> str:
     """Return `name (pid 42)` of the process that listens on a TCP port, "" if it is unknown.
 
-    Raises OSError or ValueError if /proc is not as Linux writes it."""
+    Raises OSError or ValueError if /proc does not have Linux's format."""
     inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
     if not inodes:
         return ""

@@ -1,8 +1,7 @@
-"""Decide when small responses are written: at once while each turn of the loop has a single one,
-and together at the end of the turn if there are several.
-
-A client with many connections, and many clients on one computer, then wake up once for all of them:
-waking the reader is most of the cost of a small write. All responses also wait equally long.
+"""Decides when small responses are written: at once while each turn of the loop has a single
+response, and together at the end of the turn if there are several. A client with many connections
+then wakes up once for all of them, and so do many clients on one computer. Waking the reader is
+most of the cost of a small write. All responses also wait equally long.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class Turn:
         self._answers = 0
         held, self._held = self._held, []
         # Flush in reverse order. epoll returns sockets that were ready last time first, so a client
-        # that was served last, and also flushed last, would stay late.
+        # that is served and flushed last would stay last.
         for outbox in reversed(held):
             try:
                 outbox.flush()
             except Exception as error:
-                # The others must still be flushed.
-                message = "an answer was not written"
+                # The other holders must still be flushed.
+                message = "a response was not written"
                 self._loop.call_exception_handler({"message": message, "exception": error})
         if self._is_alone:
             self._spin.begin()

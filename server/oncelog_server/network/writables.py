@@ -1,8 +1,8 @@
 """Wait until sockets are writable, for all sockets of one loop.
 
-The loop's own `add_writer` registers the socket anew for each wait, which costs a tenth of sending
-a megabyte. If the system has epoll, sockets are registered once, edge-triggered, with an epoll
-object that the loop watches."""
+The loop's own `add_writer` registers the socket again for each wait, which takes a tenth of the
+time to send a megabyte. On a system with epoll, this module registers a socket once,
+edge-triggered, with an epoll object that the loop watches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 class Writables:
     """`watch` a descriptor once, `forget` it before it is closed. The callback runs whenever a full
-    descriptor becomes writable; it may also run without need."""
+    descriptor becomes writable; it may also run without a need."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -11,47 +11,47 @@ from oncelog_server.metrics.exposition import Metric
 _INTRODUCTION: Final = """\
 # Metrics
 
-This page answers: which metrics does a broker have, and which of them say why readers stand still?
+This page answers: which metrics does a broker have, and which of them show why readers wait?
 
 `oncelog serve --set oncelog.metrics.port=9404` (for the image: `ONCELOG_METRICS_PORT=9404`)
-responds to `GET /metrics` in the text format of Prometheus; without the setting no port is open.
-The figures are read at the scrape from state that the broker holds anyway, in slices between which
-requests are served: a scrape of 10,000 partitions delays no request.
+responds to `GET /metrics` in the text format of Prometheus; without the setting no port is open. A
+scrape reads the figures from the broker's state, in slices. The broker serves requests between two
+slices: a scrape of 10,000 partitions delays no request.
 
-Names that begin with `kafka_` are those that the usual JMX exporter gives to Kafka's own metrics
-(its example configuration for Kafka), so that dashboards made for Kafka fit; after the same work
-they show the same figures (`tests/conformance/test_metrics.py`). `oncelog_` is what Kafka does not
-have. Counters begin at 0 when the broker starts, and a topic's when it is created; metrics by topic
-have no line for all topics together.
+Names that begin with `kafka_` are those of the usual JMX exporter for Kafka's own metrics (its
+example configuration for Kafka), so that dashboards made for Kafka work; after the same work both
+show the same figures (`tests/conformance/test_metrics.py`). Names that begin with `oncelog_` are
+metrics that Kafka does not have. Counters begin at 0 when the broker starts, those of a topic when
+it is created. Metrics by topic have no line for all topics together.
 
-A client that reaches the port can read the names of topics: `oncelog.metrics.host` binds it to one
-address.
+Every client that can connect to the port can read the names of topics. `oncelog.metrics.host` binds
+the port to one address.
 
-What to look at when readers with `read_committed` stand still:
+If readers with `read_committed` wait, look at:
 """
 
-# The question, and the metric or command that responds to it.
+# The questions of an operator, each with the metric or command to look at.
 _QUESTIONS: Final = (
     (
-        "Does a transaction hold them back, and where?",
+        "Does a transaction hold readers back, and in which partition?",
         f"`{metrics.LAST_STABLE_OFFSET_LAG.name}` above 0 for long",
     ),
     (
-        "Is it alive?",
+        "How old is the transaction?",
         f"`{metrics.OLDEST_TRANSACTION.name}`, "
         f'`{metrics.OPEN_TRANSACTIONS.name}{{state="Ongoing"}}`',
     ),
     (
-        "Are its markers missing?",
+        "Are markers of the transaction missing?",
         f'`{metrics.OPEN_TRANSACTIONS.name}{{state="Hanging"}}`, '
         f"`{metrics.LATE_TRANSACTIONS.name}`",
     ),
     (
-        "Is it decided, but cannot complete?",
+        "Is the transaction decided, but not complete?",
         f"`{metrics.MARKERS_PENDING.name}` above 0 for long",
     ),
     (
-        "Which producer has it open, and how can it be ended?",
+        "Which producer opened the transaction, and how can it be ended?",
         "`oncelog transactions blocking <topic>`",
     ),
 )

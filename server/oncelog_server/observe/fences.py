@@ -1,6 +1,6 @@
-"""Log events of transactions. An abort that the producer did not ask for has one, and so has the
-first request that is refused because of it; further requests have none. A coordinator logs markers
-that it skips in its log. Refused producer ids are logged too."""
+"""Log events of transactions. Two events are logged for an abort without a request of the producer:
+the abort, and the first request that is refused because of it. Markers that a coordinator skips in
+its log, and refused producer ids, are logged too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def logged_fences() -> Fences:
 
 def log_stray_markers(index: int, count: int) -> None:
     """Log that the load of a partition of `__transaction_state` skipped markers."""
-    log.warning("markers in the transaction log passed over", partition=index, markers=count)
+    log.warning("markers in the transaction log skipped", partition=index, markers=count)
 
 
 def log_refused_id(refusal: Refusal) -> None:

@@ -1,5 +1,5 @@
-"""Set up structlog: readable lines on a terminal, JSON lines elsewhere. Events only, never one per
-request."""
+"""Set up structlog: readable lines on a terminal, JSON lines elsewhere. No request has its own
+event."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _as_escape(character: str) -> str:
 
 
 class _MayBeLost:
-    """A stream that drops output which it cannot take, because it is full or closed. Events are
-    logged in the middle of operations, which a failed log must not interrupt."""
+    """A stream that drops output if it is full or closed. Events are logged in the middle of
+    operations, and a failed write of an event must not interrupt them."""
 
     def __init__(self, stream: IO[Any]) -> None:
         self._stream = stream

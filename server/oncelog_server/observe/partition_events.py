@@ -13,7 +13,7 @@ from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.partition")
 
-# The same failure of a partition is logged once in this time.
+# The same failure of a partition is logged at most once in this time.
 REPEAT_MS: Final = 60_000
 
 _WAY_OUT: Final = (
@@ -24,10 +24,10 @@ _WAY_OUT: Final = (
 
 
 class StorageFailures:
-    """Logs failed reads and appends, but not one event for every request with the same failure."""
+    """Logs failed reads and appends, with a limit for requests that fail for the same reason."""
 
     def __init__(self) -> None:
-        # By partition: the reason logged last, and the wall clock then.
+        # By partition: the reason of the last event, and its wall-clock time.
         self._logged: dict[TopicPartition, tuple[str, int]] = {}
 
     def add(self, name: TopicPartition, failure: StorageFailure, now_ms: int) -> None:
@@ -62,7 +62,7 @@ def log_damage(name: TopicPartition, corrupt: CorruptLog) -> None:
 
 
 def log_not_led(name: TopicPartition, error: Exception | None) -> None:
-    """Log why this broker cannot lead a partition that it was elected for."""
+    """Log the reason why this broker cannot lead a partition although it was elected."""
     log.error("cannot lead partition", partition=str(name), reason=str(error))
 
 

@@ -12,8 +12,8 @@ from typing import Final
 from oncelog_server.storage.files import StorageError
 
 DESCRIPTOR_LIMIT: Final = 2048
-# Descriptors for everything but files of logs and connections: files that a sync pins beyond the
-# limit, directories, the metadata store, pipes.
+# Descriptors that are neither for files of logs nor for connections: files that a sync pins beyond
+# the limit, directories, the metadata store, pipes.
 _OTHERS: Final = 256
 # Pause before a retry of an operation that found no descriptor.
 _RETRY_S: Final = 0.05

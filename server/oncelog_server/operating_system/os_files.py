@@ -97,7 +97,7 @@ class OsFile:
                 expected = sum(map(len, buffers))
                 written = os.writev(descriptor, buffers)
             if written != expected:
-                # Writing the rest raises the cause: the disk is full, or the file too large.
+                # A write of the rest raises the cause: the disk is full, or the file too large.
                 rest = memoryview(b"".join(buffers))[written:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
@@ -305,7 +305,7 @@ class OsFiles:
     def _sync_group(self, group: Sequence[OsFile], done: Done) -> None:
         """Sync in one job of the executor. Without free descriptors it is retried.
 
-        Only an error of the disk is a failed sync.
+        Only an error of the disk counts as a failed sync.
         """
         try:
             pinned = self._pin(group)

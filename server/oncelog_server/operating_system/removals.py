@@ -22,7 +22,7 @@ class Removals:
     """The queue of one disk. One job of the executor at a time deletes what is queued, in order.
 
     Several jobs would take the threads that syncs need. They would also fill the journal of the
-    file system, and then appends and renames on the loop wait for it.
+    file system, for which appends and renames on the loop would then wait.
     """
 
     def __init__(self, executor: Executor, call_on_loop: Callable[[Callable[[], None]], object]):
@@ -35,8 +35,8 @@ class Removals:
         self._has_job = False
 
     def add(self, paths: Sequence[tuple[str, str]], done: Done | None) -> None:
-        """Queue files and directories: each as named in errors, and in full. Missing ones are no
-        error. `done` is called on the loop, with the first error."""
+        """Queue files and directories, each with its path for errors and its full path. Missing
+        files are no error. `done` is called on the loop, with the first error."""
         with self._lock:
             self._queue.append((paths, done))
             has_job, self._has_job = self._has_job, True
@@ -54,7 +54,8 @@ class Removals:
                 log.exception("files could not be deleted", paths=[path for path, _ in paths])
 
     def _next(self) -> tuple[Sequence[tuple[str, str]], Done | None] | None:
-        """Take the first removal of the queue. Without one, None ends the job."""
+        """Take the first removal of the queue. Return None, which ends the job, if the queue is
+        empty."""
         with self._lock:
             if self._queue:
                 return self._queue.popleft()

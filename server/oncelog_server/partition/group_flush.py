@@ -30,7 +30,7 @@ class GroupFlush:
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
-        """End the round, call the partitions' callbacks, then re-raise the exceptions of those."""
+        """End the round, call the partitions' callbacks, then re-raise their exceptions."""
         running, self._running = self._running, []
         for partition, flush in running:
             partition.finish_flush(flush, error)

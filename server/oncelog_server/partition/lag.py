@@ -13,8 +13,8 @@ from oncelog_server.partition.partition import Partition
 
 class Lag(msgspec.Struct, frozen=True):
     """`readable_records`: records that a read_committed reader gets up to the last stable offset.
-    `held_back_records`: records from there to the high watermark that are in no aborted
-    transaction."""
+    `held_back_records`: records between the last stable offset and the high watermark that are in
+    no aborted transaction."""
 
     readable_records: int
     held_back_records: int

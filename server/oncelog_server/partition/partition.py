@@ -97,7 +97,7 @@ class Partition:
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_leader = False
-        # Why the partition serves nothing any more (a failed disk), or None.
+        # The reason why the partition serves no requests any more (a failed disk), or None.
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
@@ -212,7 +212,7 @@ class Partition:
     def on_flushed(self, log_end_offset: int) -> None:
         """Advance the high watermark: all records below `log_end_offset` are on disk."""
         if self.offline is not None:
-            return  # An earlier flush failed: a later one that succeeds proves nothing (S16).
+            return  # After a failed flush, a successful one proves nothing (S16).
         unflushed = self._log.log_end_offset - log_end_offset
         if not self._flush_on_ack and unflushed < self._log.config.flush_messages:
             self._flush_requested = False
@@ -332,7 +332,7 @@ class Partition:
     def latest_producer_id(self) -> int:
         """Return the highest producer id with records here; -1 if there is none."""
         entries = self._log.producers
-        # A marker alone proves nothing: an operator may have written it.
+        # Markers do not count, because an operator may have written them.
         return max((entry.producer_id for entry in entries if entry.batches), default=-1)
 
     def open_transactions(self) -> list[ProducerEntry]:
@@ -352,7 +352,8 @@ class Partition:
     # --- transactions that come without AddPartitionsToTxn (KIP-890)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """True if this producer's current transaction already has a batch in this partition."""
+        """Return True if this producer's current transaction already has a batch in this
+        partition."""
         entry = self._log.producers.entry(producer_id)
         return (
             entry is not None
@@ -371,7 +372,7 @@ class Partition:
         """Raise Refused if the transaction ended while it was verified."""
         if not self.guards.holds(producer_id, guard):
             raise Refused(
-                ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was looked up"
+                ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was verified"
             )
 
     # --- reads
@@ -379,8 +380,8 @@ class Partition:
     def read(
         self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool
     ) -> PartitionRead:
-        """Return the records from `offset`. `at_least_one`: return one whole batch even if it is
-        larger than `max_bytes`, so that no reader is stuck (KIP-74). Raises Refused
+        """Return the records from `offset`. `at_least_one`: return a whole batch even if it is
+        larger than `max_bytes`, so that every reader makes progress (KIP-74). Raises Refused
         (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
         log = self._log
         stable = self.last_stable_offset
@@ -396,7 +397,8 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if aborted is not None and records is not None:
-                    # Only aborts among these records: there may be thousands up to the limit.
+                    # The response has only the aborts of these records: up to the limit there may
+                    # be thousands.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
@@ -443,7 +445,7 @@ class Partition:
         CorruptLog."""
         return self._log.max_timestamp_offset()
 
-    # --- replay by a coordinator: all that is appended, committed or not
+    # --- replay by a coordinator: all appended records, committed or not
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
         """Return the records from the batch with `offset` on, committed or not: at most `max_bytes`
@@ -527,7 +529,7 @@ class Partition:
 
     def close(self) -> list[File]:
         """Close the log and return the files that must be durable before a stop is clean. Raises
-        StorageError: then this stop is not clean."""
+        StorageError; this stop is then not clean."""
         return self._log.close(clean=self.offline is None)
 
     def remembered(self) -> ClosedLog:

@@ -1,6 +1,6 @@
 """The read models of readable records in the partitions that this broker leads.
 
-They are a module of their own because a start without metrics does not need the walk through
+They have their own module, because a start without metrics does not import the walk through
 records.
 """
 

@@ -1,9 +1,9 @@
-"""The lowest refused sequence of each producer that a partition has no state of (KIP-890).
+"""The lowest refused sequence of each producer without state in a partition (KIP-890).
 
 A partition accepts any first sequence of an unknown producer. If the first of several pipelined
 batches is refused with a retriable error (the coordinator was not ready, the disk was full), the
-second batch would be appended in its place, and every retry of the first would be out of order.
-Kafka's VerificationStateEntry keeps the lowest sequence for that reason, for transactions only.
+second batch would be appended in its place, and every retry of the first would be out of order. For
+this reason Kafka's VerificationStateEntry keeps the lowest sequence, but only for transactions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class _Lowest(NamedTuple):
 
 
 class RefusedSequences:
-    """At most MOST_PRODUCERS producers, the oldest evicted first: a client that invents producer
-    ids does not fill the memory."""
+    """At most MOST_PRODUCERS producers, the oldest evicted first: so a client that invents producer
+    ids cannot fill the memory."""
 
     __slots__ = ("lowest_by_id",)
 

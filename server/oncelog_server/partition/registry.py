@@ -24,7 +24,8 @@ class Partitions:
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        # One view at a time: 10,000 at once would trigger a long garbage collection.
+        # One view is made at a time, because 10,000 at once would trigger a long garbage
+        # collection.
         return chain.from_iterable(map(dict.values, self._topics.values()))
 
     def __len__(self) -> int:
@@ -77,7 +78,7 @@ class Partitions:
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
-        """Return why the partition is offline, or None."""
+        """Return the reason why the partition is offline, or None."""
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
 

@@ -1,9 +1,9 @@
 """Proof that a partition was added to the transaction that is open *now* (KIP-890).
 
-Before the first batch of a transaction the leader asks the transaction coordinator. The response
-may be stale: the transaction may have ended and the same producer may have begun another. So the
-leader creates a guard before the request and requires the same guard at the append. Every marker
-removes the guard (ABA, R12).
+Before the first batch of a transaction the leader sends a request to the transaction coordinator.
+The response may be stale: the transaction may have ended, and the same producer may have begun
+another. So the leader creates a guard before the request and requires the same guard at the append.
+Every marker removes the guard (scenario R12, an ABA problem).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class PartitionViews:
         return len(self._partitions.offline())
 
     def offline_reason(self, name: TopicPartition) -> str | None:
-        """Return why the partition is offline; None if it is not."""
+        """Return the reason why the partition is offline; None if it is online."""
         return self._partitions.offline_reason(name)
 
     def all(self) -> Iterator[PartitionView]:
@@ -44,8 +44,8 @@ class PartitionViews:
             yield partition_view(partition)
 
     def replicas(self, names: Iterable[TopicPartition] | None) -> Iterator[ReplicaView]:
-        """Yield the named partitions, or all, each as it is when it is yielded; those that are
-        unknown or offline are left out."""
+        """Yield the named partitions, or all, each as it is when it is yielded; unknown and offline
+        partitions are left out."""
         partitions = self._partitions
         if names is None:
             found = list(partitions)

@@ -1,7 +1,6 @@
-"""Requests that wait on a partition: acks for the high watermark, readers for new records.
-
-A partition has one list for all that wait until an offset is committed: Produce with acks=all,
-coordinator decisions, markers.
+"""Requests that wait on a partition: acks for the high watermark, readers for new records. Produce
+with acks=all, coordinator decisions and markers share one list, because all of them wait until an
+offset is committed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class CommitWaiters:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        # Offsets never go down: appends come in order.
+        # Offsets never decrease, because appends come in order.
         self.waiting: deque[tuple[int, Settled]] = deque()
 
     def __len__(self) -> int:

@@ -1,9 +1,8 @@
-"""A Produce request over very many partitions, split into small ones that run in steps.
-
-Other requests are served between two steps: a partition may be deleted, or a transaction end. So
-each part checks for itself what it appends. Only two things are done for all parts together: the
-check that all batches belong to one transaction, and the coordinator's addition of all partitions
-in one record, if the client leaves that to the broker.
+"""A Produce request over very many partitions, split into small requests that run in steps. Other
+requests are served between two steps, which may delete a partition or end a transaction. So each
+part makes its own checks. Only two steps are common to all parts: the check that all batches belong
+to one transaction, and the coordinator's record with all partitions, if the client does not add
+them itself.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class LargeProduce:
     def ask(self) -> Steps[TransactionAnswer | None]:
         """Let the coordinator add the partitions to the transaction. Return its result.
 
-        Return None if the coordinator was not asked. All appends are refused if they do not belong
-        to one transaction.
+        Return None without a request to the coordinator. All appends are refused if they do not
+        belong to one transaction.
         """
         if not self._transactional:
             return None
@@ -66,9 +65,8 @@ class LargeProduce:
         return whole.ask(self._unknown) if self._unknown else None
 
     def append(self, result: TransactionResult | None) -> Steps[list[Deferred[None]]]:
-        """Append all parts. Return what waits to be committed.
-
-        `result` is the coordinator's, None if it was not asked.
+        """Append all parts. Return the wait for their commit. `result` is the coordinator's result,
+        None without a request to it.
         """
         if result is not None and result.code is not NONE:
             whole = self._part(())

@@ -13,8 +13,7 @@ UNKNOWN: Final = -1
 
 
 class Follower:
-    """The log end of a follower, as its fetches in this leader epoch have shown: it fetches from
-    its log end."""
+    """The log end of a follower: the offset from which it last fetched in this leader epoch."""
 
     __slots__ = ("last_caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch", "log_end_offset")
 
@@ -22,15 +21,15 @@ class Follower:
         self.log_end_offset = UNKNOWN
         self.last_fetch_ms = UNKNOWN
         self.leader_end_at_last_fetch = UNKNOWN
-        # The latest time at which the follower is known to have had all that the leader had.
+        # The latest time at which the follower had all records of the leader, as far as known.
         self.last_caught_up_ms = UNKNOWN
 
     def fetched(self, log_end_offset: int, leader_end: int, now_ms: int) -> None:
         if log_end_offset >= leader_end:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
-            # While the leader appends, no fetch starts at its log end; each may start at the log
-            # end of the fetch before.
+            # While the leader appends, a follower never fetches from the leader's log end, but from
+            # the log end at its previous fetch.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end
@@ -38,11 +37,10 @@ class Follower:
 
 
 class Replicas:
-    """The ISR of one partition and what is known of its followers.
-
-    The maximal ISR is the committed ISR and, while a change is in flight, the proposed ISR too: the
-    metadata may already hold either. The leader's log end and the present high watermark are
-    arguments: the log and the partition hold them. A broker id without a replica is a KeyError.
+    """The ISR of one partition, and the state of its followers. The maximal ISR is the committed
+    ISR and, while a change is in flight, also the proposed ISR, because the metadata may already
+    have either. The log end and the present high watermark are arguments, because log and partition
+    own them. A broker id without a replica raises KeyError.
     """
 
     __slots__ = (
@@ -62,7 +60,7 @@ class Replicas:
         self.isr: tuple[int, ...] = ()
         self.assignment: tuple[int, ...] = ()
         self.is_under_min_isr = False
-        # The high watermark is the leader's log end: appends ask this first.
+        # True if the high watermark is the leader's log end; appends check this first.
         self.is_alone = True
         self._min_insync_replicas = min_insync_replicas
         self._leader_id = UNKNOWN
@@ -81,8 +79,9 @@ class Replicas:
         self._followers = {}
 
     def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
-        """Take over what metadata holds in this leader epoch. A change in flight stays in flight:
-        this may be an older state than its outcome. A replica that is unassigned leaves both."""
+        """Take over the metadata of this leader epoch. A change in flight stays in flight, because
+        the metadata may be older than its outcome. Replicas that are not assigned any more leave
+        both ISRs."""
         known = self._followers
         self._followers = {
             broker_id: known.get(broker_id) or Follower()
@@ -103,12 +102,12 @@ class Replicas:
         self._count()
 
     def propose_isr(self, isr: tuple[int, ...]) -> None:
-        """Count these replicas too: the change is in flight until `settle_isr` (AlterPartition)."""
+        """Count these replicas too, as a change in flight until `settle_isr` (AlterPartition)."""
         self._proposed_isr = isr
         self._count()
 
     def settle_isr(self) -> None:
-        """End the change in flight: the committed ISR is its outcome."""
+        """End the change in flight with this committed ISR."""
         self._proposed_isr = ()
         self._count()
 
@@ -118,8 +117,8 @@ class Replicas:
 
     @property
     def effective_min_isr(self) -> int:
-        """A min.insync.replicas above the number of replicas counts as that number, so that a
-        single broker needs no settings."""
+        """Return min.insync.replicas, at most the number of replicas, so that a single broker needs
+        no settings."""
         return min(self._min_insync_replicas, len(self.assignment))
 
     def _count(self) -> None:
@@ -137,8 +136,8 @@ class Replicas:
         """Return the smallest log end over the maximal ISR, or the `present` high watermark if that
         is higher or the ISR is below the min ISR.
 
-        `leader_end` is the leader's log end as far as it counts: where acks wait for a flush, the
-        end of the flushed records.
+        `leader_end` is the leader's log end, or the end of the flushed records if acks wait for a
+        flush.
         """
         if self.is_under_min_isr:
             return present
@@ -161,11 +160,10 @@ class Replicas:
     # --- changes of the ISR
 
     def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:
-        """Return the followers that must leave the ISR: not at the leader's log end, nor during the
-        last `max_lag_ms` (replica.lag.time.max.ms). While a change is in flight there are none.
-
-        The time of a follower that has not caught up in this leader epoch begins with the first
-        call.
+        """Return the followers that must leave the ISR: those that were not at the leader's log end
+        during the last `max_lag_ms` (replica.lag.time.max.ms). Return none while a change is in
+        flight. The time of a follower that has not caught up in this leader epoch begins with the
+        first call.
         """
         if self._proposed_isr:
             return ()
@@ -184,8 +182,8 @@ class Replicas:
 
     def may_join(self, high_watermark: int) -> tuple[int, ...]:
         """Return the followers that may join the ISR: at the high watermark, and past the start of
-        the leader epoch, before which their logs may differ. While a change is in flight there are
-        none."""
+        the leader epoch, because earlier parts of their logs may differ. Return none while a change
+        is in flight."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self._epoch_start_offset)

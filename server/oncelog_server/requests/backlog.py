@@ -9,8 +9,8 @@ _LENGTH_BYTES: Final = 4
 
 
 class Backlog:
-    """`add` frames, take them with `frames`, oldest first. A frame is copied once, however many
-    others are added or taken: a read may bring 18,000, of which a turn serves 64."""
+    """`add` frames, take them with `frames`, oldest first. Each frame is copied only once: a read
+    may bring 18,000 frames, and a turn serves 64 of them."""
 
     __slots__ = ("_added", "_position", "_taking", "waiting_bytes")
 
@@ -29,8 +29,8 @@ class Backlog:
         self.waiting_bytes += _LENGTH_BYTES + len(frame)
 
     def frames(self) -> Iterator[memoryview]:
-        """Yield the frames. Each counts as taken when it is yielded, so a later call goes on behind
-        the last one."""
+        """Yield the frames. A frame counts as taken when it is yielded, so a later call continues
+        after it."""
         while self.waiting_bytes:
             start = self._position + _LENGTH_BYTES
             if start > len(self._taking):
@@ -43,7 +43,7 @@ class Backlog:
             self._position = end
             self.waiting_bytes -= _LENGTH_BYTES + end - start
             if not self.waiting_bytes:
-                self.clear()  # the caller may not ask for another frame
+                self.clear()  # the caller may not take another frame
             yield frame
 
     def clear(self) -> None:

@@ -2,8 +2,8 @@
 
 All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
 BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
-frame moves to a buffer of its own, which grows with the bytes that have *arrived*, never with the
-claim of its length field."""
+frame moves to its own buffer, which grows with the bytes that have *arrived*, never with the claim
+of its length field."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from oncelog_protocol.errors import ProtocolError
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
-# The buffer of a frame is at least this large, grows by this factor of the bytes that have arrived,
-# and is never larger than the frame (H3): 10,000 clients may send a length and nothing else.
+# Minimum size of a frame's buffer, and its growth as a factor of the arrived bytes. The buffer is
+# never larger than the frame. So 10,000 clients that send only a length take little memory
+# (scenario H3).
 FIRST_BYTES: Final = 4 << 10
 _GROWTH: Final = 4
 
 
-# The first four bytes of clients of other protocols, where Kafka's protocol has the frame's length.
+# The first four bytes of other protocols. In Kafka's protocol these bytes are the frame's length.
 _OTHER_PROTOCOLS: Final = {
     **dict.fromkeys(
         (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "),
@@ -97,8 +98,8 @@ class FrameReader:
         return grown
 
     def whole(self, count: int) -> memoryview | None:
-        """Return the frame if the `count` bytes read are exactly one frame, as is usual. Else
-        return None and change nothing."""
+        """Return the frame if the `count` bytes read are exactly one frame, the usual case.
+        Otherwise return None and change nothing."""
         if count > _LENGTH.size and self._frame is None and not self._head:
             (size,) = _LENGTH.unpack_from(self._shared.bytes)
             if size == count - _LENGTH.size <= self._limit:
@@ -106,8 +107,8 @@ class FrameReader:
         return None
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """Yield the complete frames in order. A view is valid until the next one is asked for,
-        unless the frame had a buffer of its own. Raises ProtocolError for an invalid length."""
+        """Yield the complete frames in order. A view is valid until the next frame is taken, unless
+        the frame has its own buffer. Raises ProtocolError for an invalid length."""
         frame = self._frame
         if frame is not None:
             self._received += count
@@ -143,7 +144,7 @@ class FrameReader:
         raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
 
     def _keep(self, part: memoryview, size: int) -> None:
-        """Keep the beginning of an incomplete frame in a buffer of its own."""
+        """Keep the beginning of an incomplete frame in its own buffer."""
         frame = bytearray(min(size, max(FIRST_BYTES, _GROWTH * len(part))))
         frame[: len(part)] = part
         self._frame = frame

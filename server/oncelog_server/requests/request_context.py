@@ -10,7 +10,8 @@ from oncelog_server.security.authorizer import Authorizer
 
 
 class RequestContext(msgspec.Struct):
-    """The context of one request. `keeps_frame`: its bytes outlive the call that serves it."""
+    """The context of one request. `keeps_frame`: the request's bytes outlive the call that serves
+    it."""
 
     session: Session
     authorizer: Authorizer
@@ -20,8 +21,8 @@ class RequestContext(msgspec.Struct):
     client_id: str
     keeps_frame: bool = False
 
-    # As attributes of the class and not as methods that call them: a request asks for its rights
-    # in one call less.
+    # Attributes of the class save each request a call, compared with methods that call these
+    # functions.
     require = access.require
     may = access.may
     may_any = access.may_any

@@ -16,8 +16,9 @@ from oncelog_server.security.resources import ANONYMOUS, Principal
 
 
 class Session(msgspec.Struct, frozen=True):
-    """The client of a connection, as its handshake has found it. `host` is the client's address.
-    `has_hung_up` asks the socket, without waiting. A request keeps the session that it came in."""
+    """The client of a connection after its handshake. `host` is the client's address. `has_hung_up`
+    returns True if the client has closed the connection, without waiting. A request keeps the
+    session with which it arrived."""
 
     principal: Principal
     host: str
@@ -42,7 +43,7 @@ class HandshakeEvent(StrEnum):
 # The next stage, and the principal of the session that begins with it. A missing row is an error,
 # because the listener does not expect that step.
 HANDSHAKE: Final[Mapping[tuple[Stage, HandshakeEvent], tuple[Stage, Principal]]] = {
-    # PLAINTEXT asks for nothing.
+    # PLAINTEXT requires no authentication.
     (Stage.HANDSHAKE, HandshakeEvent.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),
 }
 

@@ -1,7 +1,6 @@
-"""The changes of a plan on disk, in an order in which they may stop anywhere.
-
-The text copy comes first, because it holds all that the next run needs. The store comes last.
-Nothing is deleted: a replaced file is kept under another name.
+"""The changes of a plan on disk. They may be interrupted after any step. The text copy is written
+first, because it has all records that the next run needs. The store comes last. Nothing is deleted:
+a replaced file is kept under another name.
 """
 
 from __future__ import annotations
@@ -81,9 +80,8 @@ class PlannedChanges:
         self._replace(META_PROPERTIES, data)
 
     def _forget_clean_stop(self) -> None:
-        """Delete the mark of a clean stop, so that the next start scans all logs.
-
-        The recovery points of strays are unknown.
+        """Delete the mark of a clean stop, so that the next start scans all logs, because the
+        recovery points of strays are unknown.
         """
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():

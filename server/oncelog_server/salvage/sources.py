@@ -1,6 +1,5 @@
-"""The metadata records that are left of a data directory: in its store and in the text copy.
-
-Reading changes neither.
+"""The remaining metadata records of a data directory: in its store and in the text copy. The reader
+changes neither.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | No
         notes.append(f"{METADATA_FILE} is missing")
         return None, None
     with tempfile.TemporaryDirectory(prefix="oncelog-") as folder:
-        # A copy is read, because reading a store checkpoints its log.
+        # A copy of the store is read, because sqlite would change the store itself.
         for file in path.glob(f"{METADATA_FILE}*"):
             if file.name.removeprefix(METADATA_FILE) in ("", "-wal"):
                 shutil.copy2(file, folder)

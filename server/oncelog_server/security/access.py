@@ -27,7 +27,7 @@ DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
-# The authorized operations in a response that was not asked for them (KIP-430).
+# The value of the authorized operations if the request does not want them (KIP-430).
 NOT_ASKED_FOR: Final = -(2**31)
 # Kafka's AclEntry.supportedOperations.
 _OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
@@ -71,8 +71,7 @@ class Request(Protocol):
 
 
 # `require` and `may` repeat each other on purpose: each runs once for every topic of a Produce or
-# Fetch request, and a shared function would be one more call there. test_access.py pins the
-# calls.
+# Fetch request, and a shared function would add a call. test_access.py counts the calls.
 def require(
     request: Request,
     operation: Operation,
@@ -130,5 +129,5 @@ def authorized_operations(request: Request, resource: Resource) -> int:
 def _named(group: str | None) -> Resource:
     """Return the resource of the parameters that only requests off the hot path name."""
     if group is None:
-        raise ValueError("a right is asked for, but no resource is named")
+        raise ValueError("a right is requested, but no resource is named")
     return Resource(ResourceType.GROUP, group)

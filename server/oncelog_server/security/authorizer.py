@@ -1,6 +1,6 @@
 """The authorizer: may the principal of a session do an operation on a resource (KIP-11)?
 
-Only `access` asks it."""
+Only `access` calls it."""
 
 from __future__ import annotations
 

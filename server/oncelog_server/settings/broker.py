@@ -141,7 +141,7 @@ class BrokerSettings:
     oncelog_metrics_port: int = honoured(
         Kind.INT,
         -1,
-        "Port of `GET /metrics`, for Prometheus (docs/metrics.md); 0: a free port, -1: none.",
+        "Port of `GET /metrics`, for Prometheus (docs/metrics.md); 0: a free port, -1: no port.",
         between(-1, 65_535),
     )
     oncelog_metrics_host: str = honoured(

@@ -43,7 +43,7 @@ class CleanerSettings:
         Kind.LONG,
         86_400_000,
         "How long a compacted topic keeps tombstones and the markers of empty transactions after "
-        "the first compaction that meets them.",
+        "the first compaction that reads them.",
         at_least(0),
         topic="delete.retention.ms",
     )

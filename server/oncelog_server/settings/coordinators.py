@@ -24,7 +24,7 @@ class CoordinatorSettings:
         Kind.INT,
         1000,
         "Interval between searches for transactions past their timeout. Kafka's default is 10000, "
-        "but a crashed producer would hold up its readers for that much longer.",
+        "but readers of a crashed producer's records would wait that much longer.",
         at_least(1),
         importance=LOW,
     )
@@ -68,8 +68,8 @@ class CoordinatorSettings:
     group_transactions_enable: bool = honoured(
         Kind.BOOLEAN,
         True,
-        "Allow transactional producers that belong to a consumer group: its generations fence "
-        "them, and they can be committed together (feature oncelog.group.transactions).",
+        "Allow transactional producers that belong to a consumer group: the group's generations "
+        "fence them, and one request can commit them all (feature oncelog.group.transactions).",
         importance=LOW,
     )
     transactional_id_expiration_ms: int = honoured(

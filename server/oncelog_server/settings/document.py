@@ -20,7 +20,7 @@ _HEAD = """\
 
 <!-- made by `python -m oncelog_server.settings.document > docs/settings.md` -->
 
-This page answers: which settings does a broker have, with which defaults, and where are they set?
+This page answers: which settings does a broker have, with which defaults, and how are they set?
 Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Each of
 Kafka's broker settings is in exactly one of three tables: honoured, accepted without effect,
 refused.
@@ -36,10 +36,10 @@ A later source wins over an earlier one:
 5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`: they win
    over a file and the environment, and are refused together with a `--set` of the same setting
 
-An unknown name is an error that names the nearest known one. In the environment it is only a
+An unknown name is an error, which names the most similar setting. In the environment it is only a
 warning, because other programs have variables there too.
 
-## What survives what
+# # What survives a crash
 
 | | `oncelog.flush.on.ack=false` (default, Kafka's way) | `oncelog.flush.on.ack=true` |
 |---|---|---|
@@ -49,7 +49,8 @@ the operating system | waits until the record is on disk (one fdatasync for many
 | power loss | the broker starts clean; the last acknowledged records may be lost | nothing \
 acknowledged is lost |
 
-`flush.messages` and `flush.ms` limit how much a power loss can destroy in the default mode.
+By default, `flush.messages` and `flush.ms` limit the number of records that a power loss can
+destroy.
 """
 
 
@@ -72,16 +73,15 @@ def document() -> str:
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
         "## Refused\n",
-        "Kafka's default of each is accepted, because it requires nothing.\n",
+        "Kafka's default of each setting is accepted, because it requires nothing.\n",
         *_unhonoured(REFUSED),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _is_ours(row: Setting) -> bool:
-    """Return whether Kafka has no such setting.
-
-    One of them has no prefix, because the draft of KIP-447 names it.
+    """Return True if Kafka has no such setting. A single one of them has no prefix: its name is
+    that of KIP-447's draft.
     """
     return row.name.startswith("oncelog.") or row.name == "group.transactions.enable"
 

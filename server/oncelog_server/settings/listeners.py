@@ -187,5 +187,5 @@ def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:
         )
     if protocol != "PLAINTEXT":
         raise InvalidListeners(
-            "listeners", f"{name} asks for {protocol}: TLS and SASL are not built yet"
+            "listeners", f"{name} requires {protocol}: TLS and SASL are not built yet"
         )

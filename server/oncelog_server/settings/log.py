@@ -10,13 +10,14 @@ HIGH = Importance.HIGH
 FOREVER = 2**63 - 1
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SMALLEST_SEGMENT = 1 << 20
-# The minimum up to Kafka 3: the size of an empty record of the oldest format. It is still valid for
-# topics that an older release stored, and for the internal setting of Kafka's tests and ours.
+# The minimum up to Kafka 3: the size of an empty record of the oldest format. The value is still
+# valid for topics of an older release, and for an internal setting that Kafka's tests and ours use.
 SMALLEST_STORED_SEGMENT = 14
 
 
 def gzip_level(value: int) -> str | None:
-    """Return why `value` is not a level of gzip, else None (Kafka's GzipLevelValidator)."""
+    """Return the reason why `value` is no level of gzip, None if it is a level (Kafka's
+    GzipLevelValidator)."""
     return (
         None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
     )

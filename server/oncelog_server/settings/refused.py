@@ -1,4 +1,5 @@
-"""Kafka's settings that are refused, each with the reason. To ignore them would break a promise.
+"""Kafka's settings that are refused, each with the reason. A broker that ignores them would break a
+promise.
 
 A row is a name, a type, Kafka's default and its importance. Kafka's default, or an empty value, is
 accepted, because it requires nothing.

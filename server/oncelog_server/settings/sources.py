@@ -47,7 +47,7 @@ def from_properties(text: str, source: str) -> list[SettingAssignment]:
 
     Raises UnreadableSource.
     """
-    import javaproperties  # not needed by a start without a file, and slow to import
+    import javaproperties  # the import is slow, and a start without a file does not need it
 
     try:
         values = javaproperties.loads(text)

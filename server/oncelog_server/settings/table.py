@@ -42,7 +42,7 @@ Check = Callable[[Any], str | None]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A row. It is the default of the topic setting `topic`, None if it is no default."""
+    """A row. `topic` is the topic setting with this row as default, None without one."""
 
     name: str
     kind: Kind

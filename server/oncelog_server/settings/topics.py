@@ -1,4 +1,4 @@
-"""Settings of a topic: names, ranges, defaults, and those that one broker cannot honour.
+"""Settings of a topic: names, ranges, defaults, and settings that a single broker cannot honour.
 
 The source is Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only the settings that
 were set for it, as text. The others have the broker's value at the time of reading.
@@ -83,7 +83,7 @@ def _unset(reason: str, *harmless: SettingValue) -> Callable[[Any], str | None]:
     return lambda value: None if value in harmless else f"refused: {reason}"
 
 
-# Topic settings of missing features: only the value that does not use the feature is accepted.
+# Topic settings of missing features: only the value that leaves the feature unused is accepted.
 _UNHONOURED = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
     Setting("remote.log.copy.disable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
@@ -193,8 +193,7 @@ def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, 
 
 
 def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
-    """Return the LogConfig of a topic with the settings `overrides` of its own. Raises
-    InvalidValue."""
+    """Return the LogConfig of a topic with the own settings `overrides`. Raises InvalidValue."""
     values: dict[str, Any] = dict(topic_values(settings, overrides))
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     # Records of the active segment are not compacted, so it must close by max.compaction.lag.ms.

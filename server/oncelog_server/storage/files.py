@@ -1,7 +1,7 @@
 """The interface of the disk for the pure packages, injected into them.
 
 Append and read are synchronous, because the page cache serves them. fsync and unlink are slow: they
-run elsewhere and call back when they end, so that they never block the event loop. `os_files` and
+run outside of the event loop, which they never block, and call back when they end. `os_files` and
 the simulator's disk implement the interface.
 """
 
@@ -118,5 +118,5 @@ class Files(Protocol):
         ...
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
-        """Delete files or whole directories, off the loop. Missing ones are no error."""
+        """Delete files or whole directories, off the loop. Missing files are no error."""
         ...

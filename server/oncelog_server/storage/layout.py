@@ -14,7 +14,7 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-# Second suffixes of a file that is to be deleted, is written by compaction, replaces others.
+# Second suffixes of a file: to be deleted, being written by compaction, about to replace others.
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -36,7 +36,8 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 # DataDirectory.was_kept_by.
 BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
-# mkfs creates it in the root of a file system. A volume with nothing else in it counts as empty.
+# mkfs creates it in the root of a file system. A volume that has only this directory counts as
+# empty.
 LOST_AND_FOUND: Final = "lost+found"
 # Oncelog's own: the state of the logs at a clean stop.
 CLOSED_LOGS_CHECKPOINT: Final = "oncelog-closed-logs-checkpoint"

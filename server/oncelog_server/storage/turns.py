@@ -1,4 +1,4 @@
-"""Asynchronous work in pieces, of which a limited number run at once."""
+"""Runs asynchronous work in pieces, with a limited number in flight."""
 
 from __future__ import annotations
 

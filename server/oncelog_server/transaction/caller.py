@@ -1,4 +1,4 @@
-"""The client that sent a request, as the request describes it: for people, never as a
+"""The client of a request, as the request describes it: information for operators, never a
 credential."""
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ class Client(NamedTuple):
 
 
 def client_of(caller: ClientRequest) -> Client:
-    """Return what is remembered of a request. The request itself would keep its connection."""
+    """Return the remembered part of a request. The request itself would keep its connection in
+    memory."""
     return Client(caller.client_id, caller.client_address)
 
 
 def is_admin_tool(caller: ClientRequest) -> bool:
-    """Return whether the client id is that of Kafka's admin client. Any client may use it, so it
-    may decide a label, never a right."""
+    """Return whether the client id is that of Kafka's admin client. Any client may use this id, so
+    it may decide about a label, never about a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)
     return number.isdecimal() and caller.client_id != number

@@ -15,23 +15,25 @@ from oncelog_server.transaction.metadata import (
 class CallerRole(Enum):
     """The role of a caller for the id as it stands (KIP-360)."""
 
-    NEW_INSTANCE = "a new instance, which names no producer id: it takes over"
+    NEW_INSTANCE = "a new instance, without a producer id in its request: it takes over"
     CURRENT = "the current producer"
-    PREVIOUS_EPOCH = "the producer before its last bump, whose answer it has not seen"
-    FENCED = "a producer that has been fenced, or was never known"
+    PREVIOUS_EPOCH = "the producer with the epoch before the last bump: the response was lost"
+    FENCED = "a fenced or unknown producer"
 
 
 def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> CallerRole:
-    """`producer_id` and `producer_epoch`: those in the request, -1 without one."""
+    """Return the role of a caller. `producer_id` and `producer_epoch` are those of the request, -1
+    if it has none."""
     if producer_id == NO_PRODUCER_ID:
         return CallerRole.NEW_INSTANCE
-    # A new id has no epoch yet; its caller had another one before (X2).
+    # A new transactional id has no epoch yet; its caller had another producer id before (scenario
+    # X2).
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
         producer_id, producer_epoch
     ):
         return CallerRole.CURRENT
-    # This producer was not fenced: a newer one's InitProducerId would have set the last epoch to
-    # -1.
+    # This producer was not fenced: InitProducerId of a newer instance would have set the last epoch
+    # to -1.
     if producer_epoch == metadata.last_producer_epoch:
         owner_id, owner_epoch = metadata.owner
         if producer_id == owner_id:

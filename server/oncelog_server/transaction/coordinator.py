@@ -67,7 +67,8 @@ class Leaders(Protocol):
         ...
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """Return True if the topic is known to be deleted. An unknown topic is not (N11)."""
+        """Return True if the topic was certainly deleted, False for an unknown topic (scenario
+        N11)."""
         ...
 
 
@@ -177,7 +178,7 @@ class TransactionCoordinator:
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
-        """Return the id with its shard: the shard of its group, if it has one."""
+        """Return the id with its shard, or with the shard of its group."""
         _, own = self.owner(transactional_id)
         shards = [own]
         if transactional_id in self._grouped:
@@ -216,8 +217,8 @@ class TransactionCoordinator:
         *,
         is_current: bool = False,
     ) -> Answer:
-        """`group`: the producer's; `is_current`: True if its generation is the current one. Raises
-        Refused."""
+        """Decide InitProducerId. `group` is the producer's membership; `is_current` is True if its
+        generation is the current one. Raises Refused."""
         if group is not None or command.transactional_id in self._grouped:
             return self._groups.init_producer_id(command, group, is_current=is_current)
         index, shard = self.owner(command.transactional_id)
@@ -280,7 +281,7 @@ class TransactionCoordinator:
 
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
         """Count a transaction that an operator has aborted in one partition without the
-        coordinator, which may not know it (KIP-664)."""
+        coordinator, which may not know the transaction (KIP-664)."""
         lives = (
             transaction
             for _, shard in self.runtime.shards()
@@ -295,7 +296,7 @@ class TransactionCoordinator:
             aborted=True,
             wall_ms=self._wall_ms(),
         )
-        # It refuses no producer: the producer keeps its epoch.
+        # This fence refuses no producer, because the producer keeps its epoch.
         if live is None:
             self.fences.log_abort(fence)
         else:
@@ -303,9 +304,9 @@ class TransactionCoordinator:
         self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
-        """Abort transactions that are past their timeout. Return their ids, without those with a
-        failed append: the next scan finds them. `at_most`: the maximum number in this turn of the
-        loop (T9)."""
+        """Abort transactions that are past their timeout. Return their ids, except those with a
+        failed append, which the next scan finds again. `at_most`: the maximum number in this turn
+        of the loop (T9)."""
         aborted: list[str] = []
         now_ms = self._monotonic_ms()
         for index, shard in self.runtime.shards():
@@ -363,7 +364,7 @@ class TransactionCoordinator:
         self._try_again(shard, effect.work, effect.attempt)
 
     def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
-        """Retry the markers later. The response does not wait for it, because the outcome is
+        """Retry the markers later. The response does not wait for the retry, because the outcome is
         decided."""
         if self._is_due(shard, work):
             shard.release(work.transactional_id)
@@ -371,7 +372,7 @@ class TransactionCoordinator:
 
     def _is_due(self, shard: TransactionShard, work: MarkerWork) -> bool:
         """Return False if the shard was unloaded or the transaction is complete: the id may have a
-        newer one."""
+        newer transaction."""
         return self.runtime.is_in_service(shard.index, shard) and shard.is_due(work)
 
 
@@ -417,7 +418,8 @@ class _Finishing:
             if not self.coordinator._is_due(self.shard, self.work):
                 return  # another broker leads the shard meanwhile
             if partition.topic in NEVER_IN_TRANSACTIONS:
-                # An older release has added it to the transaction. It needs no marker.
+                # An older release has added this internal partition to the transaction. It needs no
+                # marker.
                 self._settled(partition, ErrorCode.NONE)
             elif sender is not None:
                 sender.send(self.work, [partition], self._settled)

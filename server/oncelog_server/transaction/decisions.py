@@ -31,7 +31,7 @@ APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
 
 
 def append_failed(code: int) -> TransactionResult:
-    """Return the response of a decision whose append failed with `code`."""
+    """Return the response of a decision after its append failed with `code`."""
     return TransactionResult(APPEND_ERRORS.get(code, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
@@ -83,7 +83,8 @@ def refuse(
     return Decision(result, effects=(counted,))
 
 
-# The response for a producer with an id that is not here, or not in its group.
+# The response for a producer with an id that this coordinator does not have, or not in the
+# producer's group.
 REFUSE_UNKNOWN: Final[Decision[TransactionResult]] = Decision(
     UNKNOWN_PRODUCER, effects=(RefusalCounted(),)
 )

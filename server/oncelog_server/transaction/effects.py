@@ -42,7 +42,7 @@ class Fenced(msgspec.Struct, frozen=True):
 
 
 class ProducerRefused(msgspec.Struct, frozen=True):
-    """A request of this producer was refused: it is counted, and logged the first time."""
+    """A request of this producer was refused: the refusal is counted, and the first is logged."""
 
     transactional_id: str
     producer_id: int

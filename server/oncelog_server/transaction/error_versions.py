@@ -28,6 +28,6 @@ KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
 
 
 def code_for_version(api: ApiKey, version: int, code: ErrorCode) -> ErrorCode:
-    """Return `code` as that version of the API has it."""
+    """Return the error code that stands for `code` in that version of the API."""
     since, older = KNOWN_SINCE.get((api, code), (0, code))
     return code if version >= since else older

@@ -1,7 +1,7 @@
 """The reasons for refusing producers: the fences of a transactional id, with time and cause.
 
-The protocol has one code for all of them (PRODUCER_FENCED, KIP-588). They are in memory only: after
-a restart the codes are the same, and the log events have the reasons.
+The protocol has one code for all reasons (PRODUCER_FENCED, KIP-588). The reasons are in memory
+only; after a restart, only the log events have them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class FenceCause(Enum):
 
 class Reason(NamedTuple):
     """The reason of a producer's fence. `by`: the client of the request that fenced it, None
-    without a request or if it is unknown. `at_ms`: wall clock, set if the fence is older than this
-    moment."""
+    without a request or if it is unknown. `at_ms`: wall clock, set if the fence was made
+    earlier."""
 
     cause: FenceCause
     by: ClientRequest | None = None
@@ -73,7 +73,7 @@ class Fence(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The cause, as `oncelog transactions describe` shows it."""
+        """The text of the cause in `oncelog transactions describe`."""
         return self.cause.value if self.refuses else f"{self.cause.value}, past the coordinator"
 
 
@@ -102,7 +102,7 @@ class Fences:
         self.fenced = dict.fromkeys(FenceCause, 0)
         self.aborted = dict.fromkeys(FenceCause, 0)
         self.refused = dict.fromkeys(FenceCause, 0)
-        # Requests that were refused for an unknown reason, or one that was forgotten.
+        # Number of requests that were refused for an unknown or forgotten reason.
         self.refused_unknown = 0
 
     def remember(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
@@ -126,13 +126,13 @@ class Fences:
         self._on_aborted(fence)
 
     def refuse_unremembered(self, cause: FenceCause) -> None:
-        """Count a refused request for an id that does not exist, or is not here."""
+        """Count a refused request for an id that this coordinator does not have."""
         self.refused[cause] += 1
 
     def refuse(
         self, known: tuple[Fence, ...], producer_id: int, producer_epoch: int
     ) -> tuple[Fence, ...]:
-        """Count a refused request. Return the fences of the id, with the count of its own."""
+        """Count a refused request. Return the fences of the id, with the new count."""
         fence = fence_of(known, producer_id, producer_epoch)
         if fence is None:
             self.refused_unknown += 1
@@ -158,7 +158,7 @@ def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) ->
         and fence.producer_id == producer_id
         and fence.producer_epoch >= producer_epoch
     ]
-    # If the causes are about a change of the group, the last one is the reason.
+    # If the causes are changes of the group, the last change is the reason.
     return next((fence for fence in reaching if fence.for_good), reaching[-1] if reaching else None)
 
 

@@ -1,8 +1,8 @@
 """The consumer groups of the transactional ids in one shard (KIP-447, early draft).
 
-A group's newest generation is that of its ids, including those that have left: an id that leaves
-must not lower the generation that refuses the others. Only `replay` changes it, except for
-generations that are in flight.
+A group's newest generation is the highest of its ids, including ids that have left, because the
+departure of an id must not lower it. Only `replay` changes this state, except for generations in
+flight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 
-# Stands for the ids that have left a group, with their newest generation.
+# The key of a record with the newest generation of the ids that have left a group.
 LEFT: Final = ""
 
 
@@ -47,9 +47,10 @@ class Brought(NamedTuple):
 
 
 class TransactionGroups:
-    """`ids` may be shared by all shards of a coordinator: the transactional ids in any group, also
-    those with an uncommitted record of it. It counts them, because one shard may replay that an id
-    left a group after another has replayed that it joined the next one."""
+    """`ids` has the transactional ids of any group, also those with an uncommitted record of their
+    membership; all shards of a coordinator may share it. It is a counter, because a shard may
+    replay that an id left a group after another shard has replayed that the id joined its next
+    group."""
 
     __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
@@ -69,7 +70,7 @@ class TransactionGroups:
     # --- replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Take a record; one of another type is skipped. Raises ValueError for an invalid
+        """Apply a record; records of other types are skipped. Raises ValueError for an invalid
         record."""
         try:
             key = decode_transaction_group_key(record.key)
@@ -107,7 +108,7 @@ class TransactionGroups:
             self._left[group_id] = decode_transaction_group_value(value).generation_id
 
     def forget(self, transactional_id: str) -> None:
-        """The id was deleted, or belongs to another group."""
+        """Remove an id that was deleted, or that belongs to another group."""
         membership = self.memberships.pop(transactional_id, None)
         if membership is None:
             return
@@ -125,7 +126,7 @@ class TransactionGroups:
             del self._ids[transactional_id]
 
     def on_unloaded(self) -> None:
-        """Another broker leads the shard now."""
+        """Remove all ids, because another broker leads the shard now."""
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
         self._left.clear()
@@ -137,7 +138,7 @@ class TransactionGroups:
     # --- questions
 
     def newest_generation(self, group_id: str) -> int:
-        """-1 for a group without transactional ids."""
+        """Return the newest generation of a group, -1 without transactional ids."""
         return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
 
     def coming_generation(self, group_id: str) -> int:
@@ -160,7 +161,7 @@ class TransactionGroups:
         return found if found is not None and found.generation_id == newest else None
 
     def is_outdated(self, transactional_id: str) -> bool:
-        """Return True if the group has a newer generation than this id: then it may only be
+        """Return True if the group has a newer generation than this id: the id may then only be
         initialized. Return False for an id without a group."""
         membership = self.memberships.get(transactional_id)
         return membership is not None and (
@@ -186,8 +187,8 @@ class TransactionGroups:
     def registration(
         self, transactional_id: str, membership: GroupAssignment
     ) -> tuple[CoordinatorRecord, ...]:
-        """Return the records that make the id a member; none if it is one already with the same
-        values."""
+        """Return the records that make the id a member; none if the id is already a member with the
+        same values."""
         known = self.memberships.get(transactional_id)
         if known == membership:
             return ()
@@ -196,14 +197,14 @@ class TransactionGroups:
         return (*left, to_record(transactional_id, membership))
 
     def expect(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """A record of this membership was appended, and is not committed yet."""
+        """Note that a record of this membership was appended and is not committed yet."""
         coming = self._coming.setdefault(membership.group_id, [])
         coming.append((membership.generation_id, transactional_id))
         self._ids[transactional_id] += 1
 
     def settle(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """The record was committed, or never will be. An unloaded shard does not know it any
-        more."""
+        """End `expect`: the record was committed, or never will be. An unloaded shard may have no
+        such record any more."""
         coming = self._coming.get(membership.group_id, [])
         entry = (membership.generation_id, transactional_id)
         if entry in coming:
@@ -213,8 +214,8 @@ class TransactionGroups:
                 del self._coming[membership.group_id]
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
-        """Return the tombstones that remove ids from their groups; none for ids without a group.
-        With its last id the group is removed."""
+        """Return the tombstones that remove ids from their groups; none for ids without a group. A
+        group is removed with its last id."""
         leaving: defaultdict[str, set[str]] = defaultdict(set)
         records = []
         for transactional_id in transactional_ids:

@@ -1,5 +1,5 @@
-"""InitProducerId of a transactional id: what precedes the decision of the transaction coordinator,
-the group's generation (KIP-447, early draft) and the quota of new ids."""
+"""InitProducerId of a transactional id: the checks before the decision of the transaction
+coordinator, of the group's generation (KIP-447, early draft) and of the quota of new ids."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Initialization:
         return self._init_new(is_current=is_current)
 
     def _is_current(self, membership: GroupAssignment) -> bool:
-        """Return True if the group coordinator says that this is the generation of the group. The
-        group coordinator decides, but may not know the group (a sink's). Raises Refused if the
-        group has another generation."""
+        """Return True if this is the generation of the group at the group coordinator. Return False
+        if the group coordinator does not have the group (as with a Spark sink). Raises Refused if
+        the group has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False
@@ -75,8 +75,8 @@ class Initialization:
 
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize an unknown transactional id. The quota is charged first, because many requests
-        may be in flight at once, and given back if the id is still unknown after the response: the
-        request was refused, or must be retried."""
+        may be in flight at once. The charge is taken back if the id is still unknown after the
+        response, because the request was refused or must be retried."""
         quota, address = self._quota, self._caller.client_address
         quota.charge(address, self._monotonic_ms())
 
@@ -98,7 +98,7 @@ class Initialization:
         return self._transactions.knows(self._command.transactional_id, group_id)
 
     def _may_be_known(self) -> bool:
-        """Return True if the coordinator knows the id, or is unavailable by now."""
+        """Return True if the coordinator knows the id, or has become unavailable."""
         try:
             return self._is_known()
         except Refused:

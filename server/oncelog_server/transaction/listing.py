@@ -13,7 +13,7 @@ STATES_BY_NAME = {state.kafka_name: state for state in State}
 
 class TransactionFilter(NamedTuple):
     """An empty set is no filter, and neither is a duration below 0. `states` are the requested
-    states that exist: None is no filter, an empty set matches nothing."""
+    states that exist. None is no filter; an empty set matches no id."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()

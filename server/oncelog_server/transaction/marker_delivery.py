@@ -26,12 +26,12 @@ OffsetsMarker = Callable[[int, int, bool], None]
 
 class MarkerOutcome(Enum):
     WRITTEN = "the partition has it"
-    RETRY = "try again later, at the leader of that time"
-    STALE = "a newer coordinator is at work: stop"
+    RETRY = "retry later, at the leader of that time"
+    STALE = "a newer coordinator has taken over: stop"
 
 
-# A refusal by one leader never delays the others (scenario C-J). If the epoch there is already
-# higher, a later marker of this producer was written, and this one is not needed.
+# A refusal by one leader never delays the others (scenario C-J). If the partition already has a
+# higher epoch, it has a later marker of this producer and does not need this one.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NONE: MarkerOutcome.WRITTEN,
     ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,
@@ -53,7 +53,8 @@ MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
 
 
 def marker_outcome(code: ErrorCode) -> MarkerOutcome:
-    """An unknown error code is retried, because a decided transaction must be completed."""
+    """Return the outcome of an error code. An unknown code is retried, because a decided
+    transaction must be completed."""
     return MARKER_OUTCOMES.get(code, MarkerOutcome.RETRY)
 
 
@@ -65,15 +66,15 @@ class MarkerSender(Protocol):
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
-        """`settled` is called once for each partition, when its marker is committed or refused;
-        during this call if the outcome is known at once."""
+        """Send the markers. `settled` is called once for each partition, when its marker is
+        committed or refused; during this call if the outcome is known at once."""
         ...
 
 
 class LocalMarkers:
     """Writes markers to partitions that this broker leads. It also serves WriteTxnMarkers requests.
     `offsets_marker` passes a marker in a partition of `__consumer_offsets` to the group
-    coordinator. It raises Refused if that partition is not coordinated here."""
+    coordinator. The function raises Refused if that partition is not coordinated here."""
 
     is_local = True
 
@@ -158,8 +159,8 @@ class ImageLeaders:
         return None if leader is None or leader < 0 else self._remote(leader)
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """The image follows the store, so an unknown topic was deleted: a transaction cannot begin
-        in a topic before the image has it."""
+        """Return True if the image does not have the topic. The topic was then deleted: the image
+        follows the store, and no transaction contains a topic before the image has it."""
         return self._leader(partition) is None
 
     def _leader(self, partition: TopicPartition) -> int | None:

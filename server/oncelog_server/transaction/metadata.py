@@ -28,12 +28,13 @@ from oncelog_server.transaction.caller import Client
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-# Epochs run from 0 to 32766. 32767 is only in the markers that end an id's last transaction
-# (KIP-890).
+# Epochs run from 0 to 32766. 32767 occurs only in the markers of the last transaction of a producer
+# id (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
-# The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
+# The recorded timeout of a participant in two-phase commit, which has no timeout (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
-# All empty sets share one object: each `frozenset()` would be another one (D10).
+# All empty sets share one object: each call of `frozenset()` would return another object (scenario
+# D10).
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
@@ -49,12 +50,11 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     """The state of one transactional id. A record has the whole state, never a delta, so replay is
     an assignment.
 
-    `last_producer_epoch` is the epoch before the last bump. Its producer may still retry (KIP-360).
-    It is -1 if a newer instance of the producer made that bump.
-
-    `next_producer_epoch` is not -1 if a newer instance has kept an open transaction (KIP-939). The
-    producer then uses it with `next_producer_id`. `producer_id` and `producer_epoch` stay those of
-    the transaction, and of its markers.
+    `last_producer_epoch` is the epoch before the last bump. A producer with this epoch may still
+    retry (KIP-360). It is -1 if a newer instance of the producer made the bump.
+    `next_producer_epoch` is -1 unless a newer instance has kept an open transaction (KIP-939). The
+    producer then uses this epoch with `next_producer_id`; `producer_id` and `producer_epoch` stay
+    those of the transaction and its markers.
     """
 
     transactional_id: str
@@ -83,7 +83,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_kept(self) -> bool:
-        """True if a newer instance has kept the transaction open: then it can only be ended."""
+        """True if a newer instance has kept the transaction open; it can then only be ended."""
         return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
 
     @property
@@ -139,9 +139,9 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-# Every step of every transaction writes a value like this. The parts that seldom change between two
+# Every step of every transaction writes a value like this. Parts that seldom change between two
 # steps (partitions, tagged fields) are encoded once, cached, and put between two fixed parts. Large
-# parts are not cached: many partitions, a long name, and the members of a group commit, which
+# parts are not cached (many partitions, a long name), nor are the members of a group commit, which
 # differ every time.
 _KEPT_PARTITIONS: Final = 32
 _KEPT_NAME: Final = 256
@@ -204,7 +204,7 @@ def _tagged_fields(
     decided_members: tuple[GroupedTransaction, ...],
 ) -> bytes:
     """Return the tagged fields at the end of a value. Producers that began together have the same
-    epochs, so these repeat, too."""
+    epochs, so these fields repeat too."""
     value = TransactionLogValue(
         transaction_partitions=None,
         previous_producer_id=previous_producer_id,

@@ -31,7 +31,7 @@ TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 
 class TransactionalCommit:
-    """One TxnOffsetCommit. `asking` is the group's information about the caller at the time of the
+    """One TxnOffsetCommit. `asking` has the group's information about the caller at the time of the
     call. `aborts_older`: first abort the transactions of older producers with the same input
     partitions (KIP-447, early draft)."""
 
@@ -57,8 +57,8 @@ class TransactionalCommit:
     def run(
         self, *, adds: bool, verifies: bool
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Add the group to the transaction (KIP-890 part 2), or verify that it is in it (part 1);
-        then write the offsets as pending."""
+        """Add the group to the transaction (KIP-890 part 2), or verify that the transaction
+        contains the group (part 1). Then write the offsets as pending."""
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
         # The coordinator of a transaction group knows whether there is a newer generation.
         if adds or verifies or self._request.transaction_group_id is not None:
@@ -66,7 +66,8 @@ class TransactionalCommit:
         return then_ask(added, self._commit)
 
     def _add_group(self, *, verify_only: bool) -> TransactionResult | Deferred[TransactionResult]:
-        """Add the group's offsets partition to the transaction, or verify that it is in it."""
+        """Add the group's offsets partition to the transaction, or verify that the transaction
+        contains it."""
         request = self._request
         try:
             return self._transactions.add_partitions(
@@ -101,10 +102,10 @@ class TransactionalCommit:
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Write the offsets after the older transactions are aborted, unless a request on another
-        connection has ended this transaction meanwhile: the offsets would stay pending for ever, in
-        a transaction that the coordinator does not know. Raises Refused if the group's partition is
-        unavailable."""
+        """Write the offsets after the older transactions are aborted. A request on another
+        connection may have ended this transaction meanwhile: the offsets would then stay pending
+        forever, in a transaction that the coordinator does not know, so they are refused. Raises
+        Refused if the group's partition is unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
         producer_id = self._request.producer_id
@@ -125,8 +126,9 @@ class TransactionalCommit:
         return then_ask(aborted, go_on)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Return the response to a request that comes now. If the group is in a transaction of the
-        producer again, that may be another transaction (R12): the request is refused."""
+        """Return the response to a request for a transaction that has ended. If the producer has a
+        transaction with the group again, it may be another transaction (scenario R12), so the
+        request is refused too."""
 
         def refuse(
             found: TransactionResult,

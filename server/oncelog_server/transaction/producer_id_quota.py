@@ -1,5 +1,5 @@
-"""Limits the number of recent producer ids of each address (H60, H61). An id is state of the broker
-for `producer.id.expiration.ms`, and takes a client only one request."""
+"""Limits the number of recent producer ids of each address (H60, H61). With a single request, a
+client makes the broker keep the state of an id for `producer.id.expiration.ms`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS: Final = 16
 
 PER_ADDRESS: Final = "oncelog.max.producer.ids.per.address"
 PER_PARTITION: Final = "oncelog.max.producer.ids.per.partition"
-# Time until a limit is logged again, because a client that has reached it does so at every request.
+# Time until a limit is logged again, because a client may exceed it with every request.
 REPEAT_MS: Final = 60_000
 
 
@@ -100,7 +100,7 @@ class ProducerIdQuota:
             self.refused.add(PER_ADDRESS, self._limit, client_address=address)
             raise Refused(
                 ErrorCode.POLICY_VIOLATION,
-                f"{address} has been given {given.total} producer ids lately ({PER_ADDRESS})",
+                f"{address} got {given.total} producer ids lately ({PER_ADDRESS})",
             )
         if given.steps and given.steps[-1][0] == step:
             given.steps[-1][1] += 1
@@ -109,7 +109,7 @@ class ProducerIdQuota:
         given.total += 1
 
     def give_back(self, address: str) -> None:
-        """Take back the last count of this address: the id was not assigned."""
+        """Undo the last `charge` of this address, because the id was not assigned."""
         key = _client(address)
         given = self._given.get(key)
         if given is None:

@@ -49,7 +49,7 @@ class ProducerIds:
             self._asked = True
             self._ask()
         if not self._left:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids at hand")
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids are available")
         block = self._blocks[0]
         taken = block.start
         if len(block) == 1:

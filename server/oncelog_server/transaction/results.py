@@ -1,4 +1,4 @@
-"""The coordinator's results, before a handler puts them into a version of the response."""
+"""The coordinator's results, from which a handler makes a response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransactionResult(msgspec.Struct, frozen=True):
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
     # The member of a group commit with the error, unless it is the id of the request.
     refused_member: str | None = None
-    # A message for people, besides the code.
+    # A message for operators, besides the code.
     message: str = ""
 
 

@@ -1,9 +1,9 @@
 """The state of one partition of `__transaction_state`: every transactional id that hashes to it.
 
 Only `replay` changes durable state. A decision only marks its id as pending until its record is
-committed, and the next command on that id gets CONCURRENT_TRANSACTIONS (the error is part of the
-protocol, so nothing has to be rolled back). Other state is changed by the effects of decisions
-(`EFFECTS`). The decisions are in `commands` and `grouped`.
+committed, and the next command on that id gets CONCURRENT_TRANSACTIONS (this error is part of the
+protocol, so no state has to be rolled back). Effects of decisions (`EFFECTS`) change the other
+state. The decisions are in `commands` and `grouped`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.results import TransactionResult
 
-# The missing markers of an id without any: one shared set, because there may be very many ids
-# (D10).
+# The empty set of missing markers, shared by all ids, because there may be very many (scenario
+# D10).
 _NONE_LEFT: Final[set[TopicPartition]] = set()
 
 
@@ -62,7 +62,7 @@ class LiveTransaction:
     """A transactional id with its state in memory."""
 
     metadata: TransactionMetadata
-    # A decision without a committed record: until the commit, this id gets no other decision.
+    # True while a decision has no committed record; until then, this id gets no other decision.
     pending: TransactionMetadata | None = None
     # Time (monotonic ms) of the abort by timeout; it counts from the first partition.
     deadline_ms: int | None = None
@@ -76,8 +76,8 @@ class LiveTransaction:
 
     @property
     def is_listed(self) -> bool:
-        """Return True if clients may see the id: not before its first record is committed, and not
-        after it has moved to another coordinator."""
+        """Return True if clients may see the id: after the commit of its first record, until the id
+        moves to another coordinator."""
         return self.metadata.last_update_ms >= 0 and (
             self.metadata.state is not TransactionState.DEAD
         )
@@ -108,7 +108,7 @@ class TransactionShard:
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
         self.groups = TransactionGroups(grouped)
-        # Ids in PREPARE_*, in the order of their decisions: a new coordinator has to complete them.
+        # Ids in PREPARE_*, in the order of their decisions. A new coordinator has to complete them.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
         # Number of control records in the log, which should have none.
@@ -138,8 +138,8 @@ class TransactionShard:
             self._decided[effect.record] = target
 
     def take_back(self, effect: Pending, code: int) -> None:
-        """Remove the mark after a failed decision. If its first record was not written, the id
-        never existed."""
+        """Remove the mark after a failed decision. If the first record of the id was not written,
+        remove the id."""
         self._decided.pop(effect.record, None)
         transactional_id = effect.target.transactional_id
         live = self.transactions.get(transactional_id)
@@ -212,7 +212,7 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # Including records of a newer kind: Kafka's loader skips them too (S15).
+            # Records of newer types are skipped too, as in Kafka's loader (scenario S15).
             self.groups.replay(record)
             return
         if record.value is None:
@@ -228,14 +228,14 @@ class TransactionShard:
         self.transactions[transactional_id].client = client_in(value)
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
-        """Raise ValueError for a producer id that was never assigned, according to metadata that
-        was restored from an older copy: it would be assigned again."""
+        """Raise ValueError for a producer id that the metadata has not assigned. The metadata was
+        restored from an older copy, and would assign the id again."""
         for producer_id in (metadata.producer_id, metadata.next_producer_id):
             if not self._is_given_id(producer_id):
                 raise ValueError(
                     f"{metadata.transactional_id!r} has producer id {producer_id}, which was never "
-                    "given out: the metadata is older than the log, `oncelog storage recover` "
-                    "mends it while the broker is stopped"
+                    "assigned: the metadata is older than the log; `oncelog storage recover` "
+                    "repairs it while the broker is stopped"
                 )
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
@@ -270,8 +270,8 @@ class TransactionShard:
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """This broker does not lead the partition any more: clients retry the parked requests at
-        the new coordinator."""
+        """Complete the parked requests, because this broker does not lead the partition any more;
+        clients retry them at the new coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
         self.groups.on_unloaded()
@@ -307,20 +307,21 @@ class TransactionShard:
         return live is not None and live.metadata is work.decision
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """Record that the partition has its marker, or is deleted. Ignored if the markers are those
-        of an older transaction."""
+        """Record that the partition has its marker, or is deleted. Nothing happens if the markers
+        are those of an older transaction."""
         if self.is_due(work):
             self.prepared[work.transactional_id].markers_left.discard(partition)
 
     def release(self, transactional_id: str) -> None:
-        """Respond to EndTxn now: the decision is durable, and some marker takes longer (another
+        """Respond to EndTxn now: the decision is durable, but a marker takes longer (another
         broker, a retry)."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
 
     def give_up(self, transactional_id: str) -> None:
-        """A newer coordinator completes this id: clients retry the parked requests there."""
+        """Complete the parked requests of this id, because a newer coordinator completes it;
+        clients retry them there."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))

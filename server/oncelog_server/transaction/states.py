@@ -24,11 +24,11 @@ class Verdict(Enum):
     """The action for a command in a state."""
 
     INITIALISE = "bump the epoch and start empty"
-    FENCE = "abort what the older producer left open; the caller comes back"
+    FENCE = "abort the older producer's open transaction; the caller retries"
     ADD = "remember the partitions"
     PREPARE = "decide the transaction"
     PREPARE_EMPTY = "abort nothing, only bump the epoch (KIP-890)"
-    DONE = "it was decided just so before"
+    DONE = "a retry of the same decision"
     BUSY = "CONCURRENT_TRANSACTIONS"
     FENCED = "PRODUCER_FENCED"
 
@@ -40,7 +40,7 @@ INIT_PRODUCER_ID: Final[dict[State, Verdict]] = {
     State.PREPARE_ABORT: Verdict.BUSY,
     State.COMPLETE_COMMIT: Verdict.INITIALISE,
     State.COMPLETE_ABORT: Verdict.INITIALISE,
-    # Another coordinator has the id, or had it until now: see `groups`.
+    # The id is at another coordinator, or was until now: see `groups`.
     State.DEAD: Verdict.INITIALISE,
 }
 
@@ -79,10 +79,10 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
 }
 
-# EndTxn v5+ with the epoch before the stored one: the retry of a call with a lost response. A
-# commit that finds an abort has lost a race against the coordinator (timeout): fenced, not a broken
-# state (KAFKA-20785). If the next transaction has begun, or the producer has requested another
-# epoch, its own retry has overtaken the call (R7).
+# EndTxn v5+ with the epoch before the stored one: the retry of a call with a lost response. If a
+# commit finds an abort, the producer has lost a race against the timeout: it is fenced, and its
+# state is not invalid (KAFKA-20785). If the next transaction has begun, or the producer has
+# requested another epoch, the producer's own retry has overtaken the call (scenario R7).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, True): Verdict.FENCED,
     (State.EMPTY, False): Verdict.FENCED,

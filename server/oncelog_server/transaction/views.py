@@ -57,8 +57,7 @@ class TransactionViews:
         return sum(len(shard.transactions) for _, shard in self._runtime.shards())
 
     def all(self) -> Iterator[TransactionView]:
-        """Yield the transactional ids of the moment of the call, each in its state of the moment of
-        the yield."""
+        """Yield the transactional ids that exist at the call, each in its state at the yield."""
         lives = [
             live for _, shard in self._runtime.shards() for live in shard.transactions.values()
         ]
@@ -126,7 +125,7 @@ class TransactionViews:
 
 
 def views_of(lives: Iterable[LiveTransaction]) -> Iterator[TransactionView]:
-    """Yield the ids that clients may see, each in its state of the moment of the yield."""
+    """Yield the ids that clients may see, each in its state at the yield."""
     for live in lives:
         if live.is_listed:
             metadata = live.metadata

@@ -1,2 +1,2 @@
-"""Frozen read models, built by the owners of the state: what Describe and List requests and metrics
-show. They are values of one moment and know nothing of shards."""
+"""Frozen read models, built by the owners of the state: Describe and List requests and metrics show
+them. They are values of one moment, independent of shards."""

@@ -63,7 +63,7 @@ class TransactionTotals(msgspec.Struct, frozen=True):
 
 
 class TransactionOutcomes(msgspec.Struct, frozen=True):
-    """Counters since the start. Those by cause have an entry for every cause of a fence.
+    """Counters since the start. Counters by cause have an entry for every cause of a fence.
     `aborted_by_cause` are aborts that the producer did not request."""
 
     committed: int

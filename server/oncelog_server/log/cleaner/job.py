@@ -13,7 +13,7 @@ NO_OFFSET: Final = -1
 
 
 class Source(NamedTuple):
-    """A closed segment: its first offset, the offset after its last, its file and size."""
+    """A closed segment: its first offset, the offset after its last record, its file and size."""
 
     base_offset: int
     end_offset: int
@@ -37,7 +37,7 @@ class CleaningLimits(NamedTuple):
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
     max_bytes_per_second: float = inf
-    # Whether the pass yields to all other work, even if it then makes no progress.
+    # True if the pass has the lowest priority, with which it may make no progress.
     gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200

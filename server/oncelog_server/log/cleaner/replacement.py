@@ -1,10 +1,10 @@
-"""Replaces segments by a cleaned one, so that a crash at any point leaves the old ones or the new
-one (UnifiedLog.replaceSegments). `log/leftovers.py` undoes or completes it.
+"""Replaces segments by a cleaned segment. A crash at any point leaves either the old segments or
+the new one (UnifiedLog.replaceSegments): `log/leftovers.py` undoes or completes the replacement.
 
 The new files are written with the suffix `.cleaned`, made durable, and renamed to `.swap`. From
-then on they are valid. Then the old files are deleted, and the new ones get their names. There is
-never a `.cleaned` file with a smaller offset than a `.swap` file: a start would take that swap for
-incomplete.
+then on they are valid. The old files are then deleted, and the new files get their names. A
+`.cleaned` file never has a smaller offset than a `.swap` file, because a start would take that swap
+for incomplete.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Replacement:
         # The files of the segment that is being written, by suffix.
         self._files: dict[str, File] = {}
         self._is_alone = False
-        # A swap is neither complete nor undone: its files belong to the log.
+        # True if a swap is neither complete nor undone. Its files then belong to the log.
         self._is_half_done = False
 
     def write(self, chunk: Chunk) -> None:
@@ -95,9 +95,9 @@ class Replacement:
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
     ) -> None:
         """Replace the old segments by the finished one. The next one may be written once `done`
-        reports that the names are durable. Raises SegmentsGone, and StorageError: the old segments
-        are in place as before or, if the disk refuses to restore them, the log accepts nothing
-        until it does."""
+        reports that the names are durable. Raises SegmentsGone and StorageError. After StorageError
+        the old segments are in place or, if the disk refuses to restore them, the log accepts no
+        append until they are restored."""
         log = self._log
         sources = self._find(cleaned)
         due_ms = now_ms + log.config.file_delete_delay_ms
@@ -121,9 +121,9 @@ class Replacement:
         self._log.files.sync(files, done)
 
     def abandon(self) -> None:
-        """End the pass early. Its files get names without a meaning, because the next pass may
-        begin before they are unlinked. The files of a swap that could not be undone stay, because a
-        start may need them. The next pass removes them."""
+        """End the pass early. Its files are renamed to unused names, because the next pass may
+        begin before they are unlinked. The files of a swap that could not be undone stay for a
+        start that may need them; the next pass removes them."""
         if self._is_half_done:
             return
         gone = []
@@ -142,9 +142,9 @@ class Replacement:
             self._log.files.remove(gone)
 
     def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
-        """Undo the renames before `error`, in reverse order. Each state in between is one of a
-        normal swap, which the next start completes. If the disk refuses that as well, the log
-        repeats it later: until then no other code may change these files."""
+        """Undo the renames before `error`, in reverse order. Each state in between is also a state
+        of a normal swap, which the next start completes. If the disk refuses the undo too, the log
+        retries it later; until then no other code may change these files."""
 
         def undo() -> None:
             while named:
@@ -196,13 +196,14 @@ class Replacement:
         raise SegmentsGone
 
     def _forget(self, cleaned: Cleaned) -> None:
-        """First remove what a start would believe of the old segments, and what is wrong for the
-        new one. It is computed again after a crash. Raises StorageError."""
+        """First remove the files of the old segments that a start would trust, and those that are
+        wrong for the new segment. A start computes them again after a crash. Raises
+        StorageError."""
         log = self._log
         log.segments.checkpoint(active=0, without=cleaned.base_offsets)
         if cleaned.markers_dropped:
-            # Snapshots from before a dropped marker have its transaction as open, and nothing would
-            # end it now.
+            # Snapshots from before a dropped marker list its transaction as open, and no marker is
+            # left to end it.
             stale = [offset for offset in log.snapshots.offsets if offset < cleaned.end_offset]
         else:
             stale = [
@@ -212,8 +213,8 @@ class Replacement:
 
     def _checkpoint(self) -> None:
         """Write the size of the new segment. If the disk refuses, only the unfinished file is
-        removed, now or at the next retry: nothing false is in the old one, and a retry of the
-        checkpoint might bring back what the next swap has made it forget."""
+        removed, now or at the next retry. The old checkpoint has no wrong entry, and a retry of the
+        write might restore entries that the next swap has removed."""
         log = self._log
         try:
             log.segments.checkpoint(active=0)

@@ -1,4 +1,4 @@
-"""Groups of segments that become one, and the indexes of the new segment."""
+"""Groups of segments that a pass merges into one, and the indexes of the new segment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[li
 
 
 def _size(files: Files, source: Source, suffix: str) -> int:
-    """Return the size of an index. A missing one counts as 0, because its replacement will be
+    """Return the size of an index. A missing index counts as 0, because its replacement will be
     small."""
     try:
         return files.open(source.path.removesuffix(LOG_SUFFIX) + suffix).size

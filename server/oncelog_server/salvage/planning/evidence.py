@@ -1,4 +1,4 @@
-"""The facts that a partition's folder proves: topic, topic id, newest leader epoch and producer id.
+"""The facts that a partition's folder shows: topic, topic id, newest leader epoch and producer id.
 
 Every batch is read, also those after a damaged one.
 """
@@ -120,7 +120,7 @@ def _facts(
                     epoch = max(epoch, header.partition_leader_epoch)
                     producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
                 else:
-                    next_offset = NONE  # offsets missing after damage say nothing about compaction
+                    next_offset = NONE  # gaps after damage are no sign of compaction
             file.close()
     data = read_whole(files, f"{path}/{PARTITION_METADATA}")
     return FolderFacts(
@@ -153,7 +153,8 @@ def _epoch_in_checkpoint(files: Files, path: str) -> int:
 
 
 def _id_in_snapshot(files: Files, path: str) -> int:
-    """Return the highest id of a producer that wrote records. A marker alone proves nothing."""
+    """Return the highest id of a producer that wrote records. Producers with markers only do not
+    count."""
     try:
         entries = decode_snapshot(read_whole(files, path) or b"", 0)
     except ValueError:
@@ -173,7 +174,7 @@ def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:
             if record.key is not None and record.value is not None:
                 found = max(found, _id_in_state(record.key, record.value))
     except (CorruptRecords, ValueError):
-        pass  # its ids are unknown; `oncelog logs verify` reports the batch
+        pass  # the batch's ids are unknown; `oncelog logs verify` reports it
     return found
 
 

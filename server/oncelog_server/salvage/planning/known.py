@@ -1,4 +1,4 @@
-"""The metadata that is left of a data directory, and its records by kind."""
+"""The remaining metadata of a data directory, and its records by kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oncelog_server.cluster.store import Entry, Snapshot
 class Known(msgspec.Struct, frozen=True):
     """The newest metadata that is left.
 
-    `is_last` says that it includes the last change, as far as its source shows.
+    `is_last` is True if it includes the last change, as far as its source shows.
     """
 
     snapshot: Snapshot

@@ -1,7 +1,7 @@
 """The plan that makes the metadata agree with the folders. Planning changes nothing.
 
-The folders decide topics, topic ids and numbers of partitions. Settings and everything else come
-from the newest records that are left. Ids and epochs only grow.
+The folders decide topics, topic ids and numbers of partitions. Settings and all other metadata come
+from the newest remaining records. Ids and epochs only increase.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
-# Number of producer ids to skip if the newest metadata is lost: ids that were assigned but never
-# written leave no trace.
+# Number of producer ids to skip if the newest metadata is lost: assigned ids that never wrote a
+# record are not in the logs.
 SKIPPED_IDS: Final = 1_000_000
-# Settings of a topic that has lost its own: it keeps all records until an operator sets others.
+# Settings of a topic with lost settings: the topic keeps all records until an operator sets others.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -208,7 +208,7 @@ class Planner:
         """
         for facts in others:
             if facts.is_stray:
-                self._left.append((facts.folder, f"the name {name} is another topic's now"))
+                self._left.append((facts.folder, f"another topic has the name {name} now"))
             elif facts.log_bytes and facts.partition not in taken:
                 taken[facts.partition] = facts
                 self._relabelled[facts.folder] = chosen
@@ -256,12 +256,12 @@ class Planner:
             plural = "" if count == 1 else "s"
             self._notes.append(
                 f"topic {name} with {count} partition{plural}: found by its folders, "
-                "as no metadata has it"
+                "not in any metadata"
             )
         elif not same:
             self._notes.append(f"topic {name} gets the id of its folders, {id_text}")
         elif count > old.partitions:
-            self._notes.append(f"topic {name} gets {count} partitions, had {old.partitions}")
+            self._notes.append(f"topic {name} gets {count} partitions instead of {old.partitions}")
         for number in range(count):
             before = self._old.partitions.get((id_text, number))
             epoch = self._epoch(before, folders.get(number))
@@ -276,7 +276,7 @@ class Planner:
             own = internal_topic(ClusterImage(), self._settings, name).settings
             return {key: text for key, text in own.items() if text is not None}
         self._notes.append(
-            f"topic {name}: its settings are lost, so nothing in it is deleted "
+            f"topic {name}: its settings are lost, so its records are never deleted "
             "(retention.ms=-1, retention.bytes=-1) until others are set"
         )
         _, folders = self._topics[name]
@@ -290,8 +290,8 @@ class Planner:
     def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
         """Return the leader epoch of a partition.
 
-        If the newest metadata is lost, it is the highest epoch of all partitions: each start raised
-        all epochs, but few logs show it.
+        If the newest metadata is lost, the epoch is the highest of all partitions: each start
+        raised all epochs, but few logs have a record of it.
         """
         epoch = max(
             0 if before is None else before.leader_epoch,

@@ -26,7 +26,7 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 class AddPartitions(msgspec.Struct, frozen=True):
     """`verify_only`: check whether the partitions are in the transaction, and add nothing (KIP-890
-    part 1). `group_id`: the consumer group of the id. The shard of the group has the id then."""
+    part 1). `group_id`: the consumer group of the id. The id is then in the shard of the group."""
 
     transactional_id: str
     producer_id: int
@@ -41,16 +41,16 @@ class AddPartitions(msgspec.Struct, frozen=True):
 def decide_add_partitions(
     shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """The response waits for durability. A subset of the known partitions appends nothing (R13).
-    `now_ms` is monotonic."""
+    """Decide a record with the new partitions. The response waits for its commit. A subset of the
+    known partitions needs no record (scenario R13). `now_ms` is monotonic."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
         return REFUSE_UNKNOWN
     metadata = live.metadata
-    # Must come first (KAFKA-18660): while a change of producer id is pending, the producer may
-    # already use the new one.
+    # This check must come first (KAFKA-18660): while a change of the producer id is pending, the
+    # producer may already use the new id.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
     # The owner differs from the producer if a newer instance has kept the transaction.
@@ -67,7 +67,7 @@ def decide_add_partitions(
         return REFUSE_UNKNOWN
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
-        # A newer instance has kept it open, and may only end it (KIP-939).
+        # A newer instance has kept the transaction open, and may only end it (KIP-939).
         return Decision(INVALID_STATE)
     if ongoing and command.partitions <= metadata.partitions:
         return Decision(SUCCESS)
@@ -90,7 +90,7 @@ def decide_add_partitions(
     if not ongoing:
         effects = (StartTimer(command.transactional_id, now_ms + metadata.timeout_ms),)
         if client is None and command.caller is not None:
-            # The id was initialized at another coordinator.
+            # The transactional id was initialized at another coordinator.
             client = client_of(command.caller)
             effects = (*effects, ClientKnown(command.transactional_id, client))
     return change(target, SUCCESS, *effects, opened_by=client)

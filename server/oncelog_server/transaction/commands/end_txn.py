@@ -135,10 +135,11 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last one is never assigned: there was no new producer id (E6).
+        # The epoch after the last one is never assigned: no new producer id was available (scenario
+        # E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
-        # It was decided with other members than those in this retry.
+        # The transaction was decided with other members than those of this retry.
         return INVALID_STATE
     return _RESPONSES.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 
@@ -147,7 +148,8 @@ _RESPONSES = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 
 def _fenced_or_unknown(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
-    """Refuse as fenced even an epoch above the stored one, because it was never assigned (Z18)."""
+    """Refuse the caller. An epoch above the stored epoch is fenced too, because it was never
+    assigned (scenario Z18)."""
     known = command.producer_id in (metadata.producer_id, metadata.owner[0])
     return FENCED if known else UNKNOWN_PRODUCER
 
@@ -203,7 +205,7 @@ def _end_of_kept(
 ) -> TransactionMetadata:
     """Return the end of a transaction that a newer instance has kept (KIP-939, "Persisted Data
     Format Changes"). Its markers have the original producer id and the next epoch, so that its
-    first producer is fenced everywhere. The producer that ends it keeps its own id."""
+    first producer is fenced everywhere. The producer that ends the transaction keeps its own id."""
     owner_id, owner_epoch = target.owner
     target = replace(
         target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id

@@ -1,7 +1,7 @@
 """The expiry of transactional ids that were unused for `transactional.id.expiration.ms` (KIP-98).
 
-A tombstone is a decision like any other: its id is busy until the commit, and unchanged if the
-write fails.
+A tombstone is an ordinary decision: its id is busy until the commit, and unchanged if the write
+fails.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from oncelog_server.transaction.metadata import tombstone
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
-# No transaction is open, and no marker is missing.
+# The states without an open transaction and without a missing marker.
 AT_REST: Final = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT, State.DEAD})
 
 
 def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
-    """Return True if the id has nothing open, and was last used at `before_ms` (wall clock) or
-    earlier."""
+    """Return True if the id has no open transaction, and was last used at `before_ms` (wall clock)
+    or earlier."""
     metadata = live.metadata
     return (
         metadata.state in AT_REST
@@ -34,8 +34,8 @@ def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
 
 
 def decide_expiry(expired: Iterable[LiveTransaction], groups: TransactionGroups) -> Decision[None]:
-    """Decide the tombstones of `expired`, which `is_expired` has just returned True for, as one
-    batch."""
+    """Decide the tombstones of `expired` as one batch. `is_expired` must have just returned True
+    for them."""
     effects = tuple(
         Pending(replace(live.metadata, state=State.DEAD), tombstone(live.metadata.transactional_id))
         for live in expired

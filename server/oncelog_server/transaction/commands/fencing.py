@@ -1,4 +1,4 @@
-"""Aborts that the producer did not request: a newer producer came, or the timeout expired (KIP-98,
+"""Aborts that the producer did not request, because of a newer producer or the timeout (KIP-98,
 588)."""
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def fence(
     """Decide PREPARE_ABORT with the next epoch, so that late requests with the old epoch are
     refused.
 
-    `keep_owner`: the producer may use its old epoch to get the bumped one (after a timeout,
+    `keep_owner`: the producer may use its old epoch to get the bumped epoch (after a timeout,
     KIP-588); False if a newer instance has taken over. `reason`: None if the producer itself
-    requested the abort. If the append fails nothing has changed, so repeated fencing does not use
-    up the epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. It returns the id after
-    the abort, which the owner gets for a retry of EndTxn v5 (KAFKA-20090).
+    requested the abort. A failed append changes nothing, so repeated attempts do not use up the
+    epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. It returns the id after the
+    abort, which the owner gets for a retry of EndTxn v5 (KAFKA-20090).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -66,15 +66,16 @@ def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) 
     try:
         return new_producer_id()
     except Refused:
-        # There is no new producer id at the moment. The abort does not wait for one: InitProducerId
-        # gets an id later.
+        # No new producer id is available now. The abort does not wait for it, because
+        # InitProducerId gets an id later.
         return NO_PRODUCER_ID
 
 
 def decide_overdue(
     live: LiveTransaction, *, wall_ms: int, new_producer_id: Callable[[], int]
 ) -> Decision[TransactionResult]:
-    """Decide the abort of a transaction that `is_overdue` has just returned True for."""
+    """Decide the abort of an overdue transaction. `is_overdue` must have just returned True for
+    it."""
     return fence(
         live,
         FENCED,

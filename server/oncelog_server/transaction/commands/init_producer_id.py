@@ -59,7 +59,7 @@ def decide_init_producer_id(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Decide the next epoch, or the abort of the open transaction. `new_producer_id` returns an id
-    that was never used. It may raise Refused (there is none at the moment)."""
+    that was never used. It may raise Refused, if no id is available now."""
     refused = refusal(shard, command)
     if refused is not None:
         return refused
@@ -85,7 +85,7 @@ def decide_init_producer_id(
         and role is CallerRole.PREVIOUS_EPOCH
         and not (command.keep_prepared and metadata.is_kept)
     ):
-        # The request is late: it was sent before the transaction began.
+        # The request was sent before the transaction began.
         return refuse(live, command.producer_id, command.producer_epoch)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
@@ -106,8 +106,8 @@ def decide_init_producer_id(
 
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
-    """Return the response that refuses a call for good; None if it is allowed. The coordinator need
-    not know the id."""
+    """Return the response of a final refusal, None if the call is allowed. The coordinator need not
+    know the id."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
@@ -154,7 +154,8 @@ def _taken_over(
     """Return the effects of the assignment: the fence of the previous producer, if any, and the new
     client."""
     metadata = live.metadata
-    # A newer instance has aborted a transaction, and so fenced its producer. This is its retry.
+    # This is the retry of a newer instance that has aborted a transaction, and so fenced its
+    # producer.
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH

@@ -36,11 +36,11 @@ def keep(
     """Decide that the transaction stays open. Its markers will have its own producer id and epoch.
     The caller gets another epoch to end it, so that all earlier producers are fenced.
 
-    A transaction without a timeout stays without one: its participant may have voted to commit.
+    A transaction without a timeout gets none, because its participant may have voted to commit.
     """
     metadata = live.metadata
     if role is CallerRole.PREVIOUS_EPOCH:
-        # The response was lost: repeat it.
+        # The response was lost: send it again.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH

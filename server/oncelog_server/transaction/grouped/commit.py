@@ -1,5 +1,5 @@
-"""EndTxn that decides many transactions of a group with one record batch: ours (feature
-`oncelog.group.transactions`).
+"""Group commit: an EndTxn that decides many transactions of a group with one record batch. Kafka
+does not have it (feature `oncelog.group.transactions`).
 
 All transactional ids of a group are in one partition of `__transaction_state`, so all their PREPARE
 records fit one append: any crash leaves all of them decided or none.
@@ -39,9 +39,10 @@ def decide_group_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Nothing is decided unless the id and every member is Ongoing with exactly the producer id and
-    epoch of the request. A refusal names its member. A retry with the same members gets the
-    response of the first call; a retry with others, or none, is INVALID_TXN_STATE.
+    """Decide all transactions if the id and every member are Ongoing with exactly the producer id
+    and epoch of the request; otherwise refuse, with the member that caused the refusal. A retry
+    with the same members gets the response of the first call; a retry with other members, or none,
+    gets INVALID_TXN_STATE.
 
     Members end as after their own EndTxn: those of transaction version 2 get a new epoch, which
     their next InitProducerId returns.
@@ -70,7 +71,7 @@ def decide_group_commit(
     for member in command.members:
         found = shard.transactions[member.transactional_id]
         ends.append((found, EndTxn(*member, command.committed, _bumps_epoch(found))))
-    # The id with the parked response comes last: then all transactions are visible.
+    # The id with the parked response is completed last, when all transactions are visible.
     ends.append((live, command))
     parked = Park((command.transactional_id,))
     prepared = [

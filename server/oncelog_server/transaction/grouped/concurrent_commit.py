@@ -1,6 +1,6 @@
-"""Two producers commit offsets of the same input partition for one group (KIP-447, early draft,
-"Compatibility fencing"). The transaction of the older one is aborted, so that the newer one can
-continue."""
+"""Handles two producers that commit offsets of the same input partition for one group (KIP-447,
+early draft, "Compatibility fencing"). The transaction of the older producer is aborted, so that the
+newer producer can continue."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def decide_concurrent_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Respond with SUCCESS after the abort of the older transaction, with
-    CONCURRENT_PRODUCER_COMMIT if it can no longer be aborted: then the newer producer has to wait.
-    The older producer may use its epoch to get the next one, as after a timeout."""
+    """Respond with SUCCESS after the abort of the older transaction, or with
+    CONCURRENT_PRODUCER_COMMIT if it can no longer be aborted; the newer producer then has to wait.
+    The older producer may use its epoch to get the next epoch, as after a timeout."""
     target = older.metadata if older.pending is None else older.pending
     if target.state is State.PREPARE_COMMIT or target.is_two_phase:
         return Decision(CONCURRENT_COMMIT)

@@ -60,15 +60,15 @@ class GroupTransactions:
         self, command: InitProducerId, membership: GroupAssignment | None, *, is_current: bool
     ) -> Answer:
         """Initialize an id within a group, or (None) an id that is in a group. First fence the id
-        in every other shard that has it, so that it has one owner. `is_current`: the group
+        in every other shard that has it, so that only one shard owns it. `is_current`: the group
         coordinator has confirmed the generation. Raises Refused."""
         if command.by_operator:
             return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # The shard of the id without a group must be loaded here too. With several brokers, the
-            # id's own coordinator has to be asked.
+            # The shard of the id without a group must be loaded here too. With several brokers, a
+            # request to the id's own coordinator will be needed.
             self._owner(command.transactional_id)
         starts_over = (
             is_current
@@ -85,13 +85,13 @@ class GroupTransactions:
         own_id = command.transactional_id
         left = list(self._left(own_id, index, shard, membership))
         if command.keep_prepared and any(_is_open(other.get(own_id)) for _, other in left):
-            # Only the coordinator of the transaction can keep it: the group's, or the id's own if
-            # it has no group.
+            # Only the coordinator of the transaction can keep it open: the group's, or the id's own
+            # if it has no group.
             return INVALID_STATE
         if membership is not None and starts_over:
             if command.keep_prepared and _is_open(shard.get(own_id)):
-                # Only this caller can end it, and the group has to wait for that. It stays a member
-                # of the group.
+                # Only this caller can end the kept transaction, for which the group has to wait. So
+                # the id stays a member of the group.
                 return self._init_as_it_is(index, shard, command)
             decision = decide_start_over(
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
@@ -99,8 +99,7 @@ class GroupTransactions:
             return self._runtime.run(index, decision)
         if command.producer_id != NO_PRODUCER_ID and not _belongs(shard, own_id, membership):
             for other_index, other in left:
-                # A producer requests its next epoch for an id that has another owner: another
-                # group, or none.
+                # The caller requests the next epoch of an id that another group owns, or no group.
                 live = other.transactions[own_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
@@ -162,8 +161,8 @@ class GroupTransactions:
         shard: TransactionShard,
         membership: GroupAssignment | None,
     ) -> Iterator[tuple[int, TransactionShard]]:
-        """Yield the shards that the id leaves. That may be `shard` itself: different keys may have
-        the same hash."""
+        """Yield the shards that the id leaves. `shard` itself may be among them, because different
+        keys may have the same hash."""
         if _is_here(shard, transactional_id) and not _belongs(shard, transactional_id, membership):
             yield index, shard
         yield from self._elsewhere(transactional_id, index)
@@ -199,8 +198,8 @@ class GroupTransactions:
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
         """Abort the open transactions of these producers. Return the worst response (see
-        `concurrent_commit`). A producer without a transaction here has ended it, or another broker
-        coordinates it."""
+        `concurrent_commit`). A producer without a transaction here has ended its transaction, or
+        another broker coordinates it."""
         answers = []
         for index, shard in self._runtime.shards():
             for live in transactions_of(shard, producer_ids):

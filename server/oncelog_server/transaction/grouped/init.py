@@ -1,5 +1,6 @@
 """InitProducerId of a producer in a consumer group (KIP-447, early draft): it first aborts and
-fences the producers of the same input partitions. Also: how an id changes its coordinator."""
+fences the producers of the same input partitions. This module also decides how an id changes its
+coordinator."""
 
 from __future__ import annotations
 
@@ -41,9 +42,9 @@ def decide_init_in_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Respond with CONCURRENT_TRANSACTIONS until every transaction of the group that has one of the
-    input partitions is complete. Transactions of older generations are aborted at once, whatever
-    their partitions: no producer can commit them any more, and readers would wait until their
+    """Respond with CONCURRENT_TRANSACTIONS until all transactions of the group with one of the
+    input partitions are complete. Transactions of older generations are aborted at once, whatever
+    their partitions, because no producer can commit them any more, and readers would wait for their
     timeouts.
     """
     groups, own_id = shard.groups, command.transactional_id
@@ -90,8 +91,8 @@ def refusal_in_group(
         reason = newest_generation(shard, membership.group_id)
         return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
-        # If it were accepted now, it would come after the newer generation, and make the id an
-        # older member.
+        # This request must not be accepted now: it would follow the newer generation, with an older
+        # generation for the id.
         return Decision(BUSY)
     return refusal(shard, command)
 
@@ -151,8 +152,8 @@ def decide_departure(
 
 def detach(live: LiveTransaction, reason: Reason, *, wall_ms: int) -> Decision[TransactionResult]:
     """Decide that the id is not used here any more. Its next epoch is assigned to no producer, as
-    if the response to an initialization was lost. It may be the epoch after the last one, which
-    ended the open transaction and which no producer has either."""
+    if the response of an InitProducerId was lost. It may be the epoch after the last one, which has
+    only ended the open transaction."""
     target = replace(
         live.metadata,
         state=State.DEAD,

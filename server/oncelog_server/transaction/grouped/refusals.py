@@ -1,5 +1,5 @@
-"""Producers that are refused because their group has a generation without them (KIP-447): the
-reason, the time and the client, if the group knows them."""
+"""Producers that are refused because their group has a generation without them (KIP-447): with the
+reason, the time and the client, if the group has recorded them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A consumer group that was deleted and created again counts its generations from 1. Its
-coordinator reports that, so that the generations of the old group do not refuse it for ever."""
+"""Handles a consumer group that was deleted and created again, with generations from 1. Without
+this module, the coordinator would refuse the new generations forever because of the old ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decide_start_over(
     shard: TransactionShard, group_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Respond with CONCURRENT_TRANSACTIONS. First abort the open transactions, then fence every id
-    of the group and remove it. After the last one the group begins anew."""
+    of the group and remove it. When the last id is removed, the group begins again."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
     unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]

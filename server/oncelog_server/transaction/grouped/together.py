@@ -22,9 +22,8 @@ def together(
     effects: tuple[Effect, ...] = (),
 ) -> Decision[TransactionResult]:
     """Return one decision: the records of `also`, then those of `decisions`; all effects, with the
-    markers of all transactions last, in the order of their decisions. If the append fails because
-    the batch is too large, the response is MESSAGE_TOO_LARGE; else it is that of the last
-    decision."""
+    markers of all transactions last, in the order of their decisions. The response is that of the
+    last decision, or MESSAGE_TOO_LARGE if the append fails because the batch is too large."""
     failures = (decision.failed for decision in reversed(decisions))
     last = next((failed for failed in failures if failed is not None), None)
 
