@@ -1,13 +1,14 @@
 """A thin async client of oncelog and Apache Kafka, named as Kafka's Java client in snake case.
 
-The names are loaded when first asked for, so that importing one module does not load them all.
+A name is loaded at its first use, so that the import of a single module does not load all modules.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers take this for true. `typing` itself would be most of the time of the import.
+# Type checkers take this for true. An import of `typing` would take most of the time of this
+# import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers take this for true. `typing` itself would be most of the time of the import.
+# Type checkers take this for true. An import of `typing` would take most of the time of this
+# import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo

@@ -1,4 +1,5 @@
-"""Brokers and their disks as the admin client describes them. Names as in the Java client."""
+"""The admin client's descriptions of brokers and their disks. The names are those of the Java
+client."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """One data directory of a broker; a size of -1 means that the broker did not report it.
-    `error`: why the broker cannot use it."""
+    """One data directory of a broker; a size of -1 means that the broker did not report it. `error`
+    is the reason why the broker cannot use it."""
 
     path: str
     total_bytes: int

@@ -61,7 +61,7 @@ class Admin:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` say why, for each address.
+        default twice `request_timeout_ms`); its `failures` have the reason for each address.
 
         With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
@@ -74,7 +74,8 @@ class Admin:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return why each broker cannot be reached; nothing while one is connected."""
+        """Return the reason why each broker cannot be reached; empty while a broker is
+        connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -250,8 +251,8 @@ class Admin:
         group_id: str | None = None,
     ) -> list[TransactionListing]:
         """List the transactional ids of the cluster. Filters: states (`Ongoing`, `Empty` ...),
-        producer ids, a minimum duration in ms, a pattern of RE2. With a group, only its coordinator
-        is asked: it has all ids of the group's transactions.
+        producer ids, a minimum duration in ms, a pattern of RE2. With a group, only the group's
+        coordinator gets a request: it has all ids of the group's transactions.
         """
         from oncelog_client.admin import transactions
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
@@ -276,9 +277,9 @@ class Admin:
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker without the coordinator, for a transaction that the coordinator
-        does not know (KIP-664). This is not checked: a transaction that the coordinator knows would
-        be split, and might be committed in its other partitions. Use `force_terminate_transaction`
-        for such a transaction."""
+        does not know (KIP-664). The broker does not check this. A transaction that the coordinator
+        knows would be split, and might be committed in its other partitions. Use
+        `force_terminate_transaction` for such a transaction."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
@@ -307,15 +308,15 @@ class Admin:
         two_phase_commit: bool = False,
     ) -> TransactionMember:
         """Initialize a transactional producer for another process, which calls
-        `Producer.adopt_transactions`. It fences as `Producer.init_transactions` does, in a group
-        also the producers of older generations. With a group, the producer is initialized *with
-        that group*, as a member of generation `group.generation_id`: `commit_group` can then decide
-        its transactions.
+        `Producer.adopt_transactions`. This call fences as `Producer.init_transactions` does; in a
+        group it also fences the producers of older generations. With a group, the producer is
+        initialized *with that group*, as a member of generation `group.generation_id`:
+        `commit_group` can then decide its transactions.
 
         With `two_phase_commit` its transactions have no timeout (KIP-939). Raises
-        UnsupportedVersionError or AuthorizationError if the broker lacks or forbids it. Raises
-        FencedInGroupError in an older generation, UnsupportedVersionError if the broker lacks the
-        feature `oncelog.group.transactions`.
+        UnsupportedVersionError or AuthorizationError if the broker does not have or not allow
+        two-phase commit. Raises FencedInGroupError in an older generation, UnsupportedVersionError
+        if the broker lacks the feature `oncelog.group.transactions`.
         """
         from oncelog_client.transaction import group_transactions, shared_transactions
 
@@ -389,10 +390,10 @@ class Admin:
         empty; it keeps its epoch. Afterwards the members' producers need another
         `init_transactions` or `init_producer`.
 
-        After GroupCommitError (because of a member, which it names, or of a parent that was not
-        initialized with the group), FencedInGroupError (the parent), RecordTooLargeError (too many
-        members) or IllegalStateError (the parent has nothing open, or was decided with other
-        members), this call has committed nothing. After CommitOutcomeUnknown, repeat the call
+        This call has committed nothing after GroupCommitError (the named member cannot commit, or
+        the parent was not initialized with the group), FencedInGroupError (of the parent),
+        RecordTooLargeError (too many members) and IllegalStateError (the parent has no open
+        transaction, or was decided with other members). After CommitOutcomeUnknown, repeat the call
         *without offsets* to learn the outcome.
         """
         from oncelog_client.transaction import group_transactions

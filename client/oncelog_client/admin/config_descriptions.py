@@ -1,4 +1,4 @@
-"""Settings as the admin client is given them and describes them. Names as in the Java client."""
+"""Settings in arguments and results of the admin client. The names are those of the Java client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups as the admin client describes them. Names as in the Java client."""
+"""The admin client's descriptions of groups. The names are those of the Java client."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ _VERSIONS = versions_with(ListOffsetsRequest, "isolation_level")
 class PartitionLag(NamedTuple):
     """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
     reader can read now, `held_back` what open transactions hold back. Markers and aborted records
-    do not count. Other brokers do not count, and oncelog does not count a lag of more than about a
-    million batches. Then both are differences of offsets (`is_exact` is false), which are never too
-    small."""
+    do not count. Other brokers do not count records, and oncelog does not count a lag of more than
+    about a million batches. In these cases both are differences of offsets (`is_exact` is false),
+    which are never too small."""
 
     committed_offset: int
     last_stable_offset: int
@@ -66,8 +66,8 @@ async def group_lag(
 async def _existing(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, int]:
-    """Keep the offsets of existing partitions: those of a deleted topic may outlive it for a
-    while."""
+    """Return the offsets of existing partitions. The offsets of a deleted topic may outlive it for
+    a while."""
     cluster.watch({partition.topic for partition in committed})
     await cluster.retry(cluster.refresh, timeout_ms)
     return {
@@ -80,7 +80,8 @@ async def _existing(
 async def _counted(
     cluster: Cluster, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """One attempt at all leaders. Raises RetriableError if a leader is unknown."""
+    """Make one attempt with a request to each leader. Raises RetriableError if a leader is
+    unknown."""
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for place, offset in committed.items():
         leader = cluster.metadata.leader(place)

@@ -1,4 +1,4 @@
-"""Records: delete those before an offset."""
+"""Deletes the records before an offset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 
-# To the high watermark (KIP-107).
+# The offset that stands for the high watermark (KIP-107).
 ALL_RECORDS = -1
 
 

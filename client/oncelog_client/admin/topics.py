@@ -62,5 +62,6 @@ async def _metadata(
 
 
 def no_topic(name: str) -> KafkaError:
-    # Retriable while a client waits for a topic; not for a caller that changes a named topic.
+    # A client that waits for a topic retries this error; a caller that changes a named topic does
+    # not.
     return KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

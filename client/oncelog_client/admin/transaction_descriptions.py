@@ -1,5 +1,5 @@
-"""Producers and transactions as the admin client describes them. Names as in the Java client
-(KIP-664).
+"""The admin client's descriptions of producers and transactions. The names are those of the Java
+client (KIP-664).
 
 Times are milliseconds since 1970. A value that only oncelog reports is None from any other broker.
 """
@@ -13,8 +13,8 @@ from oncelog_client.values import TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """A producer id in a partition. `held_records` and `held_bytes`: the contents of the partition
-    from the beginning of its open transaction on, which readers of committed records do not get
+    """A producer id in a partition. `held_records` and `held_bytes` are the number and size of all
+    records from the start of its open transaction on. read_committed readers do not get them
     yet."""
 
     producer_id: int
@@ -38,7 +38,7 @@ class TransactionListing(NamedTuple):
 
 class Fence(NamedTuple):
     """A producer that was fenced, with all its earlier epochs. The client that fenced it is empty
-    if the coordinator did. `refusals` counts its refused requests since."""
+    if the coordinator did so by itself. `refusals` counts its refused requests since."""
 
     producer_id: int
     producer_epoch: int
@@ -50,9 +50,9 @@ class Fence(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id, as its coordinator knows it. `client_id` and `client_address` are the
-    client that opened it. `time_left_ms`: until its transaction is aborted. `fences`: the oldest
-    first."""
+    """A transactional id, as its coordinator knows it. `client_id` and `client_address` are those
+    of the client that opened the transaction. `time_left_ms` is the time until its abort. `fences`
+    has the oldest first."""
 
     transactional_id: str
     coordinator_id: int
@@ -69,8 +69,8 @@ class TransactionDescription(NamedTuple):
 
     @property
     def is_two_phase(self) -> bool:
-        """Return True if it takes part in a two-phase commit. KIP-939 records that as no
-        timeout."""
+        """Return True if it takes part in a two-phase commit. KIP-939 records such a transaction
+        without a timeout."""
         return self.transaction_timeout_ms == INT32_MAX
 
 

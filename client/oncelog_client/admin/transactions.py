@@ -1,4 +1,4 @@
-"""Producers and transactions: describe, list, and end what hangs (KIP-664)."""
+"""Producers and transactions: describe, list, and end hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ _SPELLING: Final = {state.lower(): state for state in STATES}
 # Maximum number of partitions in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
 # Transaction timeouts in the InitProducerId that fences an id; the id's next producer sets its own.
-# The second one is for a broker with transaction.max.timeout.ms below the first.
+# The second timeout is for a broker with a transaction.max.timeout.ms below the first.
 TIMEOUTS_MS: Final = (60_000, 100)
-# From KIP-994 and KIP-1152 on. Before, a broker would ignore the filter and list everything.
+# The first versions with the filters of KIP-994 and KIP-1152. An older version would ignore a
+# filter and list everything.
 _WITH_DURATION = versions_with(ListTransactionsRequest, "duration_filter")
 _WITH_PATTERN = versions_with(ListTransactionsRequest, "transactional_id_pattern")
 
@@ -204,7 +205,7 @@ async def list_transactions(
 def _unavailable(node_id: int) -> str:
     return (
         f"broker {node_id} cannot list all transactions that it coordinates: it is shutting down,"
-        " or it cannot read a partition of __transaction_state (its log names which, and why)"
+        " or it cannot read a partition of __transaction_state (see the partition in its log)"
     )
 
 

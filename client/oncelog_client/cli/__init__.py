@@ -1,6 +1,6 @@
-"""The command line: `oncelog topics | produce | consume | groups | transactions | config`, and what
-other packages add through the entry point group `oncelog.commands`. The broker's `serve` is listed
-here too, because looking for entry points would add 15 ms to a start.
+"""The command line: `oncelog topics | produce | consume | groups | transactions | config`, and
+commands of other packages, through the entry point group `oncelog.commands`. The broker's `serve`
+is listed here too, because a search for entry points would add 15 ms to a start.
 
 Verbs and flags are those of Kafka's own tools. A command's module is imported when it is called, so
 that `--help` is quick.
@@ -43,7 +43,7 @@ BROKER: Final = "oncelog_server"
 COMPLETION_VARIABLE: Final = "_ONCELOG_COMPLETE"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
-    "dev": ("oncelog_server.dev:dev", "Run a broker to try things out; it leaves nothing."),
+    "dev": ("oncelog_server.dev:dev", "Run a temporary broker, which leaves no files."),
     "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
     "storage": (
         "oncelog_server.salvage.commands:storage",
@@ -85,7 +85,8 @@ class LazyGroup(click.Group):
         return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command. While a shell completes a line, its names come from the broker."""
+        """Import a command. If a shell completes a line, attach the completion of names from the
+        broker."""
         command = self._get_command(cmd_name)
         collect_from_now()
         if command is not None and COMPLETION_VARIABLE in os.environ:
@@ -175,7 +176,7 @@ def _extensions() -> dict[str, str]:
 def collect_from_now() -> None:
     """Turn the garbage collector on if the program has turned it off. The objects that exist now,
     nearly all of them modules, stay as long as the process: freeze them, so that no collection
-    looks at them."""
+    examines them."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -54,13 +54,13 @@ COLUMNS: Final = (
     Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
-# Maximum number of groups that are asked at the same time.
+# Maximum number of requests for groups in flight.
 MOST_AT_ONCE: Final = 16
 
 
 class WaitingGroup(NamedTuple):
-    """A group that cannot read on in a partition, and its state. A group without members would wait
-    once it has some."""
+    """A group that cannot read further in a partition, and its state. A group without members is
+    listed too: future members would wait."""
 
     group: str
     state: str
@@ -77,8 +77,8 @@ class Blocking(NamedTuple):
 
     @property
     def began_ms(self) -> int:
-        """Return when it began. Without a coordinator, return the time of its last record: it began
-        then or earlier."""
+        """Return the time at which the transaction began. Without a coordinator, return the time of
+        its last record, an upper bound."""
         known = self.transaction.description
         if known is not None and known.transaction_start_time_ms is not None:
             return known.transaction_start_time_ms
@@ -86,7 +86,7 @@ class Blocking(NamedTuple):
 
     @property
     def age_ms(self) -> int:
-        """Return how long it has been open."""
+        """Return the age of the transaction."""
         return max(self.now_ms - self.began_ms, 0)
 
     @property
@@ -123,8 +123,8 @@ def blocking(
     """Show the open transactions that readers of committed records wait for, in TOPIC or in all
     topics.
 
-    A hanging transaction is unknown to its coordinator, which will never end it. A two-phase
-    transaction is ended by its application alone; it has no timeout.
+    A hanging transaction is unknown to its coordinator, which will never end it. Only its
+    application ends a two-phase transaction, which has no timeout.
     """
     if include_two_phase and aborted is None:
         raise click.UsageError("--include-two-phase needs --abort")
@@ -167,7 +167,7 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
 async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[WaitingGroup]]:
-    """Return the groups that have read everything decided, while more records follow: committed
+    """Return the groups that have read all decided records, while more records follow: committed
     offset = last stable offset < high watermark. A group with a higher offset does not wait: it
     reads uncommitted records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
@@ -199,9 +199,9 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
-    """Return the partitions of each transaction, the longest open first. Hanging partitions of one
-    producer are together, unless a coordinator knows another transaction of it, which must not end
-    with them."""
+    """Return the partitions of each transaction, the longest open first. Hanging partitions of a
+    producer are listed together, unless a coordinator knows another transaction of the producer,
+    which must not end with them."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description
@@ -218,8 +218,8 @@ def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
 
 
 def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
-    """Return the description of a transaction for people: its age and client, what it holds back,
-    and how to end it."""
+    """Return the description of a transaction for people: its age and client, the records that it
+    holds back, and the command that ends it."""
     last = max(same, key=lambda entry: entry.began_ms)
     producer = last.transaction.producer
     known = last.transaction.description
@@ -296,7 +296,7 @@ def _groups(same: list[Blocking]) -> list[str]:
         for group in entry.groups:
             counts[group] = counts.get(group, 0) + 1
     if not counts:
-        return ["no group has come so far"]
+        return ["no group has read up to here"]
     return [
         f"{shortened(waiting.group)} ({count_text(count, 'partition')}"
         f"{f', {EMPTY}' if waiting.state == EMPTY else ''})"
@@ -305,8 +305,8 @@ def _groups(same: list[Blocking]) -> list[str]:
 
 
 def _ending(same: list[Blocking], topic: str | None) -> list[str]:
-    """Return the command that ends it safely: it is refused if the transaction has changed
-    meanwhile."""
+    """Return the command that ends the transaction safely. The command is refused if the
+    transaction has changed meanwhile."""
     found = same[0]
     known, place = found.transaction.description, found.transaction.place
     if known is None and len(same) > 1:
@@ -333,8 +333,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Return how it was aborted. Raises Failed if there is no transaction of that name to abort, or
-    an operator may not decide it."""
+    """Abort a transaction, and return a text with the way of the abort. Raises Failed if that name
+    has no open transaction, or if an operator may not decide it."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         transaction

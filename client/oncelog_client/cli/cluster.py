@@ -1,4 +1,4 @@
-"""`oncelog cluster`: the parts of the cluster, and whether readers get everything."""
+"""`oncelog cluster`: the parts of the cluster, and problems that hold readers back."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def health(*, output: str, **_: object) -> None:
     """Look for full disks, offline partitions, missing copies, hanging transactions and readers
     held back.
 
-    Exit code 1 if there is a problem. A transaction that is open now is no problem.
+    Exit code 1 if there is a problem. An open transaction by itself is no problem.
     """
 
     async def call(admin: Admin) -> list[Row]:

@@ -14,14 +14,14 @@ from click.core import ParameterSource
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
 # Columns of help for the names of options; a longer name has a line of its own.
 _NAMES_WIDTH: Final = 21
-# Names of the verbs in other tools.
+# The names of these verbs in other tools.
 _SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
 _RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
 
 class Tool(click.Command):
     """A command with `examples`: command lines without the leading `oncelog`. `name_option` is the
-    option that a name without a flag was probably meant for."""
+    likely option for a name without a flag."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Tool(click.Command):
         self.name_option = name_option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, but for a verb without dashes, name the flag."""
+        """Parse as click does. For a verb without dashes, the error names the flag."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -46,8 +46,8 @@ class Tool(click.Command):
             raise click.UsageError(f"{error.message}. {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
-        """Return the call with the flags that the words without a flag stand for, None without
-        one."""
+        """Return the likely call, with flags for the words that have none, None if there is
+        none."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
         options = [
@@ -73,7 +73,7 @@ class Tool(click.Command):
             if word != verb and not is_kind and option in valued and option not in (*call, *given):
                 call += [option, word]
         if not extra or len(call) + len(given) == len(words) - len(extra):
-            return ""  # some superfluous words have no meaning
+            return ""  # some words match no flag
         from shlex import join
 
         return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"
@@ -88,7 +88,7 @@ class Tool(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 name, text = record
-                # The limits of a 64-bit field do not inform a reader.
+                # The limits of a 64-bit field are of no use to a reader.
                 line = name, re.sub(_RANGE, "", text)
                 (shared if parameter.name in SHARED else own).append(line)
         if self.examples:
@@ -133,8 +133,8 @@ class ToolGroup(Tool, click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click's groups do. An `--output` before the verb is the default of the verb's
-        own."""
+        """Parse as click's groups do. An `--output` before the verb is the default for the verb's
+        option."""
         rest = click.Group.parse_args(self, ctx, args)
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
             before = {"output": ctx.params["output"]}

@@ -103,7 +103,7 @@ def _completer(
     def complete(
         context: click.Context, _: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        # After any error the shell offers no completion, and the line is unchanged.
+        # After an error the shell offers no completion, and the line is unchanged.
         with suppress(Exception):
             names = _asked(context, source)
             return [

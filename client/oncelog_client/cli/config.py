@@ -150,8 +150,8 @@ def _altered(
     before: ConfigEntry | None,
     after: ConfigEntry | None,
 ) -> tuple[Any, ...]:
-    """The setting, its value before, and its value now (the default for a deleted setting). The
-    value now is unknown if the broker has not got the change yet."""
+    """Return the setting with its old and its new value (the default for a deleted setting). The
+    new value is unknown if the broker does not have the change yet."""
     now = change.value
     if change.op == "delete" and after is not None:
         is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]

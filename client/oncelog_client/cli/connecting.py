@@ -1,6 +1,5 @@
-"""How a command reaches the cluster: a user at a prompt waits for seconds, not for a minute.
-
-The clients' own deadlines are Kafka's, for programs; here `--give-up-after` limits them.
+"""Connects a command to the cluster. A user at a prompt waits for seconds, not for a minute:
+`--give-up-after` limits the clients' own deadlines, which are Kafka's and meant for programs.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Target(NamedTuple):
 def target() -> Target:
     """Return the connection options of the current command, or of the commands before it.
 
-    An address on the command line overrides `bootstrap.servers` of the file, and that overrides the
+    An address on the command line overrides `bootstrap.servers` of the file, which overrides the
     environment.
     """
     server, source = _given("bootstrap_server")
@@ -147,8 +146,8 @@ async def watched(
     give_up_after: float,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run `work`, and report on standard error when no broker can be reached any more, and when one
-    can be reached again. `stop` cancels it, which is no failure.
+    """Run `work`. Report on standard error when the last broker becomes unreachable, and when a
+    broker is reached again. `stop` cancels `work` without a failure.
 
     Raises Failed if no broker was reached for `give_up_after` seconds; `work` is then cancelled.
     """
@@ -206,11 +205,11 @@ def connected_admin(
 
 
 def unreachable(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
-    """Return why no broker was reached, for each address, and what to do."""
+    """Return the reason why each address was not reached, and advice."""
     failures: tuple[ConnectFailure, ...] = tuple(getattr(error, "failures", ()))
     if not failures:
         where = _addresses(config)
-        return f"no answer from {where} for {give_up_after:g} s: is a broker running there?"
+        return f"no response from {where} for {give_up_after:g} s: is a broker running there?"
     return "; ".join(dict.fromkeys(_sentence(failure, give_up_after) for failure in failures)) + (
         _advice(failures)
     )

@@ -43,7 +43,7 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
-# The records before an end may all be markers: they return no record, so the end is checked
+# The last entries before an end may be markers, which return no record. So the end is checked
 # regularly.
 BOUNDED_POLL_MS: Final = 50
 
@@ -126,7 +126,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, or of all topics that --include names, until Ctrl-C.
 
-    It begins with the next record, with -e at the first, or where -o says.
+    It begins with the next record, with -e at the first, or at the position of -o.
     """
     flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)
@@ -163,15 +163,16 @@ def consume(
                         reading = _print(consumer, line, flags, bounds, printed)
                         await watched(consumer, reading, patience_s, stop.event)
                     except Failed:
-                        # No broker can be reached for a commit or to leave the group.
+                        # No broker can be reached for a commit or for LeaveGroup.
                         await consumer.close(timeout_ms=CLOSING_MS)
                         raise
             except asyncio.CancelledError:
                 if not (stop.is_set and printed.is_begun):
                     raise
             finally:
-                # After the commit, because this may have to wait. Signals are still handled here,
-                # so that another one does not interrupt the message.
+                # The message comes after the commit, because it may have to wait for the output.
+                # Signals are still handled here, so that another signal does not interrupt the
+                # message.
                 if printed.is_begun:
                     note(printed.summary())
                     stop.words = lambda: ""
@@ -214,8 +215,8 @@ def _reading(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the group settings. A pattern needs a group. Without --group it is a new group for
-    this call alone, which commits nothing."""
+    """Return the group settings. A pattern needs a group. Without --group the command uses a new
+    group, for this call only, and commits nothing."""
     if flags["group"]:
         return {"group_id": flags["group"]}
     if flags["include"]:
@@ -224,8 +225,8 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """The start and end of partitions are requested for as long as a command waits for its first
-    connection, not for a program's minute."""
+    """Return the timeout of requests for the start and end of partitions: that of a command's first
+    connection, not a program's minute."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
@@ -302,7 +303,7 @@ async def _print(
     bounds: Bounds | None,
     printed: Printed,
 ) -> None:
-    """Print until enough records were read, none came for long enough, or a signal stops it."""
+    """Print until enough records were read, the idle timeout has passed, or a signal comes."""
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     printed.is_begun = True

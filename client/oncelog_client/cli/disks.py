@@ -35,7 +35,7 @@ def _disk(broker: int, directory: LogDirDescription) -> Disk:
     if directory.error is not None:
         return Disk(broker, f"{directory.path}: {directory.error}", True, True)
     if directory.total_bytes <= 0:
-        return Disk(broker, f"{directory.path}: the broker does not say", False, False)
+        return Disk(broker, f"{directory.path}: not reported by the broker", False, False)
     share = directory.usable_bytes / directory.total_bytes
     usable, total = size_text(directory.usable_bytes), size_text(directory.total_bytes)
     found = f"{directory.path}: {usable} of {total} free"

@@ -73,7 +73,7 @@ SURPRISES: Final = (
     Surprise(
         "unclean.leader.election.enable",
         lambda value: value == "true",
-        "a copy that lacks acknowledged records may become leader",
+        "a replica without all acknowledged records may become leader",
         "set unclean.leader.election.enable=false",
     ),
 )
@@ -85,7 +85,7 @@ SURPRISES: Final = (
 def doctor(*, output: str, **_: object) -> None:
     """Check this installation, the connection, the brokers, their settings and their disks.
 
-    Each finding says what to do. Exit code 1 if something is wrong; notices are not.
+    Each finding says what to do. The exit code is 1 if there is a problem; notices do not count.
     """
     where = target()
     findings = [*_installation(), *run(_cluster(where)), *_spark()]
@@ -111,8 +111,8 @@ def _installation() -> Iterator[Finding]:
         yield Finding(
             PROBLEM,
             "packages",
-            f"{found}: both bring the same modules, and the one installed last has won",
-            "pip uninstall oncelog oncelog-client, then pip install the one that is wanted",
+            f"{found}: both contain the same modules, and those installed last are used",
+            "pip uninstall oncelog oncelog-client, then pip install only one of them",
         )
     else:
         found = ", ".join(f"{name} {version}" for name, version in versions.items())
@@ -199,7 +199,8 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
-    """Clients use the addresses that brokers advertise, not the one that they were given."""
+    """Check the addresses that brokers advertise, because clients use these instead of the given
+    address."""
     from oncelog_client.io.connection import Connection
 
     for node in (await admin.describe_cluster()).nodes:
@@ -219,7 +220,7 @@ async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
         connection.close()
         level = connection.features.get(TRANSACTION_VERSION, 0)
         if missing:
-            to_do = "use a newer broker, or do without what needs them"
+            to_do = "use a newer broker, or do not use features that need these APIs"
             yield Finding(PROBLEM, name, f"does not speak {some(missing)}", to_do)
         elif not level:
             to_do = "raise it with kafka-features.sh to 2 for KIP-890's protection"

@@ -1,5 +1,5 @@
-"""Makes foreign text safe to print: control characters, escape sequences and bidirectional controls
-in an identifier could move the cursor, forge lines or hide text."""
+"""Makes text from clients safe to print. Control characters, escape sequences and bidirectional
+controls in an identifier could move the cursor, forge lines or hide text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Commands that other installed packages add, by the entry point group `oncelog.commands`.
 
 The import of `importlib.metadata` and the metadata of every package take 25 ms. Other packages
-rarely add a command: a look at the files shows whether it is needed.
+rarely add a command, and the names of the files show whether the import is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _FILE: Final = "entry_points.txt"
 
 
 def extensions(known: Collection[str]) -> dict[str, str]:
-    """Return the commands of other packages: name -> `module:attribute`. `known` are those that
-    need no look-up; they are in the result if others are."""
+    """Return the commands of other packages: name -> `module:attribute`. `known` are commands that
+    need no look-up. They are in the result if other commands are."""
     if all(name in known for name in _names(sys.path)) and not _other_finders():
         return {}
     from importlib.metadata import entry_points
@@ -28,7 +28,7 @@ def extensions(known: Collection[str]) -> dict[str, str]:
 
 
 def _other_finders() -> bool:
-    """Return True if packages can be imported from elsewhere than a folder in `sys.path`."""
+    """Return True if packages can also be imported from other places than folders in `sys.path`."""
     return any(
         hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder"
         for finder in sys.meta_path
@@ -42,7 +42,7 @@ def _names(places: Iterable[str]) -> list[str]:
         try:
             folders = [name for name in os.listdir(place or ".") if name.endswith(_METADATA)]
         except OSError:
-            continue  # sys.path may name what does not exist
+            continue  # sys.path may name a missing folder
         for folder in folders:
             try:
                 path = os.path.join(place, folder, _FILE)

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes and the one place where an exception becomes a message.
+"""How a command ends: exit codes, and the messages of exceptions.
 
 0: done. 1: refused or failed. 2: wrong usage. 130: interrupted. No exception shows a traceback
 unless `ONCELOG_TRACEBACK=1` is set or `oncelog --debug` is called.
@@ -43,12 +43,12 @@ class Missing(Failed):
     near: str = ""
 
     def format_message(self) -> str:
-        """Return what is printed."""
+        """Return the printed text."""
         return self.message + self.near
 
 
 class Interrupted(Exception):
-    """The user has ended the command; `message` says what was done before, and may be empty."""
+    """The user has ended the command. `message` describes the work done before; it may be empty."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message
@@ -60,7 +60,8 @@ class OutputClosed(Exception):
 
 
 def exit_code_of(call: Callable[[], object]) -> int:
-    """Run a command and return its exit code; print why it failed on standard error."""
+    """Run a command and return its exit code. The cause of a failure is printed on standard
+    error."""
     try:
         returned = call()
         # Flushed here, because a failure at the end of the interpreter would be a traceback.
@@ -104,7 +105,7 @@ def _reported(error: BaseException) -> int:
 
 
 def _is_of_client(error: BaseException) -> bool:
-    # If the client's errors are not imported (`serve` does not import them), none was raised.
+    # If the client's errors are not imported, as in `serve`, no such error was raised.
     errors = sys.modules.get("oncelog_client.errors")
     return errors is not None and isinstance(error, errors.KafkaError)
 
@@ -147,7 +148,8 @@ def _show(error: click.ClickException) -> int:
 
 
 def _output_failed(reason: str) -> int:
-    """Standard output cannot be flushed at the end of the interpreter either: replace it."""
+    """Print the error. Standard output is replaced, because the interpreter cannot flush it at its
+    end either."""
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -59,7 +59,7 @@ def list_(*, output: str, **_: object) -> None:
 @group.command(examples=["group describe billing", "group describe billing --members"])
 @connection_options
 @groups_argument
-@click.option("--members", is_flag=True, help="The members and what they read.")
+@click.option("--members", is_flag=True, help="The members and their partitions.")
 @click.option("--state", is_flag=True, help="The state and the coordinator.")
 @output_option
 def describe(
@@ -67,9 +67,9 @@ def describe(
 ) -> None:
     """Show the offsets and the lag of groups.
 
-    Lag counts the records that a reader of committed records still gets now; Held-back counts those
-    it gets once open transactions are committed. Markers and aborted records are in neither, so
-    both together may be less than Log-end-offset less Current-offset.
+    Lag counts the records that a reader of committed records can get now; Held-back counts those
+    that follow when open transactions are committed. Neither counts markers and aborted records, so
+    their sum may be less than Log-end-offset less Current-offset.
     """
     if members and state:
         raise click.UsageError("only one of --members, --state")
@@ -95,7 +95,7 @@ def delete(*, groups: tuple[str, ...], output: str, **_: object) -> None:
 )
 @connection_options
 @click.argument("name", metavar="GROUP", type=NAME)
-@click.option("--to", metavar="POSITION", help=f"Where to go on: {NOTATION}.")
+@click.option("--to", metavar="POSITION", help=f"The new position: {NOTATION}.")
 @click.option("--to-group", type=NAME, metavar="GROUP", help="The offsets of another group.")
 @click.option(
     "--topic",
@@ -197,7 +197,8 @@ async def _at(
 async def _resolved(
     admin: Admin, places: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of a position, with a warning for each that differs from it."""
+    """Return the offsets of a position, with a warning for each offset that was moved into its
+    log."""
     moved, warnings = await resolve_and_warn(admin.list_offsets, places, position)
     for warning in warnings:
         note(f"Warning: {warning}")

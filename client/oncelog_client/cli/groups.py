@@ -125,8 +125,8 @@ def groups(
 ) -> None:
     """List and describe consumer groups, reset their offsets.
 
-    Lag counts the records that a reader of committed records still gets now, not those of open
-    transactions: these are Held-back. Markers and aborted records are in neither.
+    Lag counts the records that a reader of committed records can get now. Held-back counts the
+    records of open transactions. Neither counts markers and aborted records.
     """
     verb = exactly_one(
         list=list_,
@@ -151,7 +151,7 @@ def _check(verb: str, flags: dict[str, Any]) -> None:
         return
     exactly_one(group=flags["named"], all_groups=flags["all_groups"])
     if verb == "reset_offsets":
-        # An offset of 0 counts too.
+        # An offset of 0 is a given value too.
         given = {name: flags[name] is not None and flags[name] is not False for name in STRATEGIES}
         exactly_one(**given)
         if flags["from_file"] is None:

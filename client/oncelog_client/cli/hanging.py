@@ -35,8 +35,8 @@ COLUMNS: Final = (
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction with records in a partition and without a marker. `description` is None if no
-    coordinator will write a marker: it hangs."""
+    """A transaction with records in a partition and without a marker. `description` is None for a
+    hanging transaction: no coordinator will write its marker."""
 
     place: TopicPartition
     producer: ProducerState
@@ -51,7 +51,8 @@ class OpenTransaction(NamedTuple):
 async def open_transactions(
     admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
-    """By partition and offset, each with its coordinator's information."""
+    """Return the open transactions by partition and offset, each with its coordinator's
+    description."""
     found = await _in_partitions(admin, places, broker_id)
     described = await describe_by_producer(
         admin, {transaction.producer.producer_id for transaction in found}
@@ -59,7 +60,7 @@ async def open_transactions(
     known = []
     for transaction in found:
         description = described.get(transaction.producer.producer_id)
-        # Transactions that wait for a marker: the coordinator writes it.
+        # Transactions with a missing marker, which the coordinator will write.
         if description is not None and transaction.place in description.topic_partitions:
             known.append(transaction._replace(description=description))
     known_places = {(transaction.place, transaction.start_offset) for transaction in known}
@@ -95,8 +96,8 @@ async def _in_partitions(
 async def describe_by_producer(
     admin: Admin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
-    """Return what coordinators know of the transactional ids with these producer ids. Raises
-    click.ClickException if a coordinator does not respond."""
+    """Return the coordinators' descriptions of the transactional ids with these producer ids.
+    Raises click.ClickException if a coordinator does not respond."""
     wanted = set(producer_ids)
     if not wanted:
         return {}
@@ -115,7 +116,7 @@ async def describe_by_producer(
         except KafkaError as error:
             if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise
-            continue  # It has expired meanwhile.
+            continue  # The id has expired meanwhile.
         described[listing.producer_id] = found[listing.transactional_id]
     return described
 
@@ -161,7 +162,8 @@ def find_hanging(
     output: str,
     **_: object,
 ) -> None:
-    """Find transactions that no coordinator knows and will end. `transactions abort` ends them."""
+    """Find transactions that no coordinator knows, so that they never end. `transactions abort`
+    ends them."""
     if topic is None and broker_id is None:
         raise click.UsageError("--topic or --broker-id is needed")
     if topic is None and partition is not None:

@@ -17,7 +17,7 @@ LOST: Final = {
         " then hang; running producers are refused"
     ),
 }
-LOST_OF_OTHERS: Final = "what the brokers keep in it"
+LOST_OF_OTHERS: Final = "the brokers' records in it"
 
 
 def refuse_internal(topics: Iterable[TopicListing]) -> None:
@@ -29,6 +29,4 @@ def refuse_internal(topics: Iterable[TopicListing]) -> None:
         f"with {name} {LOST.get(name, LOST_OF_OTHERS)} would be lost" for name in found
     )
     plural = "is an internal topic" if len(found) == 1 else "are internal topics"
-    raise Failed(
-        f"{', '.join(found)} {plural}: {lost}. Nothing was deleted; --force deletes all the same"
-    )
+    raise Failed(f"{', '.join(found)} {plural}: {lost}. Nothing was deleted; --force deletes it")

@@ -17,10 +17,10 @@ from typing import Any, Final
 from oncelog_client.cli.failures import Interrupted
 from oncelog_client.process import last_words
 
-# Time from the signal to the first cancel, and between cancels, for work that hangs.
+# Time from the signal to the first cancellation of work that hangs, and between cancellations.
 PATIENCE_S: Final = 0.4
 AGAIN_S: Final = 0.25
-# Time from the signal to the end of the process, whatever it waits for.
+# Maximum time from the signal to the end of the process.
 LONGEST_S: Final = 0.85
 # Time from a second signal to the end of the process.
 HURRY_S: Final = 0.3
@@ -91,7 +91,7 @@ class Stop:
         self._timer = self._loop.call_later(AGAIN_S, self._cancel)
 
     def _end(self, *_: object) -> None:
-        # `words` may read state in the middle of a change.
+        # The signal may come in the middle of a change of the state that `words` reads.
         words = "interrupted"
         with suppress(Exception):
             words = self.words()

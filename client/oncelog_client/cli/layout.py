@@ -1,4 +1,4 @@
-"""The layout of rows for a terminal: no identifier and no word of a heading is broken over two
+"""The layout of rows for a terminal. Identifiers and words of headings are never broken over two
 lines.
 
 A cell is a sequence of unbreakable pieces; lines end only between pieces. If a table is too wide,
@@ -87,8 +87,8 @@ def _whole(cell: Cell) -> int:
 
 
 def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
-    """Return the widths of columns: the minimum of each, and the rest of `room` for those that need
-    the least more."""
+    """Return the widths of columns: the minimum of each, and the rest of `room` for the columns
+    that need the least more."""
     widths = list(least)
     rest = room - sum(widths)
     for index in sorted(range(len(widths)), key=lambda index: whole[index] - widths[index]):

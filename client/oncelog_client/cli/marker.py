@@ -54,7 +54,7 @@ COLUMNS: Final = (
 @click.option(
     "--force",
     is_flag=True,
-    help="Do not ask the coordinators first. Dangerous: its other partitions may be committed.",
+    help="Do not check with the coordinators. Dangerous: other partitions may be committed.",
 )
 @former_name("--even-known", "force", is_flag=True)
 def abort(
@@ -71,8 +71,8 @@ def abort(
 ) -> None:
     """Abort a hanging transaction.
 
-    A marker is written to one partition, past the coordinator. Refused while a coordinator knows
-    the transaction: `force-terminate` ends it in all its partitions.
+    A marker is written to one partition, without the coordinator. The command refuses a transaction
+    that a coordinator knows: `force-terminate` ends such a transaction in all its partitions.
     """
     place = TopicPartition(topic, partition)
     wanted: AbortTransactionSpec | int
@@ -91,8 +91,8 @@ def abort(
 async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
-    """Return the producer id of the transaction: as specified, or the one that begins at that
-    offset. Raises click.ClickException; then nothing was aborted."""
+    """Return the producer id of the transaction: the given id, or that of the transaction that
+    begins at that offset. Raises click.ClickException, without an abort."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)
@@ -118,11 +118,11 @@ async def _beginning_at(
 
 
 async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
-    """Raise click.ClickException if a coordinator will end it, or does not respond."""
+    """Raise click.ClickException if a coordinator will end the transaction, or does not respond."""
     place: TopicPartition = spec.topic_partition
     known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
-    # The epochs may differ: a coordinator bumps the epoch with its decision, before its markers are
-    # written, and a marker ends any open transaction of its producer in the partition.
+    # The comparison ignores epochs: a coordinator bumps the epoch with its decision, before it
+    # writes markers, and a marker ends any open transaction of its producer in the partition.
     if known is None or place not in known.topic_partitions:
         return
     name = known.transactional_id
@@ -130,7 +130,7 @@ async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
         f"`oncelog transactions force-terminate {name}` or `oncelog transactions blocking"
         f" {place.topic} --abort {name}` ends all of it"
         if known.state == OPEN
-        else f"it is decided, and is ended by that: see `oncelog transactions describe {name}`"
+        else f"its coordinator is ending it: see `oncelog transactions describe {name}`"
     )
     raise click.ClickException(
         f"{name} has a transaction in {place} ({known.state}) that its coordinator knows: a marker"

@@ -1,5 +1,4 @@
-"""Types of arguments with the limits of the protocol: names that fit a request, numbers that fit
-their field."""
+"""Types of arguments with the limits of the protocol: names and numbers that fit their fields."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ NewOffsets = dict[TopicPartition, int]
 
 
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
-    """Show the old and new offsets of each group, and commit the new ones with `execute`.
+    """Show the old and new offsets of each group. With `execute`, commit the new offsets.
 
     Raises Failed for a group with members, because they would ignore the new offsets.
     """
@@ -93,7 +93,7 @@ async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any
 async def _partitions(
     admin: Admin, committed: Mapping[TopicPartition, int], topics: tuple[str, ...]
 ) -> list[TopicPartition]:
-    """Return all partitions of the named topics, or those for which the group has offsets."""
+    """Return all partitions of the named topics, or the partitions with offsets of the group."""
     if not topics:
         return sorted(committed)
     scope = parse_scope(topics)

@@ -37,25 +37,25 @@ LONGEST_WAIT_S: Final = 1_000_000.0
 LONGEST_LABEL: Final = 63
 LONGEST_HOST: Final = 253
 
-# Names in a --command-config file without a setting here: the client already does what they ask
-# for.
+# Names of a --command-config file that need no setting here, because the client always works that
+# way.
 _GIVEN: Final = {"security.protocol": "PLAINTEXT"}
-# Not built yet: their values may be secrets and are never shown.
+# Settings of features that are not built yet. Their values may be secrets and are never shown.
 _SECURITY: Final = ("security.", "ssl.", "sasl.")
 
 
 def connection_options(command: F) -> F:
     """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
 
-    It is not called `--timeout`: in Kafka's tools that is a number of milliseconds, and linger.ms
-    of the console producer.
+    The last one is not called `--timeout`, because Kafka's tools have an option of this name: a
+    number of milliseconds, and linger.ms in the console producer.
     """
     command = click.option(
         "--give-up-after",
         type=SecondsType(LONGEST_WAIT_S),
         default=GIVE_UP_AFTER_S,
         metavar="SECONDS",
-        help=f"How long to wait for an answer.  [default: {GIVE_UP_AFTER_S:g}]",
+        help=f"How long to wait for a response.  [default: {GIVE_UP_AFTER_S:g}]",
     )(command)
     command = click.option(
         "--command-config",
@@ -212,7 +212,8 @@ def split_config(pair: str) -> tuple[str, str]:
 
 
 def _hidden(pair: str) -> str:
-    """The message does not repeat the whole line, because it may be a secret without its name."""
+    """Return the part of the line that a message may show. The whole line may be a secret without
+    its name."""
     return pair if len(pair) <= 20 else f"{pair[:20]}…"
 
 
@@ -239,7 +240,7 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     import asyncio
     import logging
 
-    # Commands report what matters of the client's warnings.
+    # The commands themselves report the important warnings of the client.
     for name in ("oncelog_client", "asyncio"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     return asyncio.run(call)

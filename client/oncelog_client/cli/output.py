@@ -75,9 +75,9 @@ def show(
 ) -> None:
     """Print rows in the form `output`: a table on a terminal, aligned columns elsewhere, JSON, CSV.
 
-    Without rows, people read `empty` on standard error. In JSON and CSV values keep their types and
-    units. Elsewhere None is a dash, and lists and the `name=value` of mappings are joined by
-    commas.
+    Without rows, `empty` is printed for people, on standard error. In JSON and CSV values keep
+    their types and units. In the other forms None is a dash, and lists and the `name=value` of
+    mappings are joined by commas.
     """
     rows = list(rows)
     if output == "json":
@@ -99,7 +99,7 @@ def show_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line for people on standard error, so that no script reads it as a result."""
+    """Print a line for people on standard error, so that no script takes it for a result."""
     click.echo(printable_lines(text), err=True)
 
 
@@ -163,7 +163,7 @@ def _align(columns: Sequence[Column], rows: Sequence[Row]) -> None:
         [column.heading.upper() for column in columns],
         *([_text(value) for value in row] for row in rows),
     ]
-    # An identifier of thousands of characters widens only its own line.
+    # A very long identifier must widen only its own line.
     widths = [
         max(min(columns_of(line[index]), LONGEST) for line in lines)
         for index in range(len(columns))

@@ -33,7 +33,7 @@ COLUMNS: Final = (
 def prepared(*, output: str, **_: object) -> None:
     """Show the open transactions of two-phase commits, the oldest first.
 
-    An application that has decided to commit has stored the prepared state.
+    If an application has decided to commit, the prepared state is in its database.
     """
     show(COLUMNS, ask(_rows), output=output, empty="no prepared transactions")
 

@@ -150,7 +150,7 @@ def produce(
             except asyncio.CancelledError:
                 if written is None or not stop.is_set:
                     raise
-            # Signals are still handled here, so that another one does not interrupt the message.
+            # Signals are still handled here, so that another signal does not interrupt the message.
             _say(written, output)
             stop.words = lambda: ""
         return stop
@@ -160,7 +160,7 @@ def produce(
 
 
 def _say(written: Written, output: str) -> None:
-    """Print what was written."""
+    """Print the number of written records."""
     if output == "json":
         transactional = written.producer.config.transactional_id is not None
         counts = {"transactions": written.transactions} if transactional else {}
@@ -200,10 +200,10 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
 
 
 async def _find(producer: Producer, topic: str, where: Target) -> None:
-    """Print that the topic will be created, if so. Raises Failed if the topic does not exist and
-    will not be created: the producer's first record would wait for it for `max_block_ms`."""
+    """Print a note if the topic will be created. Raises Failed if the topic does not exist and will
+    not be created: the producer's first record would wait for it for `max_block_ms`."""
     server, settings, give_up_after = where
-    # Before the producer's request, which creates the topic.
+    # This check precedes the producer's request, which creates the topic.
     created = await warning_if_new(server, settings, topic, give_up_after)
     try:
         async with asyncio.timeout(give_up_after):
@@ -223,8 +223,8 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
 
 
 async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
-    """Write, watch the connection, and report what was written if either fails. Records that cannot
-    be sent any more are dropped.
+    """Write, and watch the connection. If either fails, report the number of written records.
+    Records that cannot be sent any more are dropped.
 
     Raises Failed, and KafkaError for a refusal by the broker.
     """
@@ -316,9 +316,9 @@ class Written:
         self._committed = self.records
 
     def _unfinished(self, error: BaseException, count: int, *, committing: bool) -> None:
-        """Record that `error` and not a commit ended a transaction of `count` records."""
+        """Record that `error` ended a transaction of `count` records without a commit."""
         if isinstance(error, CommitOutcomeUnknown):
-            return  # Its message says so.
+            return  # The error's message contains the outcome.
         self.records = self._committed
         self._forget()
         if not isinstance(error, asyncio.CancelledError):
@@ -331,7 +331,7 @@ class Written:
             self.unfinished = "the open transaction is not committed"
 
     def _forget(self) -> None:
-        """The outcome of records in an aborted transaction is known."""
+        """Forget the records of an aborted transaction, because their outcome is known."""
         for answer in self._unanswered:
             answer.cancel()
         self._unanswered.clear()
@@ -355,7 +355,7 @@ class Written:
         if rest == 0 and self._unanswered:
             await self.producer.flush()
         while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):
-            # It stays in the queue until its outcome, for the summary.
+            # The record stays in the queue until its outcome is known, for the summary.
             written = await asyncio.shield(self._unanswered[0])
             self._unanswered.popleft()
             self.records += 1
@@ -381,4 +381,4 @@ class Written:
 
 
 class _Stopped(Exception):
-    """The user has interrupted a transaction, and this aborts it."""
+    """The user has interrupted a transaction. This exception aborts the transaction."""

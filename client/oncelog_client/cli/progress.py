@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class Progress:
     """A count and the time on standard error during long work. It is shown only if standard error
-    is a terminal, and `stream` with the records is none."""
+    is a terminal and `stream`, which has the records, is not."""
 
     def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
         self._what = what

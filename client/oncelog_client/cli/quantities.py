@@ -60,7 +60,7 @@ def count_text(count: int, noun: str, plural: str = "") -> str:
 
 
 def parse_duration_ms(text: str) -> int | None:
-    """Return `1h30m`, `7d` or `500ms` in milliseconds; None for what is no duration."""
+    """Return `1h30m`, `7d` or `500ms` in milliseconds; None for any other text."""
     import re
 
     if re.fullmatch(_DURATION, text) is None:

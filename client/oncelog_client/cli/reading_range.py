@@ -16,7 +16,7 @@ from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicParti
 
 
 class Bounds:
-    """The offset at which reading a partition ends; without any, reading does not end."""
+    """The end offset of each partition to read; without one, reading does not end."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._left = dict(ends)

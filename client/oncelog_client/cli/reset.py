@@ -21,7 +21,7 @@ _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
-    """Parse `topic` or `topic:0,1,2` into topic -> partitions; an empty list means all of them.
+    """Parse `topic` or `topic:0,1,2` into topic -> partitions; an empty list means all partitions.
 
     Several entries of a topic are merged. Raises click.UsageError for a partition that is no
     number.

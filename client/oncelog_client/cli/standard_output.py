@@ -38,7 +38,7 @@ class StandardOutput:
             try:
                 self._own = os.open(f"/proc/self/fd/{self._descriptor}", flags)
             except OSError:
-                self._own = -1  # A socket, or a system without /proc: write small pieces.
+                self._own = -1  # for a socket, or a system without /proc: write small pieces
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,7 +48,7 @@ class StandardOutput:
     async def write(self, data: bytes) -> None:
         """Return when all of `data` is written. If it is cancelled, a part may be written.
 
-        Raises OSError as a write does: BrokenPipeError if the reader has gone.
+        Raises OSError as a write does, BrokenPipeError if the reader has ended.
         """
         self.taken = 0
         if self._descriptor < 0:
@@ -73,7 +73,7 @@ class StandardOutput:
 
 
 async def _writable(descriptor: int) -> None:
-    """Return when something can be written, or the reader has gone."""
+    """Return when a write is possible, or the reader has ended."""
     loop = asyncio.get_running_loop()
     writable: asyncio.Future[None] = loop.create_future()
 

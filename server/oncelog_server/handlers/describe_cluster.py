@@ -1,7 +1,8 @@
 """DescribeCluster: the brokers and the cluster's id (KIP-700).
 
-v0: brokers, controller, cluster id v1: the requested kind of endpoint (KIP-919) v2: brokers that
-are fenced
+v0: brokers, controller, cluster id
+v1: the requested kind of endpoint (KIP-919)
+v2: brokers that are fenced
 """
 
 from __future__ import annotations

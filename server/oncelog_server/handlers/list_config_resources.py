@@ -1,5 +1,7 @@
-"""ListConfigResources: the resources with settings (KIP-714, KIP-1142). v0: client metrics, always
-an empty list v1: all types
+"""ListConfigResources: the resources with settings (KIP-714, KIP-1142).
+
+v0: client metrics, always an empty list
+v1: all types
 """
 
 from __future__ import annotations

@@ -1,9 +1,18 @@
 """Metadata: brokers, topics and the leaders of their partitions. Creates requested topics.
 
-v0: an empty list requests all topics v1: null requests all; controller, racks, internal topics v2:
-cluster id v3: throttle time v4: a client may forbid auto-creation v5: offline replicas v6: as v5
-v7: leader epochs (KIP-320) v8: authorized operations (KIP-430) v9: flexible v10: topic ids in the
-response (KIP-516) v11: no authorized operations of the cluster v12: topics may be requested by id
+v0: an empty list requests all topics
+v1: null requests all; controller, racks, internal topics
+v2: cluster id
+v3: throttle time
+v4: a client may forbid auto-creation
+v5: offline replicas
+v6: as v5
+v7: leader epochs (KIP-320)
+v8: authorized operations (KIP-430)
+v9: flexible
+v10: topic ids in the response (KIP-516)
+v11: no authorized operations of the cluster
+v12: topics may be requested by id
 v13: an error for the whole response (KIP-1102)
 """
 
