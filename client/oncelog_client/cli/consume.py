@@ -170,9 +170,8 @@ def consume(
                 if not (stop.is_set and printed.is_begun):
                     raise
             finally:
-                # The message comes after the commit, because it may have to wait for the output.
-                # Signals are still handled here, so that another signal does not interrupt the
-                # message.
+                # After the commit, because the output may block. Signals are still handled here, so
+                # that another signal does not interrupt the message.
                 if printed.is_begun:
                     note(printed.summary())
                     stop.words = lambda: ""

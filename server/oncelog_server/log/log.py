@@ -536,8 +536,7 @@ class PartitionLog:
             self.write_leader_epochs()
 
     def _expire(self, count: int, now_ms: int) -> int:
-        """Delete the first `count` segments. If these are all segments, a new segment is created
-        first."""
+        """Delete the first `count` segments, after a roll if these are all segments."""
         if not count:
             return 0
         if count == len(self.segments):

@@ -39,7 +39,7 @@ A later source wins over an earlier one:
 An unknown name is an error, which names the most similar setting. In the environment it is only a
 warning, because other programs have variables there too.
 
-# # What survives a crash
+## What survives a crash
 
 | | `oncelog.flush.on.ack=false` (default, Kafka's way) | `oncelog.flush.on.ack=true` |
 |---|---|---|
