@@ -1,6 +1,5 @@
-"""Why a broker's address could not be connected to, as values that a program can compare.
-
-The errors of a client that reaches no broker carry them: `error.failures` of a RetriableError.
+"""The causes of failed connections to brokers, as values that a program can compare. A client that
+reaches no broker raises a RetriableError with these values in `failures`.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ Address = tuple[str, int]
 
 
 class ConnectCause(Enum):
-    """Why a connect failed; the value is its text in a message."""
+    """The cause of a failed connect; the value is its text in a message."""
 
     REFUSED = "connection refused"
     NO_SUCH_HOST = "no such host"
     UNREACHABLE = "unreachable"
     TIMED_OUT = "no connection in time"
-    SILENT = "accepts connections, but does not answer"
-    CLOSED = "closed the connection before it answered"
-    HTTP = "answers, but not in Kafka's protocol (HTTP)"
-    SSH = "answers, but not in Kafka's protocol (SSH)"
-    TLS = "answers, but not in Kafka's protocol (TLS)"
-    NOT_KAFKA = "answers, but not in Kafka's protocol"
+    SILENT = "accepts connections, but does not respond"
+    CLOSED = "closed the connection before it responded"
+    HTTP = "responds, but not in Kafka's protocol (HTTP)"
+    SSH = "responds, but not in Kafka's protocol (SSH)"
+    TLS = "responds, but not in Kafka's protocol (TLS)"
+    NOT_KAFKA = "responds, but not in Kafka's protocol"
     BAD_ADDRESS = "is not an address"
     FAILED = "cannot be connected to"
 
@@ -77,15 +76,15 @@ _OTHERS: Final[dict[bytes, ConnectCause]] = {
 # Content types of TLS records: change_cipher_spec, alert, handshake; then the major version 3.
 _TLS_TYPES: Final = (0x14, 0x15, 0x16)
 _TLS_MAJOR: Final = 3
-# Plausible sizes of a response to ApiVersions: an error code at least, and some hundred rows of six
-# bytes at most.
+# Plausible sizes of a response to ApiVersions: at least an error code, at most some hundred rows of
+# six bytes.
 _LEAST_RESPONSE: Final = 6
 _MOST_RESPONSE: Final = 1 << 20
 
 
 def foreign_protocol(first: bytes) -> ConnectCause | None:
-    """Return what a peer speaks by the first bytes of its response to ApiVersions, FIRST_BYTES or
-    more; None for Kafka's protocol."""
+    """Return the peer's protocol, by the first bytes of its response to ApiVersions (at least
+    FIRST_BYTES); None for Kafka's protocol."""
     known = _OTHERS.get(first[:FIRST_BYTES])
     if known is not None:
         return known

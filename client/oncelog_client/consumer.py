@@ -35,8 +35,8 @@ class Consumer:
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
     Settings are those of Kafka's consumer in snake case (each is described in
-    `help(ConsumerSettings)` of `oncelog_client.config`); raises ConfigError for those that exclude
-    each other. Only one task at a time may use it, except for `close`.
+    `help(ConsumerSettings)` of `oncelog_client.config`); raises ConfigError for settings that
+    exclude each other. Only one task at a time may use it, except for `close`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Consumer:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` say why, for each address.
+        default twice `request_timeout_ms`); its `failures` have the reason for each address.
 
         With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
@@ -80,7 +80,8 @@ class Consumer:
         self._auto_commit.start()
 
     async def close(self, timeout_ms: float = 30_000) -> None:
-        """Commit if that is automatic, give the partitions back, leave the group, disconnect."""
+        """Commit (with `enable_auto_commit`), give the partitions back, leave the group,
+        disconnect."""
         if self._closed or not self._opened:
             return
         self._closed = True
@@ -95,7 +96,8 @@ class Consumer:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return why each broker cannot be reached; nothing while one is connected."""
+        """Return the reason why each broker cannot be reached; empty while a broker is
+        connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -148,8 +150,7 @@ class Consumer:
                 return
             self._subscription.subscribe_topics(names)
             self._cluster.watch(names)
-            # A topic that does not exist yet is no error here: it is created, or the consumer waits
-            # for it.
+            # A missing topic is no error here, because it is created, or the consumer waits for it.
             with suppress(RetriableError):
                 await self._cluster.refresh()
         self._group.membership.require_rejoin("the subscription changed")
@@ -196,7 +197,7 @@ class Consumer:
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> list[ConsumerRecord]:
         """Return the next records, at most `max_poll_records` (or `max_records`), as soon as there
-        are any; none after `timeout_ms`. Rebalances run in here, and may take longer.
+        are any; none after `timeout_ms`. Rebalances run inside this call, and may take longer.
 
         Raises what listeners raise, AuthorizationError, OffsetOutOfRangeError or
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
@@ -219,7 +220,7 @@ class Consumer:
             self._fetcher.raise_failure()
             now_ms = monotonic_ms()
             if now_ms >= deadline_ms:
-                # Background tasks get a turn of the loop: without it, polls with timeout 0 would
+                # Give background tasks a turn of the loop. Otherwise polls with timeout 0 would
                 # never see their results.
                 await asyncio.sleep(0)
                 return []
@@ -239,8 +240,8 @@ class Consumer:
         self._positions.find_soon()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Iterate over records, without end; the position moves with each. The iteration ends when
-        the consumer is closed."""
+        """Iterate over records, without end. The position moves with each record. The iteration
+        ends when the consumer is closed."""
         while not self._closed:
             group = self._group if self._subscription.uses_group else None
             quiet = (
@@ -376,7 +377,7 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each timestamp, None where there is none."""
+        """Return the first record at or after each timestamp, None if there is none."""
         found = await self._list(timestamps_ms)
         return {partition: found.get(partition) for partition in timestamps_ms}
 

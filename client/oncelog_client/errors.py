@@ -15,14 +15,14 @@ from .connect_failures import ConnectFailure, described
 class KafkaError(Exception):
     """Any failure of the client. `code` is the error code of the broker, or the nearest one.
 
-    A plain KafkaError is a refused call. The same call would be refused again; nothing else is
-    affected.
+    A plain KafkaError is a refused call. A retry of the call would be refused too; other calls are
+    not affected.
     """
 
     default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
-    # True if the client raises the error without a request: its text then shows no error code.
+    # True if the client raises the error without a request; its text then has no error code.
     is_local: ClassVar[bool] = False
-    # True if the record of the error is in no log. False: it may have been written.
+    # True if the record was certainly not written, False if it may have been written.
     not_written: bool = False
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
@@ -124,7 +124,8 @@ class ConnectError(DisconnectedError):
 
     @property
     def is_lasting(self) -> bool:
-        """True if every address has refused: a retry is of no use until one of them is fixed."""
+        """Return True if every address has refused the connection: a retry cannot succeed before
+        this changes."""
         return all(failure.cause.is_lasting for failure in self.failures)
 
 
@@ -137,8 +138,8 @@ class StaleCoordinatorError(RetriableError):
 
 
 class IncompleteResponseError(RetriableError):
-    """A response without error lacks rows that were asked for. For these rows, it is unknown
-    whether a change took effect. The client has retried until its deadline."""
+    """A response without an error lacks requested rows. It is unknown whether their changes took
+    effect. The client has retried until its deadline."""
 
     default_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -214,8 +215,8 @@ class FencedInGroupError(AbortableError):
 
 
 class GroupCommitError(AbortableError):
-    """Nothing was decided, because of one member, or of a parent that was not initialized with the
-    group. `member` is its transactional id."""
+    """The group commit was refused because of one member, or because the parent was not initialized
+    with the group. No transaction was decided. `member` is its transactional id."""
 
     def __init__(
         self, message: str = "", code: ErrorCode | None = None, *, member: str = ""
@@ -241,8 +242,8 @@ class CommitOutcomeUnknown(KafkaError):
     """A commit was sent, and its outcome is unknown: there was no response.
 
     The transaction may be committed or not, so the client never aborts it. Unless `fatal`, the only
-    allowed call is `commit_transaction()`, which asks again. If `fatal`, this producer cannot learn
-    the outcome any more (it was fenced meanwhile): read the committed offsets.
+    allowed call is `commit_transaction()`, which repeats the request. If `fatal`, this producer was
+    fenced meanwhile and cannot find out the outcome: read the committed offsets.
     """
 
     default_code = ErrorCode.REQUEST_TIMED_OUT

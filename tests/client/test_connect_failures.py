@@ -149,7 +149,7 @@ async def test_a_silent_peer_is_named_when_time_is_up() -> None:
     async with _peer(_silent) as address:
         error = await _failed_start(address, fail_fast=True, timeout_ms=800)
     assert [failure.cause for failure in error.failures] == [ConnectCause.SILENT]
-    assert f"{address}: accepts connections, but does not answer" in str(error)
+    assert f"{address}: accepts connections, but does not respond" in str(error)
 
 
 def test_a_broker_that_is_starting_is_waited_for_and_each_failed_connect_is_logged(

@@ -122,7 +122,7 @@ def create(
     output: str,
     **_: object,
 ) -> None:
-    """Create topics. The broker's defaults hold for what is not given."""
+    """Create topics. The broker's defaults apply to all other values."""
     from oncelog_client.admin import NewTopic
 
     settings = dict(map(split_config, configs))
@@ -149,7 +149,7 @@ def create(
 def describe(*, topics: tuple[str, ...], partitions: str | None, output: str, **_: object) -> None:
     """Show the partitions of topics: leader, copies, offsets, size on disk.
 
-    Stable is where a reader of committed records waits for an open transaction.
+    Stable is the offset at which a reader of committed records waits for an open transaction.
     """
     wanted = parse_partitions(partitions)
     show(DESCRIBE_COLUMNS, ask(lambda admin: _described(admin, topics, wanted)), output=output)
@@ -183,7 +183,7 @@ async def _described(
 @topic.command(examples=["topic delete orders", "topic delete orders payments --if-exists"])
 @connection_options
 @names_argument
-@click.option("--if-exists", is_flag=True, help="Pass over a topic that does not exist.")
+@click.option("--if-exists", is_flag=True, help="Skip topics that do not exist.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
 @click.option("--force", is_flag=True, help="Internal topics too, with all that brokers keep.")
 @output_option
@@ -275,7 +275,8 @@ def trim(
     output: str,
     **_: object,
 ) -> None:
-    """Delete the records before a position. Without --execute it only shows what would go."""
+    """Delete the records before a position. Without --execute it only shows what would be
+    deleted."""
     wanted = parse_partitions(partitions)
     position = parse_position(before, wall_ms())
 
@@ -299,8 +300,8 @@ def trim(
 async def _partitions(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of the topics, or those of `wanted`. Raises Failed for a partition that
-    does not exist."""
+    """Return the partitions of the topics, only those of `wanted` if given. Raises Failed for a
+    partition that does not exist."""
     described = await admin.describe_topics(dict.fromkeys(topics))
     found: dict[TopicPartition, PartitionInfo] = {}
     for name, description in described.items():

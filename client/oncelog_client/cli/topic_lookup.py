@@ -19,8 +19,8 @@ from oncelog_protocol.errors import ErrorCode
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Return the partitions of a topic, from an admin client with those of `settings` that every
-    client has.
+    """Return the partitions of a topic. The lookup uses an admin client, with the `settings` that
+    all kinds of clients have.
 
     Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
     name that does.
@@ -69,10 +69,8 @@ async def _near(admin: Admin, topic: str) -> str:
 
 
 class TopicNames:
-    """Kafka's include list: regular expressions for a whole name. A comma means or.
-
-    They are those of RE2, matched in linear time. Raises click.UsageError for an invalid
-    expression.
+    """Kafka's include list: regular expressions for a whole name. A comma means or. The expressions
+    are those of RE2, matched in linear time. Raises click.UsageError for an invalid expression.
     """
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:

@@ -33,8 +33,8 @@ LIST_COLUMNS: Final = (
     Column("Age ms", "duration", rank=1),
     Column("Client id", "id", rank=2),
 )
-# Above this number, ids are listed without age and client: each id needs a request to its
-# coordinator.
+# Above this number, ids are listed without age and client, because these need a request for each
+# id.
 MOST_DESCRIBED: Final = 500
 DESCRIBE_COLUMNS: Final = (
     Column("Coordinator id", "count"),
@@ -177,8 +177,8 @@ def _age_and_client(
 @click.argument("id_", metavar="[ID]", required=False, type=NAME)
 @click.option("--transactional-id", type=NAME, metavar="ID", help="The same as the argument.")
 def describe(*, id_: str | None, transactional_id: str | None, output: str, **_: object) -> None:
-    """Show a transactional id: epoch, state, timeout and partitions, and which of its producers
-    were fenced lately, why, and by which client."""
+    """Show a transactional id: epoch, state, timeout and partitions, and its producers that were
+    fenced lately, with the reason and the client."""
     wanted = _one_id(id_, transactional_id)
     found = ask(lambda admin: existing(admin, wanted))
     fences = [
@@ -239,7 +239,7 @@ def _row(found: TransactionDescription) -> tuple[Any, ...]:
 def describe_producers(
     *, broker_id: int | None, topic: str, partition: int, output: str, **_: object
 ) -> None:
-    """Show the producers that a partition knows and their open transactions in it."""
+    """Show the producers of a partition and their open transactions in it."""
     place = TopicPartition(topic, partition)
     found = ask(lambda admin: admin.describe_producers([place], broker_id=broker_id))
     rows = [
@@ -281,7 +281,7 @@ def force_terminate(
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
-        found = await existing(admin, wanted)  # otherwise the call would create it
+        found = await existing(admin, wanted)  # otherwise the call would create the id
         if not include_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)
@@ -290,7 +290,7 @@ def force_terminate(
     show(RESULT_COLUMNS, [(wanted, "terminated")], output=output)
 
 
-# The verb has the name that Kafka's tool uses.
+# The name of the verb is that of Kafka's tool.
 transactions.add_command(
     click.Command(
         "forceTerminateTransaction",

@@ -1,4 +1,4 @@
-"""Checks that a trim of a topic will not be refused, before anything is shown or deleted."""
+"""Checks, before a trim shows or deletes records, that the broker will not refuse it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two-phase commits (KIP-939): no verb aborts their transactions without a flag."""
+"""Two-phase commits (KIP-939): verbs abort their transactions only with a flag."""
 
 from __future__ import annotations
 

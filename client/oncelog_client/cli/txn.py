@@ -16,8 +16,7 @@ from oncelog_client.cli.output import show
 from oncelog_client.cli.transactions import RESULT_COLUMNS, existing, transactions
 from oncelog_client.cli.two_phase import include_two_phase_option, refuse_two_phase
 
-# The states in which an abort has an effect. After a decision the coordinator ends the transaction
-# by itself.
+# The states in which an abort has an effect. The coordinator ends decided transactions by itself.
 OPEN_STATES: Final = frozenset({"Ongoing"})
 
 
@@ -60,7 +59,7 @@ _same(
 _same(
     "describe",
     "describe",
-    "Show a transactional id: its transaction, its producer, and which were fenced, by what.",
+    "Show a transactional id: its transaction, its producer, its fenced producers with the cause.",
     ["txn describe billing-7"],
 )
 
@@ -74,9 +73,8 @@ _same(
 @click.argument("transactional_id", metavar="ID", type=NAME)
 @include_two_phase_option()
 def abort(*, transactional_id: str, include_two_phase: bool, output: str, **_: object) -> None:
-    """Abort what a transactional id has open, in all its partitions, by its coordinator.
-
-    Its producer is fenced. If nothing is open, nothing is done.
+    """Abort the open transaction of a transactional id, in all its partitions, by its coordinator.
+    Its producer is fenced. Without an open transaction, the command does nothing.
     """
 
     async def call(admin: Admin) -> str:

@@ -1,4 +1,4 @@
-"""Assignors: choose which member of a group reads which partition (range, roundrobin,
+"""Assignors distribute partitions over the members of a group (range, roundrobin,
 cooperative-sticky).
 
 The group's leader runs them. Other members may be Java clients, so names, user data and results are
@@ -22,8 +22,7 @@ _GENERATION: Final = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member's subscription, and the partitions that it owned at its last generation (-1: it
-    owned nothing)."""
+    """A member's subscription, and its partitions in its last generation (-1: it had none)."""
 
     topics: frozenset[str]
     owned: tuple[TopicPartition, ...] = ()
@@ -162,7 +161,7 @@ def _valid_owners(
     existing: frozenset[TopicPartition], members: Members
 ) -> dict[TopicPartition, str]:
     """Return the member that holds each partition. The higher generation wins. If two members claim
-    a partition in the same generation, neither holds it: one of them is wrong (KIP-792)."""
+    a partition in the same generation, neither holds it, because one claim is wrong (KIP-792)."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, member in members.items():
         for tp in member.owned:
@@ -187,6 +186,6 @@ ASSIGNORS: Final[dict[str, Assignor]] = {
 
 
 def cooperative(names: Sequence[str]) -> bool:
-    """Return True if a member keeps its partitions while it rejoins. All of its assignors must
-    allow it, because the group may choose any of them."""
+    """Return True if a member keeps its partitions while it rejoins. All of the member's assignors
+    must allow this, because the group may choose any of them."""
     return all(ASSIGNORS[name].cooperative for name in names)

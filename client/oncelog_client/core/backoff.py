@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: exponential, capped, jittered (KIP-580)."""
+"""The wait before the next attempt: exponential, capped, jittered (KIP-580)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _MOST_DOUBLINGS = 30
 
 
 class Backoff(NamedTuple):
-    """A backoff that doubles from `initial_ms` up to `max_ms`. Both are named as their settings."""
+    """A backoff that doubles from `initial_ms` up to `max_ms`. The names of both are those of their
+    settings."""
 
     initial_ms: float
     max_ms: float

@@ -1,8 +1,8 @@
 """A batch that is sent to a partition leader: its records, their deliveries, its identity and
 sequence.
 
-A delivery is completed by the caller when the batch is done (the producer's future). It is opaque
-here. Records are appended one by one, each with its delivery; or the batch is given encoded, with
+A delivery stands for the producer's future, which the caller completes when the batch is done.
+Records are appended one by one, each with its delivery. Or the caller gives an encoded batch with
 one delivery.
 """
 
@@ -73,15 +73,16 @@ class Batch(Generic[T]):
     retry_at_ms: float = 0.0
     identity: ProducerIdAndEpoch = NO_IDENTITY
     base_sequence: int = -1
-    # It was sent under this identity, and no response since has refused its sequence.
+    # True if the batch was sent under this identity, and no response since has refused its
+    # sequence.
     maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
-    # An attempt ended without a response that says whether it was written.
+    # True if an attempt ended with an unknown outcome.
     is_doubtful: bool = False
     # Used instead of `records` if the caller gave a complete batch.
     encoded: EncodedRecords | None = None
-    # Error of the last attempt. It is the cause in the delivery's TimedOutError if no attempt
-    # succeeds in time.
+    # Error of the last attempt. If no attempt succeeds in time, this error is the cause in the
+    # delivery's TimedOutError.
     refusal: Exception | None = None
     # False for one half of a split batch: the other half completes the delivery.
     completes_delivery: bool = True
@@ -135,15 +136,15 @@ class Batch(Generic[T]):
         return self.wire
 
     def halves(self) -> tuple[Batch[T], Batch[T]]:
-        """Split the batch in two, with the same records and sequences. A broker has refused it as
-        too large."""
+        """Split the batch, which a broker has refused as too large, in two, with the same records
+        and sequences."""
         middle = self.count // 2
         first, second = self._part(0), self._part(middle)
         if self.encoded is not None:
             for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
                 part.give(encoded, self.deliveries[0])
-            # Encoding again may give fewer bytes. Together the halves free the buffer memory that
-            # the batch has taken.
+            # The new encoding may have fewer bytes, but together the halves must free the buffer
+            # memory that the batch has taken.
             second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
             first.completes_delivery, second.completes_delivery = False, self.completes_delivery
             return first, second

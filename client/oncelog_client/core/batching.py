@@ -1,9 +1,8 @@
-"""Records -> batches per partition, and which batch may leave when (KIP-98, KIP-360, KIP-679).
-
-Two rules keep the order: a batch that failed is sent again first and alone, and no new batch leaves
-a partition while the outcome of an earlier sequence is unknown. A batch that may have been written
-is sent again unchanged, even after a gap: with a new epoch it could be written twice. Time is an
-argument; the sender owns the sockets.
+"""Collects records into batches per partition, and decides when a batch may be sent (KIP-98,
+KIP-360, KIP-679). Two rules keep the order. A failed batch is sent again first and alone, and no
+new batch of a partition is sent while the outcome of an earlier sequence is unknown. A batch that
+may have been written is sent again unchanged, even after a gap: with a new epoch it could be
+written twice. Time is an argument; the sender owns the sockets.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
-# Below this epoch an idempotent producer bumps its own epoch; at it, it asks for a new producer id
-# (KIP-360).
+# Below this epoch an idempotent producer bumps its own epoch; at this epoch, it requests a new
+# producer id (KIP-360).
 _LAST_EPOCH: Final = (1 << 15) - 1
 
 _SEQUENCE_ERRORS: Final = frozenset(
@@ -38,7 +37,7 @@ class SendOutcome(Enum):
     RETRIED = "retried"
     SPLIT = "split"
     FAILED = "failed"
-    # The batch was done before this response: its deliveries are completed.
+    # The batch was already done before this response: its deliveries are completed.
     FORGOTTEN = "forgotten"
 
 
@@ -49,8 +48,8 @@ class Accumulator(Generic[T]):
         self.config = config
         self.identity = NO_IDENTITY
         self.buffered_bytes = 0
-        # Number of callers that wait for room or for a flush. While there is one, batches do not
-        # linger.
+        # Number of callers that wait for room or for a flush. Batches do not linger while callers
+        # wait.
         self.flushes_in_progress = 0
         # No batch is retried while a transaction is being aborted.
         self.aborting = False
@@ -131,8 +130,8 @@ class Accumulator(Generic[T]):
     # -- leaving
 
     def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
-        """Return when the partition's next batch may be sent (a time in the past: at once), None if
-        it waits for an event."""
+        """Return the time from which the partition's next batch may be sent (a time in the past: at
+        once), None if the batch waits for an event."""
         queue = self._queues.get(partition)
         if queue is None:
             return None
@@ -245,12 +244,13 @@ class Accumulator(Generic[T]):
             return False
         if config.idempotent and code in _SEQUENCE_ERRORS:
             if queue.is_unresolved or queue.sent[0] is not batch:
-                # The error has one cause: an earlier batch is missing, and is sent again before
-                # this one.
+                # The only cause of the error: an earlier batch is missing. It is sent again before
+                # this batch.
                 return True
             if config.transactional:
                 return False
-            # The broker has lost this producer's state: begin anew with the next epoch (KIP-360).
+            # The broker has lost this producer's state: restart the sequences with the next epoch
+            # (KIP-360).
             self._mark_unresolved(batch.partition)
             return True
         return code in RETRIABLE and batch.attempts <= config.retries
@@ -324,7 +324,7 @@ class Accumulator(Generic[T]):
         return dropped
 
     def give_up(self, batch: Batch[T]) -> None:
-        """Drop a batch whether or not it was sent. It may have been written."""
+        """Drop a batch, sent or not; it may have been written."""
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
@@ -354,8 +354,8 @@ class Accumulator(Generic[T]):
     # -- time
 
     def oldest_serial(self) -> int | None:
-        """Return the smallest serial of the unfinished batches: a flush ends when it passes a
-        mark."""
+        """Return the smallest serial of the unfinished batches. A flush ends when this serial
+        passes the flush's mark."""
         return min((batch.serial for batch in self._oldest()), default=None)
 
     def next_expiry_ms(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Fetch responses that wait for the application: they are decoded batch by batch as it polls.
+"""Fetch responses that wait for the application, and are decoded batch by batch as it polls.
 
 Pure: responses are added, `take` returns records, and positions move with it.
 """
@@ -152,7 +152,8 @@ class FetchedRecords:
         self._broken: _Broken | None = None
 
     def add(self, part: FetchedPartition) -> None:
-        """Add a response. It is dropped if the partition's position has moved elsewhere."""
+        """Add a response. The response is dropped if the partition's position has moved
+        meanwhile."""
         state = self._subscription.get(part.partition)
         if state is not None and state.jumps == part.jumps:
             self._parts.append(part)
@@ -184,11 +185,10 @@ class FetchedRecords:
         return found
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Return at most `limit` records, none of paused partitions, and move the positions behind
-        them.
-
-        Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after the records before it were
-        returned. No record behind it is returned unless the position is moved past it.
+        """Return at most `limit` records, none of paused partitions, and move the positions past
+        them. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after an earlier call has
+        returned the records before it. No later record is returned until the application moves the
+        position past the batch.
         """
         self._raise_broken()
         records: list[ConsumerRecord] = []

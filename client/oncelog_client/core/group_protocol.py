@@ -1,5 +1,4 @@
-"""The messages that members of a group exchange through the coordinator: between bytes and
-values."""
+"""Encodes and decodes the messages that members of a group exchange through the coordinator."""
 
 from __future__ import annotations
 

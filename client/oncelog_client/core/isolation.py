@@ -76,8 +76,9 @@ def visible_batches(
 def marked_batches(
     buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield position and header of each whole batch that reaches `fetch_offset`, and whether the
-    application may see its records. Does not read the records. Raises as `visible_batches` does."""
+    """Yield position and header of each whole batch that reaches `fetch_offset`, and True if the
+    application may see its records. The records are not decoded. Raises as `visible_batches`
+    does."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (
@@ -92,7 +93,7 @@ def marked_batches(
 
 
 class _Aborted:
-    """The producers that are in an aborted transaction at the current batch."""
+    """Tracks the producers that are in an aborted transaction at the current batch."""
 
     def __init__(self, ranges: Iterable[AbortedRange]) -> None:
         self._ahead = list(ranges)

@@ -1,7 +1,7 @@
 """A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 345, 394, 429).
 
-It returns the requests to send and takes the responses. Sockets, callbacks and clocks belong to the
-edge. Times are in ms of one monotonic clock.
+It returns requests and takes their responses; the caller has sockets, callbacks and clocks. Times
+are in ms of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Reaction(Enum):
 
     GO_ON = "go on"
     RETRY = "ask again"
-    FIND_COORDINATOR = "ask the new coordinator"
-    REJOIN = "join again, as the member it is"
+    FIND_COORDINATOR = "find the new coordinator"
+    REJOIN = "join again, with the same member id"
     # The broker does not know this member any more: its partitions are lost.
     START_OVER = "join as a new member"
     FATAL = "give up"
@@ -103,7 +103,7 @@ def reaction(api: ApiKey, code: int) -> Reaction:
     except ValueError:
         return Reaction.FATAL
     if api == ApiKey.SYNC_GROUP and found in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-        # This round has failed: the members may have changed meanwhile.
+        # This round has failed, because the members may have changed meanwhile.
         return Reaction.REJOIN
     return found
 
@@ -184,8 +184,8 @@ class Membership:
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
     ) -> tuple[tuple[TopicPartition, ...], bool]:
-        """Return the partitions to give up before the join, and True if they are lost already: then
-        the application gets `on_partitions_lost`.
+        """Return the partitions to give up before the join, and True if they are lost already: the
+        application then gets `on_partitions_lost`.
 
         Eager members give up all partitions, cooperative members those of topics that they no
         longer subscribe to.
@@ -231,8 +231,8 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
-        """Take the response to a JoinGroup and return what it means. After GO_ON the next step is a
-        SyncGroup: the leader's (`is_leader`) has the assignments."""
+        """Take the response to a JoinGroup and return its meaning. After GO_ON the next step is a
+        SyncGroup, which has the assignments if this member is the leader (`is_leader`)."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -251,15 +251,15 @@ class Membership:
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
-        """Return whether this member is the group's leader. The leader computes the assignment,
-        unless the response says to skip it. Then the assignment from before the leader's restart
+        """Return True if this member is the group's leader. The leader computes the assignment,
+        unless the response says to skip it: the assignment from before the leader's restart then
         stays (KIP-814)."""
         return response.leader == response.member_id
 
     def sync_request(
         self, assignments: Mapping[str, Iterable[TopicPartition]] | None = None
     ) -> SyncGroupRequest:
-        """Return the SyncGroup request; the leader's has the partitions of all members."""
+        """Return the SyncGroup request; that of the leader has the partitions of all members."""
         rows = [
             SyncGroupRequestAssignment(
                 member_id=member_id,
@@ -317,7 +317,7 @@ class Membership:
     # -- staying
 
     def polled(self, now_ms: float) -> None:
-        """Record that the application polls: it is alive."""
+        """Record that the application polls, so that the member stays in the group."""
         self._last_poll_ms = now_ms
 
     def poll_overdue(self, now_ms: float) -> bool:
@@ -331,8 +331,8 @@ class Membership:
         return now_ms - self._session_start_ms > self.config.session_timeout_ms
 
     def next_heartbeat_ms(self) -> float | None:
-        """Return the time of the next heartbeat; None while joining, because JoinGroup keeps a
-        member alive itself."""
+        """Return the time of the next heartbeat; None while joining, because JoinGroup itself keeps
+        the member in the group."""
         if self.state is not MemberState.STABLE:
             return None
         return self._last_heartbeat_ms + self.config.heartbeat_interval_ms

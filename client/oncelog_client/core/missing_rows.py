@@ -1,8 +1,9 @@
-"""The rows that a response must have for its request: a missing row is no success.
+"""The rows that a response must have for its request. The client never takes a missing row for a
+success.
 
-The table has one row for every API that the client sends. An API without a row is an error. Produce
-and Fetch do not pass through `Connection.call`: the sender and the fetcher check their partitions
-themselves.
+The table has one row for every API that the client sends. An API that is not in the table is an
+error. Produce and Fetch do not pass through `Connection.call`: the sender and the fetcher check
+their partitions themselves.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _END_BUMPS: Final = 5
 
 
 def missing_rows(api: ApiKey, request: Any, response: Any, version: int) -> list[str]:
-    """Return the requested keys that the response lacks, as text; nothing if the whole response is
-    an error. Raises KeyError for an API that has no row in the table."""
+    """Return the requested keys that the response lacks, as text; empty if the whole response is an
+    error. Raises KeyError for an API that is not in the table."""
     rule = RULES[api]
     if getattr(response, "error_code", 0):
         return []
@@ -139,7 +140,7 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.name for row in response.topics],
     ),
     ApiKey.FIND_COORDINATOR: _coordinators,
-    # Pipelined APIs, if they are called one by one.
+    # Pipelined APIs, for single calls.
     ApiKey.PRODUCE: _partitions("topic_data", "responses"),
     ApiKey.FETCH: _partitions("topics", "responses"),
     ApiKey.LIST_OFFSETS: _partitions(),

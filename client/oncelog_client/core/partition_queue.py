@@ -67,16 +67,16 @@ class PartitionQueue(Generic[T]):
         if not self.waiting or len(self.sent) >= config.max_in_flight or self.is_unresolved:
             return None
         if config.idempotent and self.sent and self.sent[0].attempts > 1:
-            # A leader recognizes a duplicate among the last five batches. A duplicate of an earlier
-            # batch would be written again.
+            # A leader recognizes a duplicate of one of the last five batches, but would write an
+            # older duplicate again.
             return None
         if config.idempotent and (
             identity == NO_IDENTITY or (self.sent and self.identity != identity)
         ):
             return None
         if config.idempotent and self.sent and self.known_producer != identity.producer_id:
-            # A leader without a batch of this producer accepts any first sequence. If it refused
-            # the first batch (no leader yet) and then got the second, the first one could never be
-            # written.
+            # A leader without a batch of this producer accepts any first sequence. If the leader
+            # refused the first batch (no leader yet) and accepted the second, the first could never
+            # be written.
             return None
         return self.waiting[0]

@@ -40,7 +40,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 class _Sticky:
-    """The current partition of records without a key, and the bytes that it has got."""
+    """The current partition of records without a key, and the bytes that were sent to it."""
 
     __slots__ = ("given_bytes", "partition")
 
@@ -81,8 +81,8 @@ class Partitioner:
         """Count a buffered record without a key, and choose the next partition after about a batch.
 
         `available()` are the partitions that have a leader, `queued(n)` the batches waiting there.
-        The change happens at the end of a batch, so that batches are full. It happens after two
-        batches' worth at the latest, so that a slow partition does not hold the producer (KIP-794).
+        The change happens at the end of a batch, so that batches are full, but at the latest after
+        the size of two batches, so that a slow partition does not hold the producer back (KIP-794).
         """
         sticky = self._sticky.get(topic)
         if sticky is None:

@@ -19,7 +19,8 @@ from .settings import INT32_MAX, INT64_MAX, check_choices, check_ranges
 
 Acks = Literal[-1, 0, 1, "all"]
 
-# Brokers keep the last five batches of a producer (KIP-98), so a sixth could not be recognized.
+# Brokers keep the last five batches of a producer (KIP-98), so they could not recognize a duplicate
+# with a sixth in flight.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
 _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
@@ -119,7 +120,8 @@ def producer_config(
     """Return the effective settings of a producer.
 
     Raises ConfigError for a value or a conflict that Kafka's producer refuses. Warns with
-    SettingsWarning if another setting turns off idempotence that the caller did not set.
+    SettingsWarning if another setting turns off idempotence and the caller has not set
+    `enable_idempotence`.
     """
     values = checked_values(ProducerConfig, bootstrap_servers, settings)
     acks = values["acks"]

@@ -1,4 +1,4 @@
-"""The producer's side of its current transaction: the state, and what the transaction contains.
+"""The producer's side of its current transaction: its state, partitions and groups.
 
 Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
 (fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
@@ -35,7 +35,8 @@ from .verdicts import BUMP_ON_PRODUCE, FATAL_ON_PRODUCE, FENCES_IN_GROUP, Verdic
 
 
 class ProducerTransaction:
-    """One transactional producer's state, and what its current transaction contains.
+    """The state of a transactional producer, with the partitions and groups of its current
+    transaction.
 
     `version` is the cluster's finalized `transaction.version`. From 2 on, brokers add partitions
     and groups to the transaction, and every EndTxn returns a new epoch (KIP-890).
@@ -47,7 +48,8 @@ class ProducerTransaction:
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.version = 0
         self.bump_needed = False
-        # A commit was sent and got no response: it may have succeeded, whatever is refused later.
+        # A commit was sent and got no response. It may have succeeded, whatever the later responses
+        # are.
         self.maybe_committed = False
         # True if the coordinator may know this transaction, so that EndTxn is needed.
         self.started = False
@@ -102,8 +104,8 @@ class ProducerTransaction:
         self.initialized(identity)
 
     def handed_over(self) -> tuple[ProducerIdAndEpoch, bool]:
-        """All records are written; another process decides the transaction. Return the identity,
-        and True if the transaction has something to decide."""
+        """Hand the transaction over to another process, after all records are written. Return the
+        identity, and True if the transaction is not empty."""
         self.apply(Event.HAND_OVER)
         started = self.started
         self._clear()
@@ -111,7 +113,8 @@ class ProducerTransaction:
 
     def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
         """Take the response of InitProducerId, with the transaction that is still open. If no
-        transaction is open, it has ended, and the external coordinator has missed the response."""
+        transaction is open, it has already ended, and the external coordinator has not seen the
+        response."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True
@@ -133,13 +136,14 @@ class ProducerTransaction:
         self.bump_needed = self.implicit and self._epoch_is_worn
 
     def flushed(self) -> PreparedTxnState:
-        """Every record is written: the transaction is prepared."""
+        """Note that the transaction is prepared, because every record is written."""
         self.apply(Event.PREPARED)
         self.prepared = PreparedTxnState(*self.identity)
         return self.prepared
 
     def ended(self, event: Event, identity: ProducerIdAndEpoch | None) -> None:
-        """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
+        """Note that the coordinator has ended the transaction. `identity` is the new identity in
+        its response, if any."""
         self.apply(event)
         self._clear()
         self._epoch_is_worn = identity is None and not self.implicit
@@ -157,8 +161,8 @@ class ProducerTransaction:
         self._groups.clear()
 
     def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
-        """From now on the transaction can only be aborted. Keep the first error. Return the error
-        to raise."""
+        """Note an error after which the transaction can only be aborted. The first such error is
+        kept. Return the error to raise."""
         self.apply(Event.ABORTABLE)
         self.bump_needed = self.bump_needed or bump
         if not isinstance(error, AbortableError):
@@ -170,13 +174,14 @@ class ProducerTransaction:
         return error
 
     def fail_fatal(self, error: KafkaError) -> KafkaError:
-        """The producer cannot be used any more. Return the error to raise."""
+        """Note an error after which the producer cannot be used any more. Return the error to
+        raise."""
         self.apply(Event.FATAL)
         self.error = error
         return error
 
     def batch_failed(self, error: KafkaError) -> None:
-        """A batch of this transaction could not be written."""
+        """Note that a batch of this transaction could not be written."""
         if self.state in (*BEFORE_ANY, State.FATAL_ERROR, State.FENCED_IN_GROUP):
             return
         if self.is_fence(error.code):
@@ -187,7 +192,7 @@ class ProducerTransaction:
             self.fail_abortable(error, bump=error.code in BUMP_ON_PRODUCE)
 
     def fenced_in_group(self, error: KafkaError) -> KafkaError:
-        """Other producers of the group have taken over. Return the error to raise."""
+        """Note that other producers of the group have taken over. Return the error to raise."""
         self.apply(Event.FENCED)
         if not isinstance(error, FencedInGroupError):
             fence = FencedInGroupError(error.message, error.code)
@@ -240,7 +245,7 @@ class ProducerTransaction:
         return self.version >= 2
 
     def want_partition(self, partition: TopicPartition) -> None:
-        """A record for this partition was buffered."""
+        """Note that a record for this partition was buffered."""
         if self.implicit:
             self.started = True
             self._added.add(partition)
@@ -249,9 +254,9 @@ class ProducerTransaction:
 
     @property
     def is_abortable_by_closing(self) -> bool:
-        """Return True if closing the producer aborts the transaction. It does not if the
-        transaction is prepared or empty, if a commit may have been decided, or after a fatal
-        error."""
+        """Return True if closing the producer aborts the transaction. It does not abort a prepared
+        or empty transaction, a transaction with a commit that may have succeeded, or any
+        transaction after a fatal error."""
         return self.state in CLOSING_ABORTS
 
     @property
@@ -280,6 +285,7 @@ class ProducerTransaction:
         return not self.implicit and group_id not in self._groups
 
     def group_added(self, group_id: str) -> None:
-        """Offsets of this group are (or will be, under KIP-890) part of the transaction."""
+        """Note that offsets of this group are (or will be, under KIP-890) part of the
+        transaction."""
         self.started = True
         self._groups.add(group_id)

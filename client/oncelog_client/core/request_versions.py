@@ -15,7 +15,7 @@ _END: Final = 1 << 15
 
 ANY_VERSION: Final = range(_END)
 # KIP-890 part 2: from these versions on brokers add partitions and groups to the transaction by
-# themselves, and EndTxn brings a new epoch.
+# themselves, and the response to EndTxn has a new epoch.
 _IMPLICIT_SINCE: Final = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 # KIP-734: the timestamp -3 stands for the record with the greatest timestamp.
 LIST_OFFSETS_WITH_MAX_TIMESTAMP: Final = range(7, _END)

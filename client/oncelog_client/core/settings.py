@@ -38,9 +38,8 @@ def _parse_address(text: str) -> Address:
 
 
 def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ConfigError for a setting that does not exist, naming the nearest one that does.
-
-    Its value is not in the error: it may be a secret under a misspelled name.
+    """Raise ConfigError for an unknown setting, with the most similar name. The error does not
+    contain the value, which may be a secret under a misspelled name.
     """
     names = sorted(known)
     for name in settings:

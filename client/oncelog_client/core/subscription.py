@@ -38,8 +38,8 @@ class Assigned:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # Incremented with every `jump`, so that earlier fetches are recognized as stale. Reading on is
-    # no jump.
+    # Incremented with every `jump`, so that earlier fetches are recognized as stale. Normal reading
+    # is no jump.
     jumps: int = 0
     # True while on_partitions_revoked runs for this partition.
     revoking: bool = False

@@ -18,7 +18,7 @@ class State(Enum):
     IN_TRANSACTION = "in a transaction"
     PREPARING = "preparing"
     # All records are written, and an external coordinator decides (KIP-939). Commit, abort or
-    # complete ends this state, closing does not.
+    # complete ends this state; a close of the producer does not.
     PREPARED = "prepared"
     # The user has called commit, and EndTxn was not sent yet: records are in flight, and an abort
     # is still possible.
@@ -28,7 +28,8 @@ class State(Enum):
     COMMIT_UNKNOWN = "waiting for a commit to be retried"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "waiting for an abort"
-    # Only in a consumer group, which calls `init_transactions` again for every generation.
+    # Only for a producer in a consumer group, which calls `init_transactions` again for every
+    # generation.
     FENCED_IN_GROUP = "fenced in its group"
     FATAL_ERROR = "fatally failed"
 
@@ -67,7 +68,7 @@ _MAY_REJOIN: Final = (
     State.FENCED_IN_GROUP,
 )
 
-# No record can be sent in these states, so an error belongs to an earlier transaction.
+# In these states no record can be sent, so an error belongs to an earlier transaction.
 BEFORE_ANY: Final = (State.UNINITIALIZED, State.INITIALIZING)
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {

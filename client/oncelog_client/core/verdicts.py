@@ -17,12 +17,12 @@ class Verdict(Enum):
 
     DONE = "done"
     RETRY = "ask again"
-    FIND_COORDINATOR = "ask the new coordinator"
+    FIND_COORDINATOR = "find the new coordinator"
     ABORTABLE = "abort"
-    # Abort, then get a new epoch from InitProducerId, because the sequences have to start anew.
+    # Abort, then get a new epoch from InitProducerId, because the sequences must restart.
     ABORTABLE_BUMP = "abort and bump"
-    # The epoch is not the current one. A newer producer bumped it (fatal), or the coordinator did
-    # at the transaction's timeout. InitProducerId(producer id, epoch) shows which.
+    # The epoch is stale. Either a newer producer has bumped it (fatal), or the coordinator at the
+    # transaction's timeout. InitProducerId(producer id, epoch) shows which.
     FENCED = "fenced"
     FATAL = "fatal"
 
@@ -48,7 +48,7 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
 
 _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # In a response to InitProducerId it is fatal.
+    # In a response to InitProducerId this code is fatal.
     ApiKey.INIT_PRODUCER_ID: {
         ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
         ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
@@ -95,8 +95,8 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# Error codes that mean, in a consumer group, that another producer has taken over. They are not
-# fatal there, and the producer need not abort first.
+# In a consumer group these error codes mean that another producer has taken over. They are then not
+# fatal, and the producer need not abort first.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -136,7 +136,7 @@ NOT_WRITTEN: Final = frozenset(
     }
 )
 
-# Error codes of Produce after which the producer itself cannot go on.
+# Error codes of Produce after which the producer cannot be used any more.
 FATAL_ON_PRODUCE: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

@@ -17,8 +17,8 @@ from .positions import Positions
 
 log = logging.getLogger(__name__)
 
-# Time limit of a commit: a single refused partition, such as one of a deleted topic, delays the
-# whole commit. The next commit contains offsets that this one lacks, or the next owner of the
+# Time limit of a commit. It is needed because a single refused partition, as of a deleted topic,
+# delays the whole commit. Missing offsets are in the next commit, or the next owner of the
 # partition reads the records again.
 _COMMIT_MS: Final = 2_000
 
@@ -48,14 +48,14 @@ class AutoCommit:
             return
         self.due_ms = now_ms + self._config.auto_commit_interval_ms
         if self._task is None or self._task.done():
-            # Taken here and not in the task, which runs after the positions have moved.
+            # The positions are taken here, because they have moved when the task runs.
             consumed = self._positions.consumed()
             self._task = self._cluster.spawn(self._positions.commit_quietly(consumed, _COMMIT_MS))
 
     def give_way(self) -> None:
         """Cancel a commit in flight, because the application commits itself. A stale commit must
-        not follow the application's. The next one is due at once, for partitions that the
-        application leaves out."""
+        not follow the application's. The next commit is due at once, for partitions that the
+        application's commit leaves out."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             self.due_ms = monotonic_ms()

@@ -1,4 +1,4 @@
-"""The cluster as a client reaches it: brokers, metadata, coordinators, calls with retries."""
+"""A client's connections to the cluster: brokers, metadata, coordinators, calls with retries."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _is_lasting(error: RetriableError) -> bool:
 
 
 class Cluster:
-    """The cluster connection that producer, consumer and admin client share. `auto_create`: whether
-    a Metadata request may create a topic."""
+    """The cluster connection that producer, consumer and admin client share. `auto_create`: a
+    Metadata request may create a topic."""
 
     def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
         self.config = config
@@ -82,8 +82,7 @@ class Cluster:
         self._soon = False
         self._failed_refreshes = 0
         self._refreshed_ms = -math.inf
-        # A dict keeps the order of the starts, and `close` cancels in that order. A set would order
-        # by address.
+        # A dict, because `close` cancels in the order of the starts, which a set does not keep.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
@@ -187,7 +186,7 @@ class Cluster:
         try:
             connection = await self.connection(self.address(node_id), lane)
         except ConnectError:
-            # Its address may have changed: any broker has the current metadata.
+            # The broker's address may have changed; any broker has the current metadata.
             self.refresh_soon()
             raise
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
@@ -244,7 +243,7 @@ class Cluster:
             callback()
 
     def refresh_soon(self) -> None:
-        """Ask for fresh metadata in the background, but only once per `retry_backoff_ms`."""
+        """Request fresh metadata in the background, but only once per `retry_backoff_ms`."""
         if not (self._soon or self._refreshing.locked() or self._closed):
             self._soon = True
             wait_ms = self._refreshed_ms + self.backoff.initial_ms - monotonic_ms()
@@ -272,7 +271,7 @@ class Cluster:
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
         """Return the metadata of a topic, and retry until the topic is usable.
 
-        Raises the broker's error if waiting cannot help, TimedOutError otherwise.
+        Raises the broker's error if a retry cannot succeed, TimedOutError otherwise.
         """
         info = self.metadata.topics.get(name)
         if info is not None and info.usable:
@@ -353,7 +352,7 @@ class Cluster:
         except RetriableError as error:
             self.forget_coordinator(kind, key)
             if isinstance(error, ConnectError):
-                # The coordinator may have moved. Any broker knows it, a bootstrap server too.
+                # The coordinator may have moved. Any broker or bootstrap server can name it.
                 self.refresh_soon()
             raise
 

@@ -47,8 +47,8 @@ R = TypeVar("R")
 
 SOFTWARE_NAME: Final = "oncelog-python"
 
-# Not the newest versions: the next one replaces names by topic ids, or is for brokers only
-# (KIP-516, 848, 890).
+# These are not the newest versions: the next version of each replaces names by topic ids, or is for
+# brokers only (KIP-516, 848, 890).
 _NEWEST_USED: Final[dict[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
@@ -60,8 +60,8 @@ _NEWEST_USED: Final[dict[ApiKey, int]] = {
 }
 
 
-# Maximum size of a response. One batch may exceed fetch.max.bytes, so this limit only stops
-# nonsense.
+# Maximum size of a response. A batch may exceed fetch.max.bytes, so this limit is only for invalid
+# sizes.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 
 # Maximum number of missing rows in an error message.
@@ -159,8 +159,8 @@ class Connection(asyncio.Protocol):
         """Send a request and return its response.
 
         Raises DisconnectedError; TimedOutError, after which the connection is closed, because the
-        responses behind it would be late as well; IncompleteResponseError if requested rows are
-        missing; or UnsupportedVersionError if the broker speaks none of `versions`.
+        later responses would be late too; IncompleteResponseError if requested rows are missing; or
+        UnsupportedVersionError if the broker speaks none of `versions`.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = monotonic_ms() + timeout_ms
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         return self._writable.is_set()
 
     def when_writable(self, ready: Callable[[], None]) -> None:
-        """Call `ready` once: when more may be sent, or the connection has ended. For a connection
+        """Call `ready` once, when more may be sent or the connection has ended. For a connection
         that is not `writable`."""
         self._held_back[ready] = None
 
@@ -228,7 +228,9 @@ class Connection(asyncio.Protocol):
             version = api.common_version(max(spoken[0], versions[0]), newest)
             if version is not None:
                 return version
-        raise UnsupportedVersionError(f"the broker does not speak {api.name} as this needs it")
+        raise UnsupportedVersionError(
+            f"the broker has no version of {api.name} that this call needs"
+        )
 
     def _send(self, request: object, version: int, timeout_ms: float | None) -> asyncio.Future[Any]:
         self._raise_if_closed()
@@ -293,7 +295,7 @@ class Connection(asyncio.Protocol):
         now_ms = monotonic_ms()
         for pending in self._pending:
             if pending.deadline_ms <= now_ms:
-                message = f"{shown(self.address)} did not answer {pending.api_name} in time"
+                message = f"{shown(self.address)} did not respond to {pending.api_name} in time"
                 self._fail(TimedOutError(message))
                 return
         self._arm_timer()
@@ -301,7 +303,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # No isinstance check: other event loops have transports of their own.
+        # No isinstance check, because other event loops have their own transports.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -322,7 +324,7 @@ class Connection(asyncio.Protocol):
         except ProtocolError as error:
             if not self._versions:
                 self._foreign = ConnectCause.NOT_KAFKA
-            message = f"{shown(self.address)} sent what is not Kafka's protocol: {error}"
+            message = f"{shown(self.address)} sent bytes that are not Kafka's protocol: {error}"
             self._fail(DisconnectedError(message))
 
     def connection_lost(self, exc: Exception | None) -> None:

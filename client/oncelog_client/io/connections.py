@@ -20,8 +20,8 @@ from .randomness import fraction
 # The logger has the cluster's name, because applications filter by it.
 log = logging.getLogger("oncelog_client.io.cluster")
 
-# Requests that may wait at the broker have a connection of their own, because a broker responds in
-# the order of requests.
+# Requests that may wait at the broker have their own connection, because a broker responds in the
+# order of requests.
 FETCH_LANE: Final = "fetch"
 COORDINATOR_LANE: Final = "coordinator"
 JOIN_LANE: Final = "join"
@@ -41,8 +41,7 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # True to find out at once what a silent or foreign peer speaks. This costs one more
-        # connect.
+        # True to find out at once the protocol of a silent or foreign peer, with one more connect.
         self.fail_fast = False
         # The finalized features of the last connected broker, with their levels.
         self.features: dict[str, int] = {}
@@ -95,15 +94,16 @@ class Connections:
             return opened
 
     def ready(self, address: Address, lane: str, callback: Callable[[], None]) -> Connection | None:
-        """Return an open connection, or None: then open it in the background and call `callback`
-        once after the success or failure."""
+        """Return an open connection. Otherwise return None, open it in the background, and call
+        `callback` once after the success or failure."""
         if self._closed:
             return None
         key = (address, lane)
         found = self._usable(key)
         if found is not None:
             return found
-        # Needed even if another call is opening it, because that call does not call `callback`.
+        # This task is needed even if another call is opening the connection, because that call does
+        # not call `callback`.
         if (key, callback) not in self._notified:
             self._notified.add((key, callback))
             self._spawn(self._open_quietly(key, callback))
@@ -174,7 +174,7 @@ class Connections:
             return None
         idle_ms = monotonic_ms() - connection.last_used_ms
         if idle_ms > self._config.connections_max_idle_ms >= 0 and not connection.busy:
-            # The broker is about to close it, and might do so while the next request is sent.
+            # The broker may close this idle connection while the next request is sent.
             connection.close()
             return None
         return connection

@@ -137,8 +137,8 @@ async def _attempt(
 
 
 def _refusal(request: object, code: int, what: str) -> str:
-    """Return what was refused and what to check, if the code alone does not say it. KIP-939 has one
-    code for a disabled setting and for a missing right."""
+    """Return a message with the refused request and advice, if the code alone is not clear. KIP-939
+    has one code for a disabled setting and for a missing right."""
     if (
         code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         and isinstance(request, InitProducerIdRequest)
@@ -152,14 +152,14 @@ def _refusal(request: object, code: int, what: str) -> str:
 
 
 def _worst(api: ApiKey, codes: Iterable[int]) -> int:
-    """Return the code that decides the outcome: a code that ends the call before a code that asks
-    for a retry."""
+    """Return the code that decides the outcome: a code that ends the call before a code that
+    requires a retry."""
     order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
 
     def rank(code: int) -> int:
         outcome = verdict(api, code)
         if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
-            # This code only says that another partition is the cause.
+            # This code just means that another partition is the cause.
             return 1
         return order.index(outcome) if outcome in order else len(order)
 

@@ -1,4 +1,4 @@
-"""Why a producer was fenced or its transaction timed out, as oncelog's coordinator remembers it.
+"""The reason of a producer's fence or of a transaction's timeout, from oncelog's coordinator.
 
 Apache Kafka has one error code for all causes, and its message is unchanged.
 """
@@ -21,10 +21,10 @@ from oncelog_protocol.messages.describe_transactions import (
 from .clock import wall_ms
 from .cluster import Cluster, CoordinatorType
 
-# The look-up only improves the message, so an error waits no longer for it.
+# Maximum wait of an error for this look-up, which only improves the message.
 _TIMEOUT_S: Final = 1.0
 
-# Causes as the broker names them (the same as in `oncelog transactions describe`).
+# The broker's names of causes (those of `oncelog transactions describe`).
 _TIMED_OUT: Final = "timed out"
 _SENTENCES: Final[dict[str, str]] = {
     _TIMED_OUT: "the coordinator aborted the transaction of {id}, which had timed out",

@@ -1,4 +1,4 @@
-"""The consumer's fetches: one in flight at every leader, ahead of what the application polls."""
+"""The consumer's fetches: one in flight at every leader, ahead of the application's polls."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Fetcher:
                 else:
                     self._accept(state, offset, data)
         self._pause(refused)
-        # The reset that follows usually resolves it.
+        # The following reset usually resolves this error.
         self._pause(out_of_range, free=1)
         self.pump()
 
@@ -233,7 +233,7 @@ class Fetcher:
             self._cluster.refresh_soon()
         elif isinstance(error, OffsetOutOfRangeError):
             if self.records.count(state):
-                # Records that were fetched before come first. Then this offset is requested again.
+                # Records that were fetched earlier come first. Then this offset is requested again.
                 return
             if self._config.auto_offset_reset == "none":
                 message = f"{state.partition} at {offset}"
@@ -246,23 +246,23 @@ class Fetcher:
             self._fail(error)
 
     def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
-        """The log was truncated below `offset`, and may have grown beyond it since (KIP-320). The
-        application has not read the records that are there now. As in the Java client, continue at
-        the offset from which the log differs. With auto_offset_reset "none" the application gets an
-        error instead."""
+        """Handle a log that was truncated below `offset`, and may have grown beyond it since
+        (KIP-320). The application has not read the present records there. As in the Java client,
+        continue at the offset from which the log differs. With auto_offset_reset "none" the
+        application gets an error instead."""
         if offset != state.position:
-            # The record was fetched ahead, and never returned. The next fetch requests the position
-            # again.
+            # The record was fetched ahead, but never returned to the application. The next fetch
+            # requests the position again.
             state.jump(state.position, state.leader_epoch)
             return
         message = (
-            f"{state.partition}: the log has lost what was read before the position {offset} in "
-            f"leader epoch {state.leader_epoch}; it is another one from {at.end_offset} on"
+            f"{state.partition}: the log has lost the records read before the position {offset} in "
+            f"leader epoch {state.leader_epoch}; it differs from offset {at.end_offset} on"
         )
         if self._config.auto_offset_reset == "none":
             self._fail(OffsetOutOfRangeError(message))
             return
-        log.warning("%s, so reading goes on there", message)
+        log.warning("%s, so reading continues there", message)
         state.jump(min(offset, at.end_offset), at.epoch)
         self._on_data()
 

@@ -1,7 +1,6 @@
-"""A consumer's membership in its group: carries out what `membership` decides.
-
-As in the Java client, a rebalance runs inside poll: listeners never run beside the application's
-own work. Between polls, only heartbeats and the search for the coordinator run.
+"""A consumer's membership in its group: carries out the decisions of `core.membership`. As in the
+Java client, a rebalance runs inside poll, so listeners never run concurrently with the application.
+Between polls, only heartbeats and the search for the coordinator run.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _LEAVE_S = 2.0
 
 
 class RebalanceListener:
-    """The callbacks of a rebalance; override those that matter.
+    """The callbacks of a rebalance; override the needed ones.
 
     They are awaited inside `poll`, and may commit or change positions. Their exceptions are raised
     by poll after the rebalance is complete.
@@ -123,15 +122,15 @@ class GroupSession:
                 return
             finished, self._round = self._round, None
             assigned = finished.result()
-            # A heartbeat may have ended the generation since.
+            # A heartbeat may have ended the generation meanwhile.
             if assigned is not None and self.membership.state is MemberState.STABLE:
                 await self._complete(assigned)
 
     def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
         if not finished.cancelled():
-            # The next poll raises it. Close may come without a poll.
+            # The next poll raises the error. A close may come without another poll.
             finished.exception()
-        # From now on heartbeats keep the member alive, however late the next poll is.
+        # From now on heartbeats keep the member in the group, even if the next poll is late.
         self._heartbeat.set()
         self._wake()
 
@@ -348,8 +347,8 @@ class GroupSession:
             await self._send_leave(reason)
 
     async def _send_leave(self, reason: str) -> None:
-        """Leave even if the caller's deadline has expired: the other members would wait for a
-        session timeout."""
+        """Send LeaveGroup even after the caller's deadline. Otherwise the other members would wait
+        for a session timeout."""
         request = self.membership.leave_request(reason)
         if request is None:
             return

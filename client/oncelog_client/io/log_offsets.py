@@ -1,4 +1,5 @@
-"""Offsets of partitions by time, or at their start and end: ListOffsets at the leaders."""
+"""Finds offsets of partitions by time, or at their start and end, with ListOffsets at the
+leaders."""
 
 from __future__ import annotations
 

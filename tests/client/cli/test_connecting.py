@@ -121,7 +121,7 @@ def not_a_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
             "TLS": lambda: over_tls(request.getfixturevalue("certificate")),
         }[kind]()
         address = served(server, talk)
-        yield address, f"{address}: answers, but not in Kafka's protocol ({kind})"
+        yield address, f"{address}: responds, but not in Kafka's protocol ({kind})"
 
 
 def test_the_cause_is_said_at_once(not_a_broker: tuple[str, str]) -> None:
@@ -144,7 +144,7 @@ def test_a_silent_peer_is_given_up_after_the_time_that_was_asked_for() -> None:
         result = call("topics", "--list", *options)
         assert time.monotonic() - began >= 0.8
     assert result.exit_code == 1
-    silent = f"{host}:{port}: accepts connections, but does not answer within 0.8 s"
+    silent = f"{host}:{port}: accepts connections, but does not respond within 0.8 s"
     assert silent in result.stderr
 
 
