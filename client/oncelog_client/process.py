@@ -36,8 +36,7 @@ def run(command_line: Callable[[], None]) -> None:
         # The exit code is known: Ctrl-C must not end the interpreter with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if left.code == INTERRUPTED:
-            # The interpreter would flush standard output, and might wait for a reader that does not
-            # read.
+            # The interpreter would flush standard output, and might wait for a slow reader.
             os._exit(INTERRUPTED)
         # At exit the interpreter collects garbage, which takes a sixth of a short command.
         gc.freeze()
@@ -59,14 +58,14 @@ def end_at_once(number: int = signal.SIGINT, _: object = None) -> NoReturn:
 
 
 def last_words(text: str) -> None:
-    """Print a line on standard error, unless its reader would make that wait."""
+    """Print a line on standard error, unless the write would block."""
     try:
         _, ready, _ = select.select([], [2], [], 0)
         if ready:
             shown_before = "\n" if os.isatty(2) else ""  # ^C, by the terminal
             os.write(2, f"{shown_before}{text}\n".encode(errors="replace"))
     except (OSError, ValueError):
-        pass  # It is closed: the exit code is all that is left.
+        pass  # standard error is closed: only the exit code is left
 
 
 def _open_standard_streams() -> None:

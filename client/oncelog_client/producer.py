@@ -54,8 +54,8 @@ class Producer:
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
     Settings are those of Kafka's producer in snake case (each is described in
-    `help(ProducerSettings)` of `oncelog_client.config`); raises
-    ConfigError for those that exclude each other.
+    `help(ProducerSettings)` of `oncelog_client.config`); raises ConfigError for settings that
+    exclude each other.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Producer:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` say why, for each address.
+        default twice `request_timeout_ms`); its `failures` have the reason for each address.
 
         With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
@@ -94,8 +94,8 @@ class Producer:
         self._running.add_done_callback(self._sender.ended)
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Abort an open transaction unless it is prepared, send what is buffered, disconnect; all
-        in `timeout_ms`."""
+        """Abort an open transaction unless it is prepared, send all buffered records, disconnect;
+        all in `timeout_ms`."""
         if self._sender is None:
             return
         sender, self._sender = self._sender, None
@@ -114,7 +114,8 @@ class Producer:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return why each broker cannot be reached; nothing while one is connected."""
+        """Return the reason why each broker cannot be reached; empty while a broker is
+        connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -149,12 +150,11 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Buffer a record. The future gets its place in the log, or the error.
-
-        Wait, for at most `max_block_ms`, only for metadata of a new topic or for room in
-        `buffer_memory`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, or the
-        transaction's error when it can only be aborted; TypeError or ValueError for a value that no
-        record can hold.
+        """Buffer a record. The future gets the record's place in the log, or the error. The call
+        waits only for metadata of a new topic or for room in `buffer_memory`, at most
+        `max_block_ms`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, the
+        error of a transaction that can only be aborted, or TypeError or ValueError for a value that
+        no record can hold.
         """
         sender = self._open()
         if self._transaction is not None:
@@ -201,8 +201,8 @@ class Producer:
         partition (`partitioner`). In a transaction, the commit and the hand-over raise the same
         error, so the future need not be awaited.
 
-        Wait and raise as `send` does. Raises IllegalStateError without idempotence, because a retry
-        could then write one half of a batch after the other.
+        The call waits and raises as `send` does. Raises IllegalStateError without idempotence,
+        because a retry could then write one half of a batch after the other.
         """
         sender = self._open()
         if not self.config.enable_idempotence:
@@ -261,7 +261,7 @@ class Producer:
         self._open()
 
     async def flush(self) -> None:
-        """Send everything now, and wait until every record sent before has its outcome."""
+        """Send all buffered records now, and wait until each has its outcome."""
         await self._open().flush()
 
     @property
@@ -354,9 +354,9 @@ class Producer:
         self, member: TransactionMember, group: TransactionGroup | None = None
     ) -> None:
         """Continue as a producer that another process has initialized, with `Admin.init_producer`
-        or `init_transactions`, and that has sent nothing yet. No other process may use it. `group`:
-        the group that it was initialized with, if any. Raises IllegalStateError if the
-        transactional id is not this producer's."""
+        or `init_transactions`, and that has sent no record yet. No other process may use the same
+        producer. `group` is the group with which it was initialized, if any. Raises
+        IllegalStateError if the transactional id is not this producer's."""
         self._transactional().adopt(member, group)
 
     async def hand_over_transaction(self) -> TransactionMember | None:
@@ -373,8 +373,8 @@ class Producer:
         """Start a transaction. Raises IllegalStateError inside another transaction.
 
         After the cluster's `transaction.version` has changed to 2, the first transaction needs a
-        new epoch. Then this may raise a FatalError, or TimedOutError (call `abort_transaction`, and
-        begin again).
+        new epoch. In that case this may raise a FatalError, or TimedOutError (call
+        `abort_transaction`, and begin again).
         """
         await self._transactional().begin(self._open())
 
@@ -387,7 +387,7 @@ class Producer:
 
         With `consumer.group_metadata()`, the broker refuses a consumer that has lost its partitions
         (KIP-447). A plain group id is only protected by the transactional id, and by the generation
-        of `init_transactions`. Without a group, it is the group of `init_transactions`. Raises
+        of `init_transactions`. The default group is that of `init_transactions`. Raises
         AbortableError or FatalError.
         """
         await self._transactional().send_offsets(self._open(), offsets, group)
@@ -402,9 +402,9 @@ class Producer:
         return await self._transactional().prepare(self._open())
 
     async def complete_transaction(self, state: PreparedTxnState) -> None:
-        """Commit the prepared transaction if `state`, which the application stored with its
-        decision to commit, names it; else abort it. Do nothing if `init_transactions` found no open
-        transaction: it has ended already.
+        """Commit the prepared transaction if `state` is that of the transaction, otherwise abort
+        it. The application has stored `state` with its decision to commit. Do nothing if
+        `init_transactions` found no open transaction, because it has already ended.
 
         Raises as `commit_transaction` and `abort_transaction` do; the call may be repeated.
         """
@@ -414,7 +414,7 @@ class Producer:
         """Write the buffered records, then commit, within `max_block_ms`.
 
         Raises AbortableError (abort, and do the work again), FatalError (close), or
-        CommitOutcomeUnknown: then the only allowed call is this one, which asks again.
+        CommitOutcomeUnknown: the only allowed call is then this one, which repeats the request.
         """
         await self._transactional().commit(self._open())
 

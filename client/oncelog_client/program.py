@@ -1,4 +1,4 @@
-"""The program `oncelog`: the command line in a process of its own."""
+"""The program `oncelog`: the command line in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out what a peer speaks that does not respond in Kafka's protocol: one more connection, one
+"""Finds out the protocol of a peer that does not speak Kafka's, with one more connection and one
 request.
 
 Used only for an interactive command (`fail_fast`), never with a healthy broker.
@@ -30,9 +30,8 @@ _HTTP_REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 async def negotiate_or_tell(connection: Connection) -> None:
-    """Negotiate versions. If the peer closes the connection or is silent, find out what it speaks.
-
-    Raises ConnectError, with the cause TLS or HTTP if the peer speaks that.
+    """Negotiate versions. If the peer closes the connection or is silent, find out its protocol.
+    Raises ConnectError, with the cause TLS or HTTP for these protocols.
     """
     address = connection.address
     negotiating = asyncio.ensure_future(connection.negotiate())
@@ -78,7 +77,7 @@ async def _answer(address: Address, question: bytes) -> ConnectCause | None:
 
 
 def _client_hello() -> bytes:
-    # Rarely needed, and slow to import.
+    # The import is slow, and rarely needed.
     import ssl
 
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -58,9 +58,9 @@ class Positions:
     # -- finding
 
     def find_soon(self) -> None:
-        """Start to look for missing positions in the background, so that a partition without a
-        leader does not block the others. `on_news` is called for each position that is found, and
-        after a failed attempt, which the next call repeats."""
+        """Begin to find missing positions in the background, so that a partition without a leader
+        does not block the others. `on_news` is called for each position that is found, and after a
+        failed attempt, which the next call repeats."""
         states = [s for s in self._subscription.without_position() if s not in self._looking]
         if states:
             self._looking.update(states)
@@ -96,7 +96,8 @@ class Positions:
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
     async def _attempt(self, states: Iterable[Assigned]) -> None:
-        """Look once for missing positions: committed offsets first, then `auto_offset_reset`.
+        """Make one attempt to find missing positions: committed offsets first, then
+        `auto_offset_reset`.
 
         Skip a partition that was moved or revoked meanwhile.
         """
@@ -215,7 +216,7 @@ class Positions:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets. A partition without one is left out."""
+        """Return the group's committed offsets. A partition without an offset is left out."""
         if self._config.group_id is None:
             raise IllegalStateError("committed needs a group: pass group_id=… to Consumer")
         return await fetch_offsets(

@@ -1,7 +1,7 @@
 """Random numbers of the client, from the operating system.
 
-The generator of module `random` belongs to the application. The application may seed it, while the
-client draws from other threads (in Spark) and in forked processes.
+The client does not use the module `random`: the application may seed its generator, and the client
+draws from other threads (in Spark) and in forked processes.
 """
 
 from __future__ import annotations

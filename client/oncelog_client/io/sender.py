@@ -54,7 +54,7 @@ _EXPLICIT = explicit_versions(ApiKey.PRODUCE)
 
 log = logging.getLogger(__name__)
 
-# Errors that a new leader does not resolve: the user has to see them at once.
+# Errors that a new leader does not resolve, so that the user must see them at once.
 _LASTING = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -88,11 +88,12 @@ class Sender:
         self._refusals: dict[TopicPartition, KafkaError] = {}
         # The error after which no batch is sent any more.
         self.failure: FatalError | None = None
-        # Adds partitions to the transaction if the client has to (before KIP-890).
+        # Adds partitions to the transaction, for brokers that leave this to the client (before
+        # KIP-890).
         self.add_partitions: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
-        """Look for due batches again, after a change."""
+        """Wake the sender, because a change may have made batches due."""
         self._awake.set()
 
     async def progressed(self) -> None:
@@ -124,7 +125,8 @@ class Sender:
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, self._too_late(batch))
             if self._has_identity():
-                # Both use the same time: a batch that falls due in between would be missed by both.
+                # Both calls use the same time. Otherwise both would miss a batch that falls due in
+                # between.
                 now_ms = monotonic_ms()
                 self._send_ready(now_ms)
             timeout_ms = self._idle_ms(now_ms)
@@ -135,7 +137,8 @@ class Sender:
                 pass
 
     def _too_late(self, batch: Batch[Delivery]) -> TimedOutError:
-        """Return the error of a batch older than `delivery_timeout_ms`, with what it waited for."""
+        """Return the error of a batch older than `delivery_timeout_ms`, with the cause of its
+        wait."""
         limit = f"delivery_timeout_ms ({self._config.delivery_timeout_ms:g})"
         message = f"{batch.partition}: not acknowledged within {limit}"
         reason = self._obstacle(batch)
@@ -145,14 +148,14 @@ class Sender:
         return error
 
     def _obstacle(self, batch: Batch[Delivery]) -> str:
-        """Return why a batch is not written yet; an empty text if no cause is known."""
+        """Return the reason why a batch is not written yet; an empty text if it is unknown."""
         if self._cluster.metadata.leader(batch.partition) is None:
             return str(self._cluster.metadata.no_leader(batch.partition))
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return why the oldest unfinished batch is not written yet, with its partition; an empty
-        text if no cause is known."""
+        """Return the reason why the oldest unfinished batch is not written yet, with its partition;
+        an empty text if it is unknown."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:
@@ -177,7 +180,7 @@ class Sender:
     def _has_identity(self) -> bool:
         """Return True if there is a producer id for the batches; request one if not.
 
-        It does not wait, because batches expire meanwhile.
+        The call does not wait, because batches may expire meanwhile.
         """
         if not self._config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
             return True
@@ -339,7 +342,7 @@ class Sender:
 
     def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
         if row is None:
-            # It may have been written, as after a connection that broke before the response.
+            # The batch may have been written, as after a connection that broke before the response.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
             self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
@@ -355,7 +358,9 @@ class Sender:
             try:
                 take(batch)
             except Exception as cause:
-                error = FatalError(f"{batch.partition}: its answer could not be handled: {cause!r}")
+                error = FatalError(
+                    f"{batch.partition}: the response could not be handled: {cause!r}"
+                )
                 error.__cause__ = cause
                 if self._transaction is not None:
                     self._transaction.fail_fatal(error)
@@ -444,8 +449,8 @@ class Sender:
 
 
 def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
-    """Return the partition and the reason of its refusal. Errors of single records are listed once:
-    the message for the whole batch repeats them."""
+    """Return the partition and the reason of its refusal. The message for the whole batch may
+    repeat the errors of single records; they are listed once."""
     reasons: dict[str, list[str]] = {}
     for error in row.record_errors:
         if error.batch_index_error_message:

@@ -1,5 +1,5 @@
-"""A partition that stores the state of several processes durably. It is read to its end, with open
-transactions and markers. It is written in whole transactions of a producer that the processes
+"""A partition that stores the state of several processes durably. A read covers the whole log, with
+open transactions and markers. Each write is a whole transaction of a producer that the processes
 share.
 
 The producer uses transaction version 1, so that all processes can use the same epoch. The caller
@@ -149,8 +149,8 @@ class StateLog:
         offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]] = (),
     ) -> None:
         """Write one transaction of `parent`: the records (keys and values) as one batch with that
-        sequence number, and offsets of a group. A transaction that was left open becomes part of
-        it.
+        sequence number, and offsets of a group. An earlier transaction that was left open becomes
+        part of the new one.
 
         Raises ProducerFencedError (nothing is committed) if the parent has another producer id or
         epoch, CommitOutcomeUnknown without a response to the commit, and KafkaError or

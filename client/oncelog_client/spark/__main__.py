@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-# Each check imports what it needs: the program runs on machines where packages are missing.
+# Each check imports its own packages, because the program also runs on machines without them.
 
 
 def _python() -> str:
@@ -46,7 +46,7 @@ CHECKS: Final[tuple[Callable[[], str], ...]] = (_python, _pyarrow, _pyspark, _ja
 
 
 def _failure(check: Callable[[], str]) -> str:
-    """Print what a check found. Return what is missing, or an empty string."""
+    """Print the result of a check. Return the missing requirement, or an empty string."""
     try:
         click.echo(check())
     except ModuleNotFoundError as error:

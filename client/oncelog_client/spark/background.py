@@ -32,7 +32,7 @@ class Background:
         threading.Thread(target=self._loop.run_forever, name="oncelog", daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Return what `work` returns. After `timeout_s` seconds cancel it and raise
+        """Return the result of `work`. After `timeout_s` seconds, cancel `work` and raise
         TimeoutError."""
         waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -62,8 +62,8 @@ _lock = threading.Lock()
 
 
 def background() -> Background:
-    """Return the background of this process. A Python worker of Spark is a fork: the threads and
-    sockets of its parent are of no use to it."""
+    """Return the background of this process. A Python worker of Spark is a fork: it cannot use the
+    threads and sockets of its parent."""
     pid = os.getpid()
     with _lock:
         found = _backgrounds.get(pid)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class OncelogDataSource(DataSource):
     """Options and columns are those of Spark's own Kafka connector.
 
-    Spark runs it in Python processes of the driver, never in the user's process. Spark loads every
-    data source when it looks for one: so readers and writers are imported at first use, and only
-    then an old PySpark raises UnsupportedSpark.
+    Spark runs it in Python processes of the driver, never in the user's process. To find a data
+    source, Spark loads all of them. So readers and writers are imported at first use, and only this
+    use raises UnsupportedSpark with an old PySpark.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

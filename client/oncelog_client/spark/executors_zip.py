@@ -2,7 +2,7 @@
 
     python -m oncelog_client.spark.executors_zip oncelog-executors.zip
 
-Executors still need what Spark itself needs for Python data sources: PyArrow.
+Executors still need PyArrow, which Spark itself needs for Python data sources.
 """
 
 from __future__ import annotations

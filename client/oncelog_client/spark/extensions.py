@@ -1,5 +1,5 @@
-"""C extensions on an executor that come in the zip of `executors_zip`. Python cannot import them
-from a zip.
+"""Loads C extensions from the zip of `executors_zip` on an executor. Python cannot import them from
+a zip.
 
 The zip has a stand-in for each extension, which calls `load`. `load` prefers an installed
 extension. Otherwise it unpacks the one of the zip next to the zip, once for all processes of the
@@ -22,7 +22,7 @@ from typing import Final
 
 EXTENSIONS: Final = ("cramjam", "crc32c")
 FOLDER: Final = "extensions"
-# This file names the interpreter and the kind of machine that the extensions are made for.
+# The file with the interpreter and the kind of machine of the extensions.
 ABI_FILE: Final = f"{FOLDER}/ABI"
 
 
@@ -57,7 +57,7 @@ def _unpacked(archive: Path, name: str) -> Path:
         made_for = zipped.read(ABI_FILE).decode()
         if made_for != abi():
             raise ImportError(
-                f"{archive.name} brings {name} for {made_for}, this executor is {abi()}:"
+                f"{archive.name} has {name} for {made_for}, this executor is {abi()}:"
                 f" make the zip on such a machine, or pip install {' '.join(EXTENSIONS)} here"
             )
         members = [

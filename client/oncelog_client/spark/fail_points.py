@@ -1,9 +1,9 @@
 """Fail points for tests. `ONCELOG_SPARK_FAIL_DIR` names a folder; without it nothing happens.
 
-A test puts a file there with the name of a fail point. The first process that comes to the point
-does what the file says: an empty file ends the process as if killed, `stop` pauses it until a
-SIGCONT. The process renames the file to `<name>.<process id>`, so that no other process finds it
-and the test learns which process did.
+A test puts a file there with the name of a fail point. The content of the file is a command for the
+first process at the fail point: an empty file ends the process as if killed, `stop` pauses it until
+a SIGCONT. The process renames the file to `<name>.<process id>`, so that no other process finds it
+and the test knows the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ STOP: Final = "stop"
 
 
 def fail_at(name: str) -> None:
-    """Come to the fail point `name`. Of several processes at once, one finds the file."""
+    """Carry out the command for the fail point `name`, if there is one. If several processes come
+    at once, one of them finds the file."""
     folder = os.environ.get(FAIL_DIR)
     if folder is None:
         return
@@ -30,8 +31,8 @@ def fail_at(name: str) -> None:
     except FileNotFoundError:
         return
     if taken.read_text() == STOP:
-        # To this thread. A signal to the process may be handled in another thread, and this one
-        # would run on until that is scheduled.
+        # The signal is sent to this thread. Another thread might handle a signal to the process,
+        # and this thread would run until then.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     else:
         os._exit(EXIT_STATUS)

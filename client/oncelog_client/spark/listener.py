@@ -32,7 +32,7 @@ class ProgressListener(StreamingQueryListener):
     of each query. `report` replaces the printing.
 
     Spark calls `report` in a thread of the driver's Python, after the batch is in the commit log.
-    Spark logs what `report` raises; the query goes on.
+    Spark logs exceptions of `report`, and the query continues.
     """
 
     def __init__(self, report: Callable[[BatchProgress], None] = print_line) -> None:

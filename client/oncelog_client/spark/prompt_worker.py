@@ -1,4 +1,4 @@
-"""Preparations of a Python worker of Spark at each use, so that small tasks need not wait."""
+"""Prepares a Python worker of Spark at each use, so that small tasks start without a delay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The requirements of the data source, with messages that say how to meet them.
-
-    python -m oncelog_client.spark
-
-checks this machine.
+"""The requirements of the data source, with advice. `python -m oncelog_client.spark` checks this
+machine.
 """
 
 from __future__ import annotations
@@ -90,7 +87,8 @@ def _runs(python: str, code: str, environment: Mapping[str, str]) -> bool:
 
 
 def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Look where PySpark's scripts look: in JAVA_HOME; on the PATH only if that is not set."""
+    """Find the Java of PySpark's scripts: that of JAVA_HOME, or that of the PATH if JAVA_HOME is
+    not set."""
     home = environment.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home, "bin"))), f"in JAVA_HOME={home}"

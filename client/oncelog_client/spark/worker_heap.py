@@ -1,8 +1,8 @@
 """The heap that a Python worker of Spark keeps from one task to the next.
 
-After each use a worker collects garbage. The collector walks some fifty thousand objects of
-imported modules, none of which is garbage: 8 to 17 ms of a processor in each of the four processes
-that a micro-batch goes through, one after the other.
+After each use a worker collects garbage. The collector then examines some fifty thousand objects of
+imported modules, although none is garbage. This takes 8 to 17 ms of a processor in each of the four
+processes of a micro-batch, one after the other.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ _is_settled = False
 
 
 def settle() -> None:
-    """Freeze the heap at the second use of a reused worker, so that no later collection walks it.
-
-    By then everything is imported, and the garbage of the first use is collected. The freeze
+    """Freeze the heap at the second use of a reused worker, so that no later collection examines
+    it. By then all modules are imported, and the garbage of the first use is collected. The freeze
     happens once, because frozen objects are never freed. A use has several arrivals and ends with a
     full collection by Spark, so the first arrival after a full collection is in the second use.
     """

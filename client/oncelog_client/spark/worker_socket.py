@@ -1,9 +1,9 @@
 """The connection between Spark's JVM and a Python worker, without its delay of 40 ms.
 
-The JVM sends a task in several small pieces. Its kernel holds a piece back until the one before is
-acknowledged (Nagle's algorithm), and the worker's kernel delays the acknowledgment by 40 ms. That
-is more than a small task takes. We cannot change the JVM, but the worker can acknowledge at once
-and send its own pieces without delay.
+The JVM sends a task in several small pieces. Its kernel holds a piece back until the previous piece
+is acknowledged (Nagle's algorithm), and the worker's kernel delays the acknowledgment by 40 ms. A
+small task takes less time than this delay. We cannot change the JVM, but the worker can acknowledge
+at once and send its own pieces without delay.
 
 Not needed with `spark.python.unix.domain.socket.enabled`.
 """
@@ -21,8 +21,9 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def acknowledge_at_once() -> int:
-    """Acknowledge at once on every TCP connection of this process, because Spark does not say which
-    is its own. Return how many there are, 0 if the system has no such option."""
+    """Acknowledge at once on every TCP connection of this process, because the worker cannot
+    recognize Spark's connection. Return the number of connections, 0 if the system has no such
+    option."""
     option = getattr(socket, "TCP_QUICKACK", None)
     if option is None or not _FILES.exists():
         return 0

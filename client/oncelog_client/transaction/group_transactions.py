@@ -50,8 +50,8 @@ _NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSA
 
 
 def check_feature(cluster: Cluster) -> None:
-    """Raise UnsupportedVersionError if transactions cannot belong to a group. Such a broker would
-    skip the unknown tagged fields, and fence no producer."""
+    """Raise UnsupportedVersionError if transactions cannot belong to a group. A broker without the
+    feature would skip the unknown tagged fields, and fence no producer."""
     if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
         raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
 
@@ -123,9 +123,9 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    """Both requests are sent at once, in this order: if one broker serves both, that takes one
-    round trip. If the second request reaches another broker first, that broker refuses it, and it
-    is retried."""
+    """Send both requests at once, in this order, which takes one round trip if one broker serves
+    both. If the second request reaches another broker first, that broker refuses the request, and
+    the client retries it."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
     added, committed = await asyncio.gather(
         _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),
@@ -223,7 +223,9 @@ def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError
             f"because of {answer.refused_member}", code, member=answer.refused_member
         )
     if refused.code == ErrorCode.INVALID_TXN_STATE:
-        return IllegalStateError("the parent has nothing open, or was decided with other members")
+        return IllegalStateError(
+            "the parent has no open transaction, or was decided with other members"
+        )
     if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
         return GroupCommitError(
             f"the parent {transactional_id} was not initialised with group {group_id}, or has got "

@@ -84,7 +84,7 @@ class TransactionLifecycle:
         self._accumulator.adopt(self.transaction.identity)
 
     def adopt(self, member: TransactionMember, group: TransactionGroup | None) -> None:
-        """Go on as a producer that another process has initialized."""
+        """Continue as a producer that another process has initialized."""
         if group is not None:
             self._session.check_group_transactions()
         if member.transactional_id != self._config.transactional_id:
@@ -128,7 +128,7 @@ class TransactionLifecycle:
             if offsets:
                 await self._session.send_offsets(offsets, group)
         finally:
-            # If this call has failed the transaction, the records that linger fail now.
+            # If this call has made the transaction fail, the lingering records fail now.
             sender.wake()
 
     def _group(self) -> ConsumerGroupMetadata | str:

@@ -221,8 +221,8 @@ class TransactionSession:
                     fatal=True,
                 )
                 if transaction.is_fence(refused.code):
-                    # The next generation starts from the committed offsets, so the outcome does not
-                    # matter to it.
+                    # The next generation starts from the committed offsets, so it does not need the
+                    # outcome.
                     transaction.fenced_in_group(unknown)
                     raise unknown from None
                 raise transaction.fail_fatal(unknown) from None
@@ -245,7 +245,7 @@ class TransactionSession:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
                     if transaction.is_fence(refused.code):
-                        # The fencing has aborted the transaction, or prevents any commit of it.
+                        # The fence has aborted the transaction, or prevents its commit.
                         self._applied(refused)
                         return
                     match refused.verdict:

@@ -30,7 +30,7 @@ from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 _EPOCH_BUMPS: Final = 2
 
-# Error codes of EndTxn for a transaction that is not open and was not ended this way.
+# Error codes of EndTxn for a transaction that is neither open nor was ended this way.
 _GONE: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,

@@ -1,1 +1,1 @@
-"""Offsets as JSON: where a query starts, where a batch ended, how far it has come."""
+"""Offsets as JSON: the start of a query, the end of a batch, the progress of a query."""

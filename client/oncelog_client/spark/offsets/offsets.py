@@ -27,7 +27,7 @@ _OFFSETS_SHOWN: Final = '{"purchases":{"0":23,"1":-2}}'
 _TIMES_SHOWN: Final = '{"purchases":{"0":1700000000000}}'
 _SINK: Final = "sink:"
 
-# The start of a query that has read nothing yet. It is constant, because Spark asks for it more
+# The start of a query that has read nothing yet. It is constant, because Spark requests it more
 # than once. No topic can have this name.
 START: Final = ":start"
 
@@ -80,7 +80,7 @@ ENDING_OPTIONS: Final = tuple(_ENDING)
 
 
 def starting_spec(options: Options, *, streaming: bool) -> OffsetSpec:
-    """Return where a query without a checkpoint begins. Raises OptionError.
+    """Return the start of a query without a checkpoint. Raises OptionError.
 
     By default a stream begins at latest, and a batch at earliest.
     """
@@ -91,7 +91,7 @@ def starting_spec(options: Options, *, streaming: bool) -> OffsetSpec:
 
 
 def ending_spec(options: Options) -> OffsetSpec:
-    """Return where a batch ends, by default at latest. Raises OptionError."""
+    """Return the end of a batch, by default latest. Raises OptionError."""
     place = _place(options, _ENDING) or AtEdge(LATEST)
     _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
     if isinstance(place, AtSink):
@@ -185,13 +185,13 @@ def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
 
 
 def whole_stream(start: Offsets, end: Offsets) -> dict[str, Any]:
-    """Return the end of a first batch that is not empty (the only batch of `Trigger.Once`). It
-    carries its start, because nothing else makes that durable."""
+    """Return the end of a first batch that is not empty (the only batch of `Trigger.Once`). The end
+    contains the start, because the start is not durable elsewhere."""
     return {**to_json(end), START: to_json(start)}
 
 
 def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """Return the start that an end carries, None if it carries none."""
+    """Return the start that an end contains, None without one."""
     carried = document.get(START)
     return from_json(carried) if isinstance(carried, dict) else None
 

@@ -17,8 +17,8 @@ ANONYMOUS: Final = "query"
 
 class PartitionProgress(NamedTuple):
     """One partition in one micro-batch, which read the offsets [`start`, `end`). `latest` is the
-    end of the partition at that time; None if Spark did not ask for it, as for a repeated batch.
-    All counts are of offsets: markers and aborted records are among them."""
+    end of the partition at that time; None if Spark did not request it, as for a repeated batch.
+    All counts are of offsets, with markers and aborted records."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Offsets that were there and not yet read, None if unknown."""
+        """The number of existing offsets that were not read yet, None if unknown."""
         return None if self.latest is None else max(self.latest - self.end, 0)
 
     @property

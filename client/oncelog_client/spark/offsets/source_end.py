@@ -1,10 +1,10 @@
-"""The source end of a batch: where it ended in its sources. A sink keeps it with the committed
+"""The source end of a batch: the end offsets of its sources. A sink keeps it with the committed
 batch.
 
 A query that has lost its checkpoint starts there with `startingOffsets=sink:<sinkId>`. The sink
 reads the source end from the checkpoint before it commits, and keeps it as `sourceEnd` in its
 state: one document for all sources of the query, with an entry for each topic. If two sources have
-read the same partition to different ends, there is no common end, and nothing is kept.
+read the same partition to different ends, there is no common end, and the sink stores none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetched batches -> Arrow, with the columns of Spark's Kafka source.
+"""Decodes fetched batches into Arrow, with the columns of Spark's Kafka source.
 
 Names and types are those that `pyspark.sql.pandas.types.to_arrow_schema` gives for the source's
 schema: Spark compares them.
@@ -70,10 +70,10 @@ def decode(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a Fetch response at offsets in [start, end), as Arrow batches.
 
-    `batches` are positions and headers, in order, without those that are invisible
-    (`isolation.marked_batches`). An Arrow batch has about ROWS rows and is never empty. Raises
-    CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold.
-    Headers are decoded only if their column is wanted.
+    `batches` are positions and headers of visible batches, in order (`isolation.marked_batches`).
+    An Arrow batch has about ROWS rows and is never empty. Raises CorruptRecords as the ordinary
+    decoder does, and for a timestamp that Spark's type cannot hold. Headers are decoded only if
+    their column is requested.
     """
     for group in _groups(buffer, batches, end, check_crcs, max_batch_bytes):
         try:

@@ -1,4 +1,4 @@
-"""Rows of a sink -> encoded records, batch by batch and partition by partition.
+"""Encodes rows of a sink as records, batch by batch and partition by partition.
 
 All work is done on whole columns: no row becomes a Python object.
 """
@@ -20,7 +20,7 @@ from .varint_column import TABLE_LIMIT, counting, varints
 
 _INT64: Final = pa.int64()
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-# The most bytes of a record besides key, value and headers: three int32 lengths, offset delta,
+# Maximum bytes of a record besides key, value and headers: three int32 lengths, offset delta,
 # attributes, and a timestamp delta of 0.
 _RECORD_OVERHEAD: Final = 22
 # Far below the int32 offsets of Arrow's columns.
@@ -64,8 +64,8 @@ class RowEncoder:
         return self._topics_of(rows)[0] if rows.num_rows else []
 
     def outgrown(self, rows: pa.RecordBatch, partition_counts: Mapping[str, int]) -> list[str]:
-        """Return the topics for which a row names a partition beyond the known count: they may
-        have more partitions by now."""
+        """Return the topics for which a row names a partition beyond the known count: they may have
+        got more partitions meanwhile."""
         column = _column(rows, "partition")
         if column is None or column.null_count == len(column):
             return []
@@ -231,8 +231,8 @@ def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
     try:
         return pc.cast(_plain(column), pa.binary())
     except pa.ArrowNotImplementedError:
-        # Not swallowed but replaced, without a cause: Arrow's error names its kernels, and the user
-        # knows the column.
+        # The error replaces Arrow's, without it as a cause: Arrow's error names its kernels, but
+        # the user knows the column.
         raise RowError(f"column {name} is {column.type}, not a string or binary") from None
 
 

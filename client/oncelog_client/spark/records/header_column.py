@@ -65,7 +65,7 @@ def _headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
 
 
 def _headers_at(data: Bytes, position: pa.Array) -> pa.Table:
-    """Return where the key and the value of the header at each position are."""
+    """Return the places of key and value of the header at each position."""
     length, key_start = varints(data, position)
     key_end = pc.add(key_start, length_of(length))
     length, value_start = varints(data, key_end)
@@ -101,5 +101,5 @@ def plain_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str,
 
 
 def _text(key: str) -> str:
-    """Replace what is not UTF-8 by the replacement character, as Java does."""
+    """Replace bytes that are not UTF-8 by the replacement character, as Java does."""
     return key.encode("utf-8", HEADER_KEY_ERRORS).decode("utf-8", "replace")

@@ -1,8 +1,8 @@
 """The records of many batches at once, as columns of positions in their bytes.
 
-Only the walk from one record's length to the next takes a step of Python for each record. The
-content is read column by column: all key lengths, then all value lengths, and so on. Anything
-unusual raises Unusual, and the ordinary decoder takes over.
+Only the walk over the lengths of records takes a step of Python for each record. The content is
+read column by column: all key lengths, then all value lengths, and so on. Unusual records raise
+Unusual, and the ordinary decoder decodes them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def find(data: Bytes, bodies: Sequence[Body]) -> RecordPositions:
 
 
 def _ends(data: Bytes, bodies: Sequence[Body]) -> tuple[pa.Array, pa.Array]:
-    """Return where each record begins, with its length, and where it ends."""
+    """Return the start, the length and the end of each record."""
     begins: list[int] = []
     ends: list[int] = []
     for start, end, count in bodies:
@@ -171,7 +171,7 @@ def varints(
         shift += 7
         if shift == 7 * most_bytes:
             raise Unusual("a large number")
-        # The addition here takes the highest bit of this byte off the number.
+        # This addition removes the highest bit of the byte from the number.
         if least.as_py() >= 0x80:
             byte = pc.take(column, position)
             position = pc.add(position, _ONE)
@@ -218,7 +218,8 @@ def length_of(numbers: Numbers) -> Numbers:
 
 
 def nulls(length: Numbers) -> Numbers | None:
-    """Return which lengths in zigzag are -1, the only valid negative one; None if none is."""
+    """Return a mask of the lengths in zigzag that are -1, the only valid negative length; None if
+    none is."""
     if not _has_odd(length):
         return None
     null = pc.equal(length, _ONE)

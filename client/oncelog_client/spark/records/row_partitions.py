@@ -70,8 +70,9 @@ def _murmur2_of_one_length(keys: pa.Array, length: int) -> pa.Array:
 class StickyPartitions:
     """The partitions of rows without a key, topic by topic.
 
-    `draw(n)` returns a random number in 0..n-1. As in KIP-480, another partition is drawn when one
-    has got the bytes of a batch. The queues of the partitions (KIP-794) do not matter here.
+    `draw(n)` returns a random number in 0..n-1. As in KIP-480, another partition is drawn when the
+    current one has got the bytes of a batch. The queues of the partitions (KIP-794) are not
+    considered.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:

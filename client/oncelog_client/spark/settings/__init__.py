@@ -1,1 +1,1 @@
-"""The options of `format("oncelog")`, and the settings of our clients that they give."""
+"""The options of `format("oncelog")`, and the settings of our clients that follow from them."""

@@ -1,8 +1,6 @@
-"""Options `kafka.*` as settings of our clients: Java's names, and the same options refused as by
-Spark's own connector.
-
-A `ClientSetup` holds all that a client is made from. It is hashable, as the key of a cache of
-connected clients, and picklable, because executors receive it.
+"""Options `kafka.*` as settings of our clients, with Java's names. The same options are refused as
+by Spark's own connector. A `ClientSetup` holds the arguments of a client. It is hashable, as the
+key of a cache of connected clients, and picklable, because executors receive it.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ _CLIENT_ID: Final = "oncelog-spark"
 # records of 1 KB: a third faster than 1 MiB, as fast as 16 MiB.
 _FETCH_BYTES: Final = 4 << 20
 
-# Options that are always refused, with the reason. Spark's own connector refuses those of the
-# source and both serializers, too.
+# Options that are always refused, with the reason. Spark's own connector also refuses the options
+# of the source and both serializers.
 _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     "source": {
         "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
@@ -59,7 +57,8 @@ _NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
     "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
 }
-# Settings of a secured connection. Ignoring them would send data in the clear.
+# Settings of a secured connection. They must not be ignored, because data would be sent
+# unencrypted.
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
 # Java has a level for each compression type, our client one for all.

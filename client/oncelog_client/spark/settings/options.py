@@ -74,9 +74,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option is missing, or its value is refused. The message names the option, its value and
-    what is wanted. It leaves out a value that is, or may be, a secret: messages end in the logs of
-    the driver, in notebooks and bug reports."""
+    """An option is missing, or its value is refused. The message has the option, its value and the
+    expected form. It omits a value that may be a secret, because messages end in the driver's logs,
+    in notebooks and bug reports."""
 
     def __init__(self, name: str, value: str | None, wanted: str) -> None:
         shown = None if value is None else displayed(name, value)
@@ -136,7 +136,7 @@ class Options:
         return value
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """Return the one of `choices` that the value is, in any case."""
+        """Return the entry of `choices` that equals the value, in any case."""
         value = self.text(name)
         if value is None:
             return default

@@ -2,13 +2,12 @@
 broker that speaks Kafka's protocol).
 
 `planning`, `committing` and `aborting` decide the order of commands, the same for both. A back-end
-performs one command at a time and returns its answer. It keeps no state of a sink between two
-commands, because different processes may perform them.
-
-A task does the same for both (`task_writer`), except for the begin of a transaction: every attempt
-takes an id that no other attempt of its batch can have (`ids`), initializes it, writes, and leaves
-the transaction open. The driver does not give ids to partitions: PySpark does not tell a task the
-attempt of its stage, so two attempts could get the same id.
+performs one command at a time and returns its result. It keeps no state of a sink between two
+commands, because different processes may perform them. Tasks work in the same way with both
+(`task_writer`), except for the start of a transaction. Every attempt takes an id that no other
+attempt of its batch can have (`ids`), initializes it, writes, and leaves the transaction open. The
+driver cannot assign ids to partitions: a task of PySpark does not know the attempt of its stage, so
+two attempts could get the same id.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class BackEnd(Protocol):
         ...
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
-        """On an executor: bump the epoch of the producer's transactional id, which aborts what it
-        had open, and begin a transaction. Raises FencedInGroupError or ProducerFencedError if a
+        """On an executor: bump the epoch of the producer's transactional id, which aborts its open
+        transaction, and begin a transaction. Raises FencedInGroupError or ProducerFencedError if a
         newer driver has taken over. `Producer.hand_over_transaction` comes next."""
         ...

@@ -1,4 +1,4 @@
-"""The back-end of a batch. Tasks import this module, so it imports nothing of the driver."""
+"""The back-end of a batch. Tasks import this module, so it imports no module of the driver."""
 
 from __future__ import annotations
 

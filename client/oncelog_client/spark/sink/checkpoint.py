@@ -42,9 +42,9 @@ def noted_batch(location: str | None) -> int | None:
 
 
 def source_end(location: str | None, batch_id: int) -> str | None:
-    """Return where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`.
-    None if it cannot be read, or if two sources have read a partition to different ends: a query
-    that begins at one of them would repeat or lose rows."""
+    """Return the source end of a batch, as JSON text, from the file `offsets/<batchId>`. None if it
+    cannot be read, or if two sources have read a partition to different ends: a query that begins
+    at one of them would repeat or lose rows."""
     text = _read(location, f"offsets/{batch_id}")
     try:
         found = None if text is None else of_checkpoint(text)
@@ -58,8 +58,8 @@ def source_end(location: str | None, batch_id: int) -> str | None:
 def _tell_of_two_ends(found: str) -> None:
     """Warn, once in a process."""
     _log.warning(
-        "%s: where the batch ended is not kept with the sink, so that startingOffsets=sink:..."
-        " cannot go on from there",
+        "%s: the sink does not store the end of this batch, so startingOffsets=sink:..."
+        " cannot start there",
         found,
     )
 

@@ -1,7 +1,6 @@
-"""The driver at work: it runs the machines on a back-end, with the fail points around each step.
-
-Planning and commit run in different processes. A process keeps its generation of a sink and its
-connections; the next call may come to another process.
+"""Runs the state machines of the driver on a back-end, with fail points around each step. Planning
+and commit run in different processes. A process keeps its generation of a sink and its connections,
+but the next call may reach another process.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
 _logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
-# Sinks with a logged kind of commit: it is logged once for each.
+# Sinks with a kind of commit that is logged already: it is logged once for each.
 _logged_kinds: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")
@@ -159,7 +158,7 @@ def commit(
     batch_id: int | None,
     source_end: str | None,
 ) -> bool:
-    """Commit a batch (step 2). Return whether this call has committed. Raises SinkError or
+    """Commit a batch (step 2). Return True if this call has committed. Raises SinkError or
     KafkaError."""
     _warn_of_slow_tasks(options, messages)
     begun = committing.begin(messages, batch_id, source_end)
@@ -175,7 +174,7 @@ def commit(
     if options.txn_version is not None and not outcome.committed and not were_skipped:
         _log.warning(
             "txnVersion %d of txnAppId %s is skipped, and its rows are aborted: another write of it"
-            " was committed first",
+            " version was committed first",
             options.txn_version,
             options.txn_app_id,
         )

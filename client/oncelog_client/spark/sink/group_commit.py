@@ -46,8 +46,8 @@ _ASK_AGAIN_S: Final = 0.2
 
 
 class GroupCommit:
-    """The back-end. `setup` makes an admin client. Every command but Decide takes at most one round
-    trip."""
+    """The back-end. `setup` makes an admin client. Every command except Decide takes at most one
+    round trip."""
 
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup
@@ -121,13 +121,13 @@ class GroupCommit:
         try:
             await admin.stage_group_offsets(self._sink_id, parent, {SINK_PARTITION: encode(state)})
         except (FencedInGroupError, GroupCommitError):
-            # Fenced, or its transactional id has another producer id by now.
+            # The producer is fenced, or its transactional id has another producer id.
             return Outdated()
         return Done()
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort by InitProducerId. Idempotent and safe: what is decided is in the log, and a late
-        decision is refused because the member's epoch has changed."""
+        """Abort by InitProducerId. The call is idempotent and safe: decided transactions are in the
+        log, and a late decision is refused because the member's epoch has changed."""
         group = TransactionGroup(self._sink_id, abort.generation)
         try:
             await asyncio.gather(
@@ -165,7 +165,7 @@ class GroupCommit:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _why(self, admin: Admin, error: GroupCommitError) -> str:
-        """Return what the coordinator knows of the member, for the error."""
+        """Return the member's state at the coordinator, for the error."""
         try:
             found = (await admin.describe_transactions([error.member]))[error.member]
         except KafkaError:

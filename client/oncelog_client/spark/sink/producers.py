@@ -23,8 +23,8 @@ from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]
 
-# A producer that is idle for this long is closed when another is taken: its sink has ended, or has
-# fewer tasks now.
+# Idle time after which a producer is closed at the next `take`: its sink has ended, or has fewer
+# tasks now.
 IDLE_MS: Final = 5 * 60_000
 # Maximum number of idle producers, without those of the sink that takes a producer.
 MOST_OF_OTHERS: Final = 64
@@ -44,8 +44,8 @@ class _Idle(NamedTuple):
 
 
 class _Sink:
-    """The ids and idle producers of one sink in this process. The ids outlive the producers: they
-    are a few numbers, and with new ids the broker would keep the old and the new."""
+    """The ids and idle producers of one sink in this process. The ids outlive the producers,
+    because with new ids the broker would have to store the old and the new."""
 
     def __init__(self) -> None:
         self.ids = ProcessIds(uuid.uuid4().hex[:12])
@@ -103,7 +103,7 @@ async def give_back(taken: Taken, plan: Plan) -> None:
 
 
 async def drop(taken: Taken) -> None:
-    """Close a producer that has failed, without waiting for what it has in flight."""
+    """Close a failed producer, without a wait for its requests in flight."""
     await _close(taken.producer)
 
 

@@ -78,7 +78,7 @@ from oncelog_client.spark.sink.protocol.steps import (
 from oncelog_client.values import TransactionMember
 from oncelog_protocol.errors import ErrorCode
 
-# The driver's own transactions hold two records. One that is left open is aborted after this time.
+# The timeout of the driver's own transactions, which have two records each.
 PARENT_TIMEOUT_MS: Final = 60_000
 _ASK_AGAIN_S: Final = 0.01
 
@@ -123,7 +123,7 @@ class RecordCommit:
 
     async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
         """Initialize a task's transaction: without a timeout if the broker allows it and another
-        planning will follow. After a write that is used once, only a timeout ends open
+        planning will follow. After a write without a stored state, only a timeout ends open
         transactions."""
         if self._is_kept and _two_phase.get(self._setup, True):
             try:
@@ -179,8 +179,9 @@ class RecordCommit:
         return Stored(log.entry.state, open_ids, log.entry.unfinished)
 
     async def _read(self, admin: Admin, *, stable: bool) -> RecordLog:
-        """Read the rest of the log. `stable`: until nothing of the sink is open in it, because
-        Kafka responds to EndTxn before the marker is in the log. Raises TimedOutError."""
+        """Read the rest of the log. `stable`: repeat the read until no transaction of the sink is
+        open, because Kafka responds to EndTxn before the marker is in the log. Raises
+        TimedOutError."""
         key = (self._setup, self._sink_id)
         deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
         while True:
@@ -262,8 +263,8 @@ class RecordCommit:
             )
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort by InitProducerId. Idempotent and safe: the ids of a generation that has decided a
-        batch are aborted only before its next decision, or after the batch is done."""
+        """Abort by InitProducerId. The call is idempotent and safe: ids of a generation that has
+        decided a batch are aborted only before its next decision, or after the batch is done."""
         await asyncio.gather(
             *(
                 self._init_member(admin, transactional_id)

@@ -29,8 +29,8 @@ class RowSender:
         self._partition_counts: dict[str, int] = {}
 
     async def send(self, rows: pa.RecordBatch) -> None:
-        """Buffer the rows. Raises RowError, or what `Producer.send_encoded` raises. A write error
-        is raised by the flush or the hand-over of the transaction."""
+        """Buffer the rows. Raises RowError, and the errors of `Producer.send_encoded`. The flush or
+        the hand-over of the transaction raises write errors."""
         for topic in self._encoder.topics(rows):
             if topic not in self._partition_counts:
                 partitions = await self._producer.partitions_for(topic)

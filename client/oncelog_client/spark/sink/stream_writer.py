@@ -1,8 +1,8 @@
 """`writeStream.format("oncelog")`.
 
 Spark makes two writers for each batch, in two processes: it pickles one for the tasks, and makes
-another just before the commit. Only the first plans, when it is pickled. The constructor must not
-plan: the second writer would fence the first.
+another just before the commit. Only the first writer plans, when it is pickled. The constructor
+must not plan, because the second writer would fence the first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if query is None:
                 raise SinkError(
                     "option sinkId is needed: the name of this sink, the same after every restart."
-                    " (It can be made of the query's id only where checkpointLocation is given by"
+                    " (It can be derived from the query's id only if checkpointLocation is given by"
                     " .option(...) on the writer, as a path that the driver's Python can read.)"
                 )
             sink_id = f"spark-{query}"
@@ -83,7 +83,8 @@ def tasks_of(messages: list[WriterCommitMessage | None]) -> list[TaskMessage | N
 
 
 def attempt_of(context: TaskContext | None) -> Attempt:
-    """Read the properties of a task. Spark does not promise their names: any may be missing."""
+    """Read the properties of a task. Spark does not promise their names, so any of them may be
+    missing."""
     if context is None:
         return Attempt(-1)
     batch = context.getLocalProperty(BATCH_ID)

@@ -1,4 +1,5 @@
-"""The producer of task attempts. It lives as long as its worker, while topics grow."""
+"""The producer of task attempts. It lives as long as its worker; topics may get partitions
+meanwhile."""
 
 from __future__ import annotations
 

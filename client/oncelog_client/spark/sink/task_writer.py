@@ -1,4 +1,4 @@
-"""Step 1 at work: one task attempt, in a Python worker of an executor."""
+"""Carries out step 1: one task attempt, in a Python worker of an executor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .back_ends import back_end
 from .producers import Taken, drop, give_back, take
 from .row_sender import BATCH_SIZE, RowSender
 
-# How long rows wait for room in the buffer: the longest absence of a broker.
+# Maximum time for which rows wait for room in the buffer, while a broker is unavailable.
 SEND_TIMEOUT_S: Final = 600
 ABORT_TIMEOUT_S: Final = 10
 
@@ -38,7 +38,7 @@ ABORT_TIMEOUT_S: Final = 10
 def write(
     plan: Plan, options: SinkOptions, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
 ) -> TaskMessage:
-    """Write the rows of an attempt. On SinkError or KafkaError abort them, if possible."""
+    """Write the rows of an attempt. On SinkError or KafkaError abort the rows, if possible."""
     begun = begin(plan, attempt)
     if isinstance(begun, Refusal):
         raise _sink_error(begun)

@@ -1,1 +1,1 @@
-"""Reading topics: where a micro-batch ends, and its records as Arrow batches."""
+"""Reads topics: the end of a micro-batch, and its records as Arrow batches."""

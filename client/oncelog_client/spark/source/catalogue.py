@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Spark asks for the latest offsets every 10 ms while there is nothing new. New topics and
+# Spark requests the latest offsets every 10 ms while there are no new records. New topics and
 # partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
 # The time of one attempt, after which a topic that was deleted meanwhile is noticed.
@@ -41,7 +41,8 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """Longer than the timeouts of start and of any method: their errors have the cause."""
+        """A timeout longer than those of `start` and of all methods, because their errors have the
+        cause."""
         config = _admin_config(self.setup)
         start_ms = 2 * config.request_timeout_ms
         attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms
@@ -125,7 +126,7 @@ class Catalogue:
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
     async def sink_state(self, sink_id: str) -> SinkState | None:
-        """Return the state of a sink in the same cluster, None if it has committed nothing. Raises
+        """Return the state of a sink in the same cluster, None if it has committed no batch. Raises
         StateUnreadable."""
 
         # Imported here: few queries need it, and each query starts several processes.

@@ -2,7 +2,7 @@
 
 Spark's Python worker is one thread that decodes what it reads. With an event loop in a second
 thread, both would compete for the interpreter at every piece that arrives. Here the kernel receives
-a response while the worker decodes the one before.
+a response while the worker decodes the previous response.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oncelog_protocol.requests import Requests
 _SIZE_BYTES: Final = 4
 # The next response may be a bit larger than the largest so far.
 _ROOM_FOR_MORE: Final = 1 << 16
-# A response may exceed the requested bytes by a batch: the limit only refuses an absurd length.
+# A response may exceed the requested bytes by a batch. This limit is only for invalid lengths.
 _MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
 
 

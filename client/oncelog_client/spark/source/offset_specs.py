@@ -1,4 +1,5 @@
-"""The options' places (earliest, a time, the end of a sink's last batch) as offsets."""
+"""Resolves the positions of options (earliest, a time, the end of a sink's last batch) to
+offsets."""
 
 from __future__ import annotations
 

@@ -34,11 +34,9 @@ class PartitionReads:
         return PartitionReads(settings, columns, options.fail_on_data_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of an `OffsetRange`; nothing for None, to which Spark turns an empty
-        list.
-
-        If the log lacks an offset of the range, raise DataLossError; without `failOnDataLoss` go on
-        at the beginning of the log, or stop at its end.
+        """Yield the records of an `OffsetRange`; nothing for None, which Spark passes for an empty
+        list. If the log lacks an offset of the range, raise DataLossError; without `failOnDataLoss`
+        continue at the beginning of the log, or stop at its end.
         """
         if partition.value is None:
             return

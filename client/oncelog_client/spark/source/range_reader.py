@@ -143,7 +143,7 @@ _idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
 _leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
 # The bytes per offset in the last response.
 _bytes_per_offset: dict[TopicPartition, float] = {}
-# The request exceeds the estimate by this factor: records may be larger than those before.
+# Factor between the requested bytes and the estimate, because the next records may be larger.
 _ROOM: Final = 1.25
 _LEAST_BYTES: Final = 1 << 16
 
@@ -160,9 +160,9 @@ class _Reader:
         self._leader: _Leader | None = None
         self._socket: FetchSocket | None = None
         self._asked: int | None = None
-        # Whether the connection is from an earlier range.
+        # True if the connection is from an earlier range.
         self._is_old = False
-        # Whether the known leader may be stale.
+        # True if the known leader may be stale.
         self._is_stale = False
 
     def note(self, size_bytes: int, offsets: int) -> None:
@@ -190,7 +190,8 @@ class _Reader:
                 self._drop()
                 raise DataLost(self._partition, offset, self._log_start_offset()) from None
             except RetriableError as failure:
-                # An idle connection may be broken while the broker is well: this is no failure yet.
+                # An idle connection may be broken although the broker runs, so this is no failure
+                # yet.
                 failures += not self._is_old
                 self._drop()
                 error = failure
@@ -258,7 +259,7 @@ class _Reader:
         )
 
     def _most_bytes(self, offset: int) -> int:
-        """Return the bytes to request: not much more than the rest of the range needs."""
+        """Return the number of bytes to request, not much more than the rest of the range needs."""
         most = self._config.max_partition_fetch_bytes
         each = _bytes_per_offset.get(self._partition)
         if each is None:
@@ -334,5 +335,5 @@ class _Reader:
 
 
 def _patience_s(timeout_ms: float) -> float:
-    """Return a timeout above the coroutine's own, in case the loop does not run."""
+    """Return a timeout above the coroutine's own timeout, in case the loop does not run."""
     return timeout_ms / 1000 + 10

@@ -1,4 +1,4 @@
-"""The last committed state of a sink, for a source that goes on from there."""
+"""The last committed state of a sink, for a source that starts there."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ASK_AGAIN_S: Final = 0.01
 async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkState | None:
     """Return the state from the group's offset (A-group) or the state topic (A-record).
 
-    A decision counts even if it is not carried out yet. None for a sink that has committed nothing.
-    Raises NoSourceEnd if the source end was too long to keep, StateUnreadable, TimedOutError while
-    a transaction of the sink is open, or another KafkaError.
+    A decision counts even if it is not carried out yet. Return None for a sink that has committed
+    no batch. Raises NoSourceEnd if the source end was too long to keep, StateUnreadable,
+    TimedOutError while a transaction of the sink is open, or another KafkaError.
     """
     offsets = await fetch_offsets(
         cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True
@@ -46,7 +46,7 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
 
 
 async def _whole(log: StateLog, sink_id: str, timeout_ms: float) -> record_log.RecordLog:
-    """Read the log until nothing of the sink is open in it."""
+    """Read the log until no transaction of the sink is open in it."""
     deadline_ms = monotonic_ms() + timeout_ms
     read = record_log.RecordLog()
     while True:

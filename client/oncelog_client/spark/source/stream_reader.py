@@ -1,4 +1,4 @@
-"""`spark.readStream.format("oncelog")`: what each micro-batch reads.
+"""`spark.readStream.format("oncelog")`: the ranges of offsets of each micro-batch.
 
 The reader lives in one Python process of the driver while the query runs; only `read` runs on
 executors. The range of a batch is in Spark's own log of offsets before it is read, so that a
@@ -90,7 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark calls this once at each start of a query, so the remarks are logged here.
         for remark in self._options.remarks:
             _log.warning("%s", remark)
-        # Never ReadAllAvailable: then it shows that Spark itself has set it (`Trigger.Once`).
+        # This source never returns ReadAllAvailable as default, so that value means that Spark has
+        # set it (`Trigger.Once`).
         return ReadMaxRows(self._options.max_offsets or _NO_LIMIT)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -181,7 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _look(
         self, catalogue: Catalogue, position: Offsets
     ) -> tuple[SettledOffsets, Offsets]:
-        """Return where to read on, and the ends. A loss counts only if it remains after
+        """Return the next offsets to read, and the ends. A loss counts only if it remains after
         `fetchOffset.numRetries`: a broker that has just started may not know all partitions."""
         for attempt in range(self._options.fetch_retries):
             if attempt:
@@ -201,8 +202,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
             if ends != self._ends:
-                # The response has no topic id. If the id is the same after it, it was the same
-                # before.
+                # The response has no topic id. If the id is the same after the response, it was the
+                # same before.
                 there = await catalogue.partitions()
                 ends = {partition: end for partition, end in ends.items() if partition in there}
         ids = catalogue.topic_ids()

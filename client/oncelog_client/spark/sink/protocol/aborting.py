@@ -1,5 +1,6 @@
-"""Step 3, after a task or the commit has failed for good: abort what was written, so that readers
-do not wait for it. Nothing is aborted if the batch was decided or a newer driver has taken over."""
+"""Step 3, after a task or the commit has failed for good: abort the written rows, so that readers
+do not wait for them. The batch is not aborted if it was decided or a newer driver has taken
+over."""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ _RETURNED: Final = Returned(committed=False)
 def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     """`messages`: one for each task, None if the task has failed.
 
-    The messages alone say which generation is this driver's. Without any, nothing is done: the
-    transactions of killed tasks stay open until the next planning or their timeout. Aborting those
-    of the newest generation instead would often hit a newer driver: its arrival makes all tasks of
-    an older one fail.
+    The messages alone say which generation is this driver's. Without a message, no transaction is
+    aborted: those of killed tasks stay open until the next planning or their timeout. An abort of
+    the newest generation would often hit a newer driver, because its start makes all tasks of an
+    older driver fail.
     """
     known = [message for message in messages if message is not None and not message.skipped]
     members = tuple(
@@ -69,7 +70,8 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
 
 
 def step(state: Aborting, answer: Answer) -> Next:
-    """Give up on any problem: the next generation aborts the rest, or the transactions time out."""
+    """Return the next state and command. After any problem the machine ends: the next generation
+    aborts the rest, or the transactions time out."""
     following = _TABLE.get((state.phase, type(answer)))
     return (_OVER, _RETURNED) if following is None else following(state, answer)
 

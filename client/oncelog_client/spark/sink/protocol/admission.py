@@ -17,15 +17,15 @@ def admit(
     is_version: bool = False,
 ) -> int | Refusal:
     """Return the number of batches that are done: those below it are skipped. `query_id` and
-    `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion, and a version that was
-    written may be written again: it is skipped.
+    `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion, and a written version
+    may be repeated, which is skipped.
 
-    A stream repeats at most the last batch, if Spark does not know that it is done. An earlier one
-    comes from a checkpoint that has gone back in time. Its new plan may end elsewhere than the
-    batch that was committed under the same number, and skipping it would lose the rows between.
+    A stream repeats at most the last batch, if Spark does not know that it is done. An earlier
+    batch comes from a checkpoint that was restored from a copy. Its new plan may have other ends
+    than the committed batch of the same number, so rows would be lost if it were skipped.
 
     Batch numbers of two queries are never compared. A query that takes a sink over begins at its
-    batch 0; one that is further on is not new, and has lost the sink to another query.
+    batch 0. A query at a later batch is not new, and has lost the sink to another query.
     """
     if stored is None:
         return 0

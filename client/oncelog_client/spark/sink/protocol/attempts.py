@@ -11,9 +11,9 @@ from .refusals import Refusal, unknown_query
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The properties of a task. All but the partition have names that Spark does not promise: a
-    missing one is None. Safety depends on none of them: without `batch_id` a batch that is done is
-    written again, and not committed."""
+    """The properties of a task. Except for the partition, Spark does not promise their names: a
+    missing property is None. Safety does not depend on them: without `batch_id`, a task writes a
+    finished batch again, which is then not committed."""
 
     partition: int
     query_id: str | None = None

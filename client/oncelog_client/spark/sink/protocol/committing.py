@@ -1,7 +1,8 @@
 """Step 2, the commit, in a Python process of the driver that has only the tasks' messages.
 
 Read the state, abort the attempts that did not win, put the state into the parent's transaction,
-then decide all members at once. If the driver is fenced, or a member is gone, nothing is committed.
+then decide all members at once. If the driver is fenced, or a member's transaction has ended,
+nothing is committed.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def begin(
     messages: Sequence[TaskMessage | None], batch_id: int | None, source_end: str | None = None
 ) -> Next:
     """Begin a commit. `messages`: one from each Spark partition. `batch_id`: None for a batch write
-    that is not counted. `source_end`: where the batch ends in its sources, as JSON text."""
+    that is not counted. `source_end`: the batch's source end, as JSON text."""
     known = [message for message in messages if message is not None]
     plans = {message.plan for message in known}
     queries = {message.query_id for message in known}
@@ -128,7 +129,7 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
-    # A batch of which a part was skipped is never decided: the state was set back meanwhile.
+    # A batch with a skipped part is never decided: the state was set back meanwhile.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
     if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
@@ -139,7 +140,7 @@ def _repeated(
     plan: Plan, stored: SinkState | None, batch_id: int, source_end: str | None
 ) -> Returned | Raised:
     """Return the outcome for a batch that is done. A stream repeats the last batch, which must have
-    the same source end: after a checkpoint that has gone back in time it may have another."""
+    the same source end. With a checkpoint that was restored from a copy, the end may differ."""
     if plan.is_version or stored is None or None in (stored.source_end, source_end):
         return Returned(committed=False)
     assert stored.source_end is not None
@@ -161,8 +162,8 @@ def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str,
 
 
 def _end_losers(state: Committing, losers: tuple[str, ...]) -> Next:
-    """Abort the losers before the decision. They hold back the last stable offset in some of the
-    batch's partitions: left open, they would let a reader see a part of the batch."""
+    """Abort the losers before the decision. Losers hold back the last stable offset in some of the
+    batch's partitions. If they stayed open, readers would see a part of the batch."""
     assert state.plan is not None
     if not losers:
         return _cleared(state)

@@ -2,9 +2,9 @@
 
 At most one attempt of a batch has an id, whatever Spark does (retries, another attempt of the
 stage, speculation): each Python worker process has its own ids and runs one task at a time. The
-driver cannot give ids to partitions, because PySpark does not tell a task the attempt of its stage.
-Later batches in the same process use the ids again. Spark ends processes that are idle for a
-minute: with longer triggers every batch has new ids, and the broker keeps each for days.
+driver cannot assign ids to partitions, because a task of PySpark does not know the attempt of its
+stage. Later batches in the same process use the ids again. Spark ends processes that are idle for a
+minute: with longer triggers every batch has new ids, and the broker keeps an id for days.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ProcessIds:
     def take(self, plan: Plan) -> tuple[ProcessIds, str]:
         """Return an id for an attempt of a planned batch, and the ids after it.
 
-        A newer batch is planned after everything before it is done, so its ids start anew. An
-        attempt of an older batch comes after the decision and may hold its id forever, so that id
-        is never used again.
+        A newer batch is planned when all earlier batches are done, so its ids start from 0 again.
+        An attempt of an older batch comes after the decision and may hold its id forever, so that
+        id is never used again.
         """
         batch, newest = (plan.generation, plan.done), (self.generation, self.done)
         if batch < newest:

@@ -1,10 +1,10 @@
 """Step 0, planning: once a batch, in a Python process of the driver.
 
-A process that has begun the generation goes on with it while the batch that it planned last is done
-and no newer generation exists. Otherwise it begins another generation: fence, read, make the
-generation durable. The read that counts comes after the fence, because then no older decision can
-appear. Two processes of one driver may take turns, and a process may vanish: that costs another
-generation, and nothing else.
+A process that has begun the generation continues it while its last planned batch is done and no
+newer generation exists. Otherwise it begins another generation: fence, read, make the generation
+durable. The state is read after the fence, when no older decision can appear any more. Two
+processes of one driver may take turns, and a process may end: the next one then begins another
+generation.
 
 The parent's transactions keep its epoch (EndTxn v4), so with A-group every batch begins with a new
 epoch. Otherwise a delayed request of the batch before, or of OPEN, would count for this batch: a
@@ -67,7 +67,7 @@ class Planning:
     phase: PlanningPhase
     # The generation that this process has begun before.
     begun: Generation | None = None
-    # The generation that it is beginning.
+    # The generation that this process is beginning.
     number: int = 0
     parent: TransactionMember | None = None
     stored: SinkState | None = None
@@ -100,7 +100,7 @@ def _read(state: Planning, answer: Stored) -> Next:
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
-        # A batch write that is done: nothing will be decided, so no generation is needed.
+        # A finished batch write needs no decision, and so no generation.
         skipping = _plan(intent, stored, 0 if stored is None else stored.generation, None, done)
         return state, Planned(skipping, None)
     begun = state.begun
@@ -116,8 +116,8 @@ def _read(state: Planning, answer: Stored) -> Next:
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
-    # If the brokers refuse generations that the state does not have, the state was lost. Search for
-    # the next one in growing steps, small at first: the generations of a sink have 31 bits.
+    # If the brokers refuse generations that are not in the state, the state was lost. The search
+    # for the next generation takes growing steps, small at first, because a generation has 31 bits.
     step = 1 << min(state.refused, MOST_DOUBLINGS)
     return _fence(state, max(newest + 1, state.number + step - 1))
 
@@ -135,7 +135,7 @@ def _fenced(state: Planning, answer: Fenced) -> Next:
 def _read_again(state: Planning, answer: Stored) -> Next:
     stored, intent = answer.state, state.intent
     if stored is not None and stored.generation >= state.number:
-        # Two drivers chose the same number, and the other was faster.
+        # Two drivers chose the same number, and the other driver was faster.
         return _taken_over(replace(state, number=stored.generation), stored.generation + 1)
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
@@ -205,8 +205,8 @@ def _renewed(state: Planning, answer: Fenced) -> Next:
 
 
 def _clean(state: Planning) -> Next:
-    """Abort what is open: no task of this batch has begun, so nothing of it is in use. Ids of newer
-    generations are never touched."""
+    """Abort the open transactions. None of them is in use, because no task of this batch has begun.
+    Ids of newer generations are never touched."""
     left = tuple(
         transactional_id
         for transactional_id in state.open_ids

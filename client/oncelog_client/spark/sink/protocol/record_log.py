@@ -29,7 +29,7 @@ STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A record in a transaction that is open at the end of what was read."""
+    """A record in a transaction that is still open in the read part of the log."""
 
     producer_id: int
     entry: Entry | None
@@ -79,7 +79,7 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
 
 
 def _ended(log: RecordLog, producer_id: int, *, committed: bool) -> RecordLog:
-    """Drop aborted records; of records that are committed together the last one counts."""
+    """Drop aborted records; if several records are committed together, the last one counts."""
     ended = [record.entry for record in log.pending if record.producer_id == producer_id]
     if not ended:
         return log

@@ -2,8 +2,8 @@
 DONE. `RollForward` begins in the middle.
 
 `step(state, answer) -> (state, command)`, until the command is an outcome, which the driver's
-machines get as an answer. Before COMMIT is durable nothing is decided. After it everything is, and
-only EndTxn of each member and DONE can follow, from this driver or a newer one.
+machines get as a result. Before COMMIT is durable, the batch is undecided. Afterwards it is
+decided, and only EndTxn of each member and DONE can follow, from this driver or a newer driver.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def step(state: Deciding, answer: Answer) -> Next:
 
 def _checked(state: Deciding, answer: Done) -> Next:
     if state.after is None:
-        # No state is kept: if the driver dies now, the rest of the batch stays open until it times
-        # out.
+        # Without a stored state, the rest of the batch stays open until its timeout if the driver
+        # dies now.
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
@@ -149,9 +149,9 @@ def _say_done(state: Deciding) -> Next:
 
 
 def _gone(state: Deciding, answer: MemberGone) -> Next:
-    """Before COMMIT nothing has happened. After it a member is gone for one of two reasons: a newer
-    driver, which fences first, has committed it and reused its id; or the broker has aborted
-    it."""
+    """Handle a member that has ended. Before COMMIT nothing has happened. After COMMIT there are
+    two possible reasons: a newer driver, which fences first, has committed it and reused its id; or
+    the broker has aborted it."""
     if not state.is_decided:
         return _over(state, answer)
     state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=answer)

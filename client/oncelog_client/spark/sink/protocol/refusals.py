@@ -1,4 +1,4 @@
-"""The reasons for which a sink does not write, and messages that say what to do."""
+"""The reasons for which a sink does not write, and their messages with advice."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .state import SinkState
 class Reason(StrEnum):
     NEW_CHECKPOINT = "the sink belongs to another query"
     OLD_CHECKPOINT = "the checkpoint is older than what the sink has committed"
-    UNKNOWN_QUERY = "the query's id cannot be learnt"
+    UNKNOWN_QUERY = "the query's id cannot be read"
     FENCED = "another driver has taken the sink over"
     CONTENDED = "other drivers keep taking the sink over"
     MEMBER_GONE = "a task's transaction is not open any more"
     DECIDED_MEMBER_LOST = "rows that were decided are lost"
-    OUTCOME_UNKNOWN = "whether the batch was committed is unknown"
+    OUTCOME_UNKNOWN = "the outcome of the batch is unknown"
     BAD_MESSAGES = "the tasks' messages do not belong together"
 
 
@@ -115,8 +115,8 @@ def written_by_another(sink_id: str, kind: str) -> str:
 def unknown_query(sink_id: str) -> Refusal:
     return Refusal(
         Reason.UNKNOWN_QUERY,
-        f"sink {sink_id} cannot learn which query writes to it: Spark does not tell its tasks"
-        " (local property sql.streaming.queryId). Set checkpointLocation by .option(...) on the"
+        f"sink {sink_id} cannot find out which query writes to it: Spark does not give its tasks"
+        " the local property sql.streaming.queryId. Set checkpointLocation by .option(...) on the"
         " writer, to a place that the driver's Python can read as a file",
     )
 
@@ -187,7 +187,7 @@ def decided_member_lost(sink_id: str, batch: str, member: str, detail: str) -> R
 def outcome_unknown(sink_id: str, batch: str) -> Refusal:
     return Refusal(
         Reason.OUTCOME_UNKNOWN,
-        f"the broker did not tell whether {batch} of sink {sink_id} is committed; it is looked up"
+        f"the broker did not confirm the commit of {batch} of sink {sink_id}; the outcome is read"
         " when the query is restarted",
     )
 

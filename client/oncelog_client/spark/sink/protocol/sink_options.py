@@ -10,7 +10,7 @@ from oncelog_client.spark.settings.options import KAFKA_PREFIX, OptionError, Opt
 
 from .messages import CommitKind
 
-# From the first row of a task to the commit of its batch. The most that a broker allows by default
+# From the first row of a task to the commit of its batch. The default maximum of a broker
 # (transaction.max.timeout.ms), so that only the sink itself aborts earlier.
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 900_000
 TIMEOUT_OPTION: Final = KAFKA_PREFIX + "transaction.timeout.ms"

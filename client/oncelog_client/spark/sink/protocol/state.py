@@ -3,7 +3,7 @@ metadata.
 
 The offset is the number of the next batch: batches below it are done. Kafka accepts at most 4096
 bytes of metadata (`offset.metadata.max.bytes`). The ends of the sources are compressed if they need
-more, and left out if they do not fit even then.
+more, and left out if they do not fit even compressed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class StateUnreadable(ValueError):
 @dataclass(frozen=True, slots=True)
 class SinkState:
     """The state. `query_id`: of the counted batches; None if no query has committed yet or an
-    operator has set the offset. `rows`: of the last batch. `source_end`: where the last batch ended
-    in its sources, as JSON text (`{"topic": {"0": 5}}`); None if unknown, or if it
-    `is_end_too_long`. `is_planner_known`: whether `query_id` has begun the generation; if its
-    checkpoint cannot be read, only its tasks know the query."""
+    operator has set the offset. `rows`: of the last batch. `source_end`: the source end of the last
+    batch, as JSON text (`{"topic": {"0": 5}}`); None if unknown, or if it `is_end_too_long`.
+    `is_planner_known`: True if `query_id` has begun the generation. If the checkpoint cannot be
+    read, only tasks know the query."""
 
     query_id: str | None
     generation: int
@@ -56,7 +56,7 @@ def encode(state: SinkState) -> OffsetAndMetadata:
 
 
 def kept(state: SinkState) -> SinkState:
-    """Return the state as far as it fits: without `source_end` if that is too long."""
+    """Return the state, without `source_end` if that is too long."""
     if state.source_end is None or _fitting(state) is not None:
         return state
     return replace(state, source_end=None, is_end_too_long=True)

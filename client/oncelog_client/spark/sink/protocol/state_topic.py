@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# For the broker an ordinary topic. Sources that subscribe to a pattern skip it by its name.
+# The broker treats it as an ordinary topic. Sources that subscribe to a pattern skip it by its
+# name.
 STATE_TOPIC: Final = "__spark_sink_state"

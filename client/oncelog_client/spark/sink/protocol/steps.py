@@ -1,9 +1,7 @@
 """The steps of the protocol with the fail points around each; the commands of the driver to a
-back-end, and the answers.
-
-`planning`, `committing` and `aborting` are machines over these: `step(state, answer)` returns the
-next state and the next command, until the command is an outcome. A back-end (`back_end`) performs
-each command by requests of its own.
+back-end, and their results. `planning`, `committing` and `aborting` are state machines over these:
+`step(state, answer)` returns the next state and the next command, until the command is an outcome.
+A back-end (`back_end`) performs each command with its own requests.
 """
 
 from __future__ import annotations
@@ -207,8 +205,8 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """Nothing was decided, because a member is not as its task left it: it timed out or was fenced.
-    `detail` is for the error. As an answer to RollForward: what was decided is lost."""
+    """Nothing was decided, because a member's transaction timed out or was fenced. `detail` is for
+    the error. As a result of RollForward: decided rows are lost."""
 
     member: str
     detail: str
@@ -216,7 +214,7 @@ class MemberGone:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """Decided or not: no response came in time."""
+    """The outcome is unknown, because no response came in time."""
 
 
 Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
@@ -245,7 +243,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Spark may go on. `committed`: whether this call has decided."""
+    """Spark may continue. `committed`: True if this call has decided."""
 
     committed: bool
 

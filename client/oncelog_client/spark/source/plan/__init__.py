@@ -1,1 +1,1 @@
-"""The plan of a source: what it reads, from where, up to where, and in which tasks."""
+"""The plan of a source: its partitions, their ranges of offsets, and its tasks."""

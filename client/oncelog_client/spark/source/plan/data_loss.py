@@ -1,7 +1,7 @@
 """Records that a query can no longer read: a message with topic, partition and both offsets.
 
 With `failOnDataLoss` (the default) a loss ends the query. Otherwise it is a warning, and the query
-reads what is left.
+reads the remaining records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
 
 
 def recreated(partition: TopicPartition, start: int, end: int) -> str:
-    """The topic was deleted and created again; nothing of the old one is left."""
+    """The topic was deleted and created again; no record of the old topic is left."""
     return (
         f"{_named(partition)} was deleted and created again:"
         f" the old one was read up to offset {start}, the new one ends at offset {end}"

@@ -1,4 +1,4 @@
-"""The next end of a stream: new and lost partitions, and how much one micro-batch takes."""
+"""The next end of a stream: new and lost partitions, and the size of a micro-batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Logs(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """The partitions of which more must be known before a batch can be planned."""
+    """The partitions with offsets that must be requested before a batch can be planned."""
 
     firsts: frozenset[TopicPartition]
     high_watermarks: frozenset[TopicPartition]
@@ -38,8 +38,9 @@ class SettledOffsets(NamedTuple):
 
 
 def questions(position: Offsets, logs: Logs) -> Questions:
-    """Ask for the first offsets of new partitions, and for the high watermarks of those that end
-    before the position, because their records may only be undecided."""
+    """Return the partitions with offsets to request: the first offsets of new partitions, and the
+    high watermarks of partitions that end before the position, because their records may be
+    undecided."""
     new = frozenset(end for end in logs.ends if end not in position or end.topic in logs.recreated)
     behind = frozenset(
         partition
@@ -51,7 +52,7 @@ def questions(position: Offsets, logs: Logs) -> Questions:
 
 def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets:
     """Return the position with new partitions and without deleted ones. A new partition is read
-    from the next batch on, so that its first offset is in the checkpoint before."""
+    from the next batch on, so that its first offset is in the checkpoint first."""
     offsets: dict[TopicPartition, int] = {}
     losses = [
         data_loss.gone(end, position[end], last_ends.get(end))

@@ -1,4 +1,4 @@
-"""How many offsets of each partition a micro-batch may take.
+"""The number of offsets of each partition that a micro-batch may take.
 
 The limit is shared in proportion to the backlogs, as by Spark's own connector. The sum never
 exceeds the limit, and every partition with a backlog gets a share in time.
@@ -17,10 +17,10 @@ def shares(
     """Return the share of each partition: their sum is `limit`, or the whole backlog if it is less.
 
     A partition with a backlog gets at least one offset. The rest is shared in proportion, largest
-    remainders first, so that nothing is left over. If there are more such partitions than the
-    limit, as many as it allows get one offset each: in order from index `turn` on, round the end.
-    With the sum of all positions as `turn`, which grows by the limit each time, every partition
-    gets its turn.
+    remainders first, so that none is left over. If more partitions have a backlog than the limit
+    allows, as many as possible get one offset each, in order from index `turn` on, and from the
+    start after the last. `turn` is the sum of all positions, which grows by the limit each time, so
+    every partition gets its turn.
     """
     waiting = sorted(partition for partition, backlog in backlogs.items() if backlog > 0)
     total = sum(backlogs[partition] for partition in waiting)
@@ -46,9 +46,8 @@ def shares(
 def must_wait(
     backlog: int, least: int | None, waited_ms: float | None, max_delay_ms: float
 ) -> bool:
-    """Return whether to skip a trigger with fewer than `least` new offsets
-    (`minOffsetsPerTrigger`): until `max_delay_ms` after the last batch, and never before the first
-    (`waited_ms` None)."""
+    """Return True to skip a trigger with fewer than `least` new offsets (`minOffsetsPerTrigger`):
+    until `max_delay_ms` after the last batch, and never before the first (`waited_ms` None)."""
     if least is None or waited_ms is None or waited_ms >= max_delay_ms:
         return False
     return backlog < least

@@ -1,6 +1,5 @@
-"""The columns of the source: those of Spark's own Kafka connector, all of them or those asked for.
-
-Spark prunes no columns of a Python source. The user's schema does it instead, as in
+"""The columns of the source: those of Spark's own Kafka connector, or some of them. Spark prunes no
+columns of a Python source. Instead the user's schema selects columns, as in
 `spark.readStream.schema("value binary")`: other columns are not built.
 """
 

@@ -1,5 +1,5 @@
 """Batches that end inside an open transaction. Their records are not lost, so `failOnDataLoss` does
-not apply: a query that skipped them would lose them.
+not apply: only a query that skips them would lose them.
 """
 
 from __future__ import annotations
