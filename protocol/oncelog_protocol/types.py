@@ -76,8 +76,8 @@ class Primitive(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An array of elements of one type, a primitive or a struct class. `takes_rows`: an encoder also
-    accepts rows that a row encoder has already made bytes."""
+    """An array of elements of one type, a primitive or a struct class. `takes_rows`: an encoder
+    also accepts rows that are bytes already, made by a row encoder."""
 
     of: Primitive | type
     takes_rows: bool = False

@@ -280,8 +280,7 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """Add the row of an ABORT marker that is in the log. Readers get the row from memory if the
-        txnindex cannot be written."""
+        """Add the row of an ABORT marker; readers get it from memory if the txnindex is refused."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)

@@ -89,7 +89,7 @@ def test_a_zip_for_another_machine_says_so_in_one_line(
             target.writestr(name, b"cpython-38-mips" if name == ABI_FILE else source.read(name))
     said = run(bare_python, "import crc32c", other)
     assert said.stderr.splitlines()[-1] == (
-        f"ImportError: other.zip brings crc32c for cpython-38-mips, this executor is {abi()}:"
+        f"ImportError: other.zip has crc32c for cpython-38-mips, this executor is {abi()}:"
         " make the zip on such a machine, or pip install cramjam crc32c here"
     )
 

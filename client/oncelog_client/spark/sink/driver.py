@@ -174,7 +174,7 @@ def commit(
     if options.txn_version is not None and not outcome.committed and not were_skipped:
         _log.warning(
             "txnVersion %d of txnAppId %s is skipped, and its rows are aborted: another write of it"
-            " version was committed first",
+            " was committed first",
             options.txn_version,
             options.txn_app_id,
         )
