@@ -1,5 +1,5 @@
-"""docs/style.md, as far as a machine can check it: banned words, one spelling, names, and how the
-product's docstrings begin."""
+"""docs/style.md, as far as a machine can check it: banned words and phrases, one spelling, names,
+and how the product's docstrings begin."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
+# Phrases that no sentence contains, as expressions for whole words, and their replacement.
+PHRASES = {
+    r"of which": "a second sentence",
+    r"(goes|went|going) on": "continues, or what happens",
+}
+# The same for sentences of the product.
+PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}
+# Other text that is no sentence: code in backticks, the values of an f-string, the names of fail
+# points, and the first words of a page of docs.
+NO_PROSE = re.compile(r"`[^`]*`|\{[^}]*\}|\banswer-[a-z]|\bThis page answers:")
 # No docstring of the product begins with these words. It names the thing or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 # Words from elsewhere: a function of Rich or of the standard library, or a quotation of Kafka.
@@ -89,6 +99,38 @@ def in_text(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{number}: {offence}"
 
 
+def phrases(text: str, banned: dict[str, str]) -> list[str]:
+    """Return the banned phrases in a text, with their replacement."""
+    sentence = NO_PROSE.sub(" ", " ".join(text.split()))
+    return [
+        f"{found.group()!r}: {plain}"
+        for phrase, plain in banned.items()
+        for found in re.finditer(rf"\b({phrase})\b", sentence, re.IGNORECASE)
+    ]
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string with a space, and of comments, adjacent lines joined."""
+    first, last, comment = 0, 0, ""
+    for token in tokens(path):
+        if token.type == tokenize.COMMENT:
+            if comment and token.start[0] != last + 1:
+                yield first, comment
+                comment = ""
+            first, last = first if comment else token.start[0], token.start[0]
+            comment = f"{comment} {token.string.lstrip('#')}"
+        elif token.type == tokenize.STRING and " " in token.string:
+            yield token.start[0], token.string
+    if comment:
+        yield first, comment
+
+
+def phrases_in_python(path: Path, banned: dict[str, str]) -> Iterator[str]:
+    for line, text in prose(path):
+        for offence in phrases(text, banned):
+            yield f"{path.relative_to(ROOT)}:{line}: {offence}"
+
+
 def bound_names(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and name of every variable and argument that a file binds."""
     for node in ast.walk(parsed(path)):
@@ -117,6 +159,10 @@ def read(*patterns: str) -> list[Path]:
     return [path for path in tracked(*patterns) if path != THIS]
 
 
+def product() -> list[Path]:
+    return [path for path in read("*.py") if path.relative_to(ROOT).parts[0] in PRODUCT]
+
+
 def refuse(offences: Iterator[str]) -> None:
     found = list(offences)
     assert not found, "words that docs/style.md bans:\n  " + "\n  ".join(found)
@@ -132,8 +178,24 @@ def test_no_page_speaks_of_persons_or_by_old_names() -> None:
 
 
 def test_no_docstring_of_the_product_begins_with_a_question_word() -> None:
-    product = [path for path in read("*.py") if path.relative_to(ROOT).parts[0] in PRODUCT]
-    refuse(offence for path in product for offence in docstrings_that_ask(path))
+    refuse(offence for path in product() for offence in docstrings_that_ask(path))
+
+
+def test_no_sentence_of_code_contains_a_banned_phrase() -> None:
+    refuse(offence for path in read("*.py") for offence in phrases_in_python(path, PHRASES))
+
+
+def test_no_page_contains_a_banned_phrase() -> None:
+    pages = [path for path in read("*.md") if path.name != "style.md"]
+    refuse(
+        f"{path.relative_to(ROOT)}: {offence}"
+        for path in pages
+        for offence in phrases(path.read_text(encoding="utf-8"), PHRASES)
+    )
+
+
+def test_the_product_says_response_and_not_answer() -> None:
+    refuse(offence for path in product() for offence in phrases_in_python(path, PRODUCT_PHRASES))
 
 
 def test_variables_are_nouns() -> None:
@@ -153,3 +215,22 @@ def test_variables_are_nouns() -> None:
 )
 def test_a_banned_word_is_found_alone_and_in_names(text: str, offence: str) -> None:
     assert offending(text) == ([offence] if offence else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("three lists, of which one is empty", ["of which"]),
+        ("the query\n    goes on", ["goes on"]),
+        ("The retry went on for a minute.", ["went on"]),
+        ("an ongoing transaction, often which", []),
+        ("the broker does not answer", ["answer"]),
+        ("no response; `answer` is the parameter", []),
+        ("answer-end-txn[:n] is a fail point, {answer} a value", []),
+        ("This page answers: which settings are there?", []),
+        ("this is unanswered", []),
+    ],
+)
+def test_a_banned_phrase_is_found_in_sentences_and_not_in_code(text: str, found: list[str]) -> None:
+    offences = phrases(text, PHRASES | PRODUCT_PHRASES)
+    assert [offence.split(":")[0].strip("'") for offence in offences] == found

@@ -103,6 +103,6 @@ def _kill_broker(run: Run) -> None:
 _KILLS: Final = {WORKER: _kill_worker, DRIVER: _kill_driver, BROKER: _kill_broker}
 _ARTICLES: Final = {
     WORKER: "an executor's Python worker; Spark repeats its task",
-    DRIVER: "the driver; it goes on from its checkpoints",
-    BROKER: "the broker; it goes on from its files",
+    DRIVER: "the driver; it continues from its checkpoints",
+    BROKER: "the broker; it continues from its files",
 }

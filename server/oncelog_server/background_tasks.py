@@ -160,7 +160,7 @@ class BackgroundTasks:
         try:
             self._delete_expired(partition, now_ms)
         except (StorageError, CorruptLog) as error:
-            # Retention goes on with the other partitions.
+            # Retention continues with the other partitions.
             if isinstance(error, CorruptLog) or error.operation in _READING:
                 log.error("retention failed", partition=str(name), reason=str(error))
                 return

@@ -162,9 +162,9 @@ async def test_a_newer_generation_refuses_everything_of_the_older_one(
         await older.init_transactions([IN0], name, 2)
         for producer in (older, newer):
             await producer.begin_transaction()
-            await producer.send(topic, b"goes on")
+            await producer.send(topic, b"continues")
             await producer.commit_transaction()
-    assert await read_values(oncelog, topic, committed=True) == [b"goes on"] * 2
+    assert await read_values(oncelog, topic, committed=True) == [b"continues"] * 2
 
 
 async def begun(

@@ -230,7 +230,7 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> Non
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
     assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE
-    wait_until(lambda: values(wire, topic) == [b"v"], "it goes on")
+    wait_until(lambda: values(wire, topic) == [b"v"], "the new producer writes")
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:

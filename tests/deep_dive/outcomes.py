@@ -226,6 +226,6 @@ def _end_of(death: Death, name: str, step: Step) -> str:
         if (reached.producer_id, reached.started_ms) == (step.producer_id, step.started_ms)
     ]
     assert [transaction.state in DECIDED for transaction in later].count(True) == 1, (
-        f"{step} went on as {later}"
+        f"{step} continued as {later}"
     )
     return next(transaction.name for transaction in later if transaction.state in DECIDED)

@@ -57,7 +57,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S4",
-        "a driver that is fenced goes on",
+        "a fenced driver continues",
         f"{_SINK}/committing.py",
         "    (CommittingPhase.DECIDE, Outdated): _fenced,\n",
         "    (CommittingPhase.DECIDE, Outdated): _decided,\n",

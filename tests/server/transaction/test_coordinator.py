@@ -148,7 +148,7 @@ def test_S16_a_failed_fsync_acknowledges_nothing() -> None:
     assert value_of(world.add(producer, A0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.parametrize("then", ["goes on", "crashes"])
+@pytest.mark.parametrize("then", ["continues", "crashes"])
 @VERSIONS
 @OUTCOMES
 def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_later(

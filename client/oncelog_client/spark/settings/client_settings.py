@@ -36,7 +36,7 @@ _FETCH_BYTES: Final = 4 << 20
 _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     "source": {
         "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
-        " a restarted one goes on where its checkpoint says",
+        " a restarted one continues from its checkpoint",
         "enable.auto.commit": "is not supported: the checkpoint says what was read"
         " (commitOffsetsToGroup reports it to a group)",
         "interceptor.classes": "is not supported: an interceptor could change what is read",

@@ -24,7 +24,7 @@ class BackEnd(Protocol):
     background loop."""
 
     async def perform(self, command: Command) -> Answer:
-        """Carry out a command of the driver. The tables of the state machines list the answers to
+        """Carry out a command of the driver. The tables of the state machines list the results of
         each command. Raises SinkError if the broker refuses for another reason (rights, options),
         and RetriableError if time is up and nothing was decided.
 

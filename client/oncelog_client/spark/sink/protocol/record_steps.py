@@ -83,7 +83,7 @@ class CheckParent:
 Command = Check | Append | EndMembers | CheckParent
 
 
-# --- answers
+# --- results
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def new_checkpoint(
         hint = (
             f"Query {query_id} is at batch {batch_id}, so it is not new. If an old checkpoint was"
             " put back, begin with an empty one, onNewCheckpoint=adopt and"
-            f" startingOffsets=sink:{sink_id}: it goes on where the last batch ended. If both are"
+            f" startingOffsets=sink:{sink_id}, to start after the last batch. If both are"
             " to run, give one of them another sinkId: under a new one it writes again whatever"
             " its checkpoint does not know of"
         )
@@ -56,7 +56,7 @@ def new_checkpoint(
         hint = (
             "If its checkpoint is lost and this query takes its place, set"
             " onNewCheckpoint=adopt: it begins at batch 0, and where its source begins decides"
-            f" what is written twice (startingOffsets=sink:{sink_id} goes on where the last batch"
+            f" what is written twice (startingOffsets=sink:{sink_id} starts where the last batch"
             " ended, if that is known). If both are to run, give one of them another sinkId"
         )
     return Refusal(
@@ -98,7 +98,7 @@ def _ended(source_end: str | None) -> str:
 def _newer_checkpoint(sink_id: str) -> str:
     return (
         "Put a newer checkpoint back, or begin a new one with onNewCheckpoint=adopt, and with"
-        f" startingOffsets=sink:{sink_id} on the source, which goes on where the last batch ended,"
+        f" startingOffsets=sink:{sink_id} on the source, which starts where the last batch ended,"
         " if that is known"
     )
 

@@ -165,7 +165,7 @@ class Decide:
 Command = Look | FenceParent | RollForward | Open | AbortOpen | Stage | Decide
 
 
-# --- answers
+# --- results
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 from oncelog_client.values import TopicPartition
 
 _ADVICE: Final = (
-    "failOnDataLoss=false goes on with what there is; to read all of it again, start with a new"
+    "failOnDataLoss=false reads the remaining records; to read all records again, start with a new"
     " checkpoint"
 )
 
