@@ -75,13 +75,14 @@ class Initialization:
 
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize an unknown transactional id. The quota is charged first, because many requests
-        may be in flight at once. The charge is taken back if the id is still unknown after the
-        response, because the request was refused or must be retried."""
+        may be in flight at once. The charge is taken back if the response is an error, because the
+        request was refused or must be retried. It stays if this broker does not coordinate the id
+        any more, because the record of the id may be committed."""
         quota, address = self._quota, self._caller.client_address
         quota.charge(address, self._monotonic_ms())
 
         def settle(done: TransactionResult) -> TransactionResult:
-            if done.code is not ErrorCode.NONE and not self._may_be_known():
+            if done.code is not ErrorCode.NONE and self._is_coordinated():
                 quota.give_back(address)
             return done
 
@@ -97,9 +98,15 @@ class Initialization:
         group_id = None if self._membership is None else self._membership.group_id
         return self._transactions.knows(self._command.transactional_id, group_id)
 
-    def _may_be_known(self) -> bool:
-        """Return True if the coordinator knows the id, or has become unavailable."""
+    def _is_coordinated(self) -> bool:
+        """Return True if this broker coordinates the id, known or not."""
+        key = (
+            self._command.transactional_id
+            if self._membership is None
+            else self._membership.group_id
+        )
         try:
-            return self._is_known()
+            self._transactions.owner(key)
         except Refused:
-            return True
+            return False
+        return True

@@ -9,9 +9,10 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
-from tests.server.transaction.world import TXN_LOG, World, value_of
+from tests.server.transaction.world import GROUP, TXN_LOG, World, value_of
 
 
 def code_of(
@@ -23,7 +24,11 @@ def code_of(
 
 
 def initialization(
-    world: World, quota: ProducerIdQuota, transactional_id: str, timeout_ms: int = 1_000
+    world: World,
+    quota: ProducerIdQuota,
+    transactional_id: str,
+    timeout_ms: int = 1_000,
+    membership: GroupAssignment | None = None,
 ) -> Initialization:
     return Initialization(
         world.transactions,
@@ -32,7 +37,7 @@ def initialization(
         world.now,
         Client("client", "/10.0.0.1"),
         InitProducerId(transactional_id, timeout_ms),
-        None,
+        membership,
     )
 
 
@@ -59,3 +64,18 @@ def test_h60_a_refused_id_is_given_back() -> None:
     world, quota = World(), ProducerIdQuota(1)
     assert code_of(world, quota, "t", timeout_ms=0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert code_of(world, quota, "t") is ErrorCode.NONE
+
+
+def test_h60_an_id_with_a_shard_elsewhere_is_given_back() -> None:
+    """Another broker coordinates the id, this one its group."""
+    world, quota = World(shards=2), ProducerIdQuota(1)
+    index, _ = world.transactions.owner(GROUP)
+    elsewhere = next(name for name in "tuvw" if world.transactions.owner(name)[0] != index)
+    world.transactions.resign(1 - index)
+    joining = initialization(
+        world, quota, elsewhere, membership=GroupAssignment(GROUP, 1, frozenset())
+    )
+    with pytest.raises(Refused) as refused:
+        joining.run()
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    assert len(quota) == 0
