@@ -78,9 +78,8 @@ class Connections:
             if self._closed:
                 raise ClosedError("the client was closed")
             failures, not_before_ms = self._delays.get(address, (0, 0.0))
-            wait_ms = not_before_ms - monotonic_ms()
-            if wait_ms > 0:
-                await asyncio.sleep(wait_ms / 1000)
+            # `sleep` returns at once if the time has come.
+            await asyncio.sleep((not_before_ms - monotonic_ms()) / 1000)
             try:
                 opened = await self._connect(address)
             except ConnectError:
