@@ -147,6 +147,16 @@ def test_no_new_batch_is_sent_while_an_earlier_one_is_resent() -> None:
     assert len(drain(acc, 100)) == 1
 
 
+def test_nothing_new_leaves_behind_one_that_was_sent_while_the_first_was_retried() -> None:
+    acc = known(accumulator())
+    fill(acc, 3)
+    first, second = drain(acc)[0], drain(acc)[0]
+    acc.failed(first, ErrorCode.NETWORK_EXCEPTION, 0, 0.5)
+    assert drain(acc, 100) == [first]
+    assert (first.attempts, second.attempts) == (2, 1)
+    assert drain(acc, 100) == []
+
+
 def test_a_retry_is_byte_for_byte_the_same() -> None:
     acc = accumulator()
     fill(acc, 1)

@@ -1,0 +1,169 @@
+"""A producer against a scripted broker, on simulated time: what a delivery holds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import oncelog_client.io.sender
+from oncelog_client import Producer, RecordMetadata, TopicPartition
+from oncelog_client.errors import KafkaError, TimedOutError
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.record import EncodedRecords, NewRecord
+from tests.client.scripted_broker import TOPIC, ScriptedBroker, simulated
+
+SERVER = "broker:9092"
+PRODUCE_VERSION = 12
+INIT_VERSION = 4
+
+
+def _run(
+    broker: ScriptedBroker, use: Callable[[Producer], Awaitable[None]], **settings: Any
+) -> None:
+    async def scenario() -> None:
+        producer = Producer(SERVER, **settings)
+        await producer.start()
+        await use(producer)
+        await producer.close()
+
+    simulated(broker, scenario)
+
+
+async def _two_in_a_batch(producer: Producer) -> list[RecordMetadata]:
+    futures = [
+        await producer.send(TOPIC, value, partition=0, timestamp_ms=7) for value in (b"a", b"b")
+    ]
+    await producer.flush()
+    return [future.result() for future in futures]
+
+
+def _appended_at(broker: ScriptedBroker, timestamp_ms: int) -> None:
+    """The broker says that it has set the timestamps."""
+
+    def script(api: ApiKey, request: Any) -> Any:
+        if api is not ApiKey.PRODUCE:
+            return None
+        response = broker.respond(api, PRODUCE_VERSION, request)
+        response.responses[0].partition_responses[0].log_append_time_ms = timestamp_ms
+        return response
+
+    broker.script = script
+
+
+@pytest.mark.parametrize(
+    ("settings", "offsets"),
+    [({}, [0, 1]), ({"acks": 0, "enable_idempotence": False}, [-1, -1])],
+    ids=["acks=all", "acks=0"],
+)
+def test_each_record_gets_its_own_offset_if_the_broker_says_one(
+    settings: dict[str, Any], offsets: list[int]
+) -> None:
+    broker = ScriptedBroker()
+
+    async def use(producer: Producer) -> None:
+        found = await _two_in_a_batch(producer)
+        assert [(row.offset, row.timestamp_ms) for row in found] == [(at, 7) for at in offsets]
+
+    _run(broker, use, linger_ms=50, **settings)
+    assert broker.counts[ApiKey.PRODUCE] == 1
+
+
+@pytest.mark.parametrize(("append_ms", "expected_ms"), [(-1, 7), (0, 0), (9, 9)])
+def test_a_timestamp_that_the_broker_set_is_the_records(append_ms: int, expected_ms: int) -> None:
+    broker = ScriptedBroker()
+    _appended_at(broker, append_ms)
+
+    async def use(producer: Producer) -> None:
+        found = await _two_in_a_batch(producer)
+        assert [row.timestamp_ms for row in found] == [expected_ms] * 2
+
+    _run(broker, use, linger_ms=50)
+
+
+def test_a_batch_that_expires_names_its_last_refusal() -> None:
+    broker = ScriptedBroker()
+    broker.script = broker.always(ApiKey.PRODUCE, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    async def use(producer: Producer) -> None:
+        future = await producer.send(TOPIC, b"v", partition=0)
+        with pytest.raises(TimedOutError, match=r"t-0: not acknowledged within .*1500") as caught:
+            await future
+        cause = caught.value.__cause__
+        assert isinstance(cause, KafkaError)
+        assert cause.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert str(cause) in str(caught.value)
+        assert not caught.value.not_written
+
+    _run(broker, use, delivery_timeout_ms=1_500, request_timeout_ms=1_000, linger_ms=0)
+
+
+def test_a_batch_that_expires_before_it_is_sent_is_not_written() -> None:
+    broker = ScriptedBroker()
+    broker.script = broker.always(ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def use(producer: Producer) -> None:
+        future = await producer.send(TOPIC, b"v", partition=0)
+        with pytest.raises(TimedOutError) as caught:
+            await future
+        assert caught.value.not_written
+
+    _run(broker, use, delivery_timeout_ms=1_500, request_timeout_ms=1_000, linger_ms=0)
+    assert not broker.counts[ApiKey.PRODUCE]
+
+
+@pytest.mark.parametrize("is_duplicate", [False, True])
+def test_encoded_records_get_the_offset_of_the_last(is_duplicate: bool) -> None:
+    """-1 if the leader has the batch and does not remember its offset."""
+    encoded = EncodedRecords.of([NewRecord(3, None, b"a"), NewRecord(5, None, b"b")])
+    broker = ScriptedBroker()
+    if is_duplicate:
+        broker.script = broker.always(ApiKey.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+    async def use(producer: Producer) -> None:
+        found = await (await producer.send_encoded(TopicPartition(TOPIC, 0), encoded))
+        assert (found.offset, found.timestamp_ms) == (-1 if is_duplicate else 1, 5)
+
+    _run(broker, use, linger_ms=0)
+
+
+def test_requests_for_a_producer_id_pause_longer_after_each_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And from the start again for the next id, which a producer at the last epoch needs."""
+    monkeypatch.setattr(oncelog_client.io.sender, "fraction", lambda: 0.5)
+    broker = ScriptedBroker()
+    times: list[float] = []
+    lost = iter([True])
+    # The responses to InitProducerId: epochs, None is a failure.
+    epochs = iter([None, None, 32_767, None, 0])
+
+    def script(api: ApiKey, request: Any) -> Any:
+        if api is ApiKey.INIT_PRODUCER_ID:
+            times.append(monotonic_ms())
+            epoch = next(epochs)
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if epoch is None else ErrorCode.NONE
+            response = broker.respond(api, INIT_VERSION, request, code)
+            if epoch is not None:
+                response.producer_epoch = epoch
+            return response
+        if api is ApiKey.PRODUCE and next(lost, False):
+            return broker.respond(api, PRODUCE_VERSION, request, ErrorCode.UNKNOWN_PRODUCER_ID)
+        return None
+
+    broker.script = script
+
+    async def use(producer: Producer) -> None:
+        began_ms = monotonic_ms()
+        future = await producer.send(TOPIC, b"v", partition=0)
+        assert (await future).offset == 0
+        # Three pauses and some round trips: the sender wakes as soon as it has the id.
+        assert monotonic_ms() - began_ms < 4_100
+
+    _run(broker, use, retry_backoff_ms=1_000, retry_backoff_max_ms=60_000, linger_ms=0)
+    first, second, third, fourth, fifth = times
+    assert (second - first, third - second) == pytest.approx((1_000, 2_000), abs=5)
+    assert fifth - fourth == pytest.approx(1_000, abs=5)
