@@ -32,8 +32,17 @@ REQUIRED: Final = 0.95
 _MEMORY: Final = 4 * 2**30
 _SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_doubled"
 _ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
-# Tests that use most modules of the server, and tests that use a client with a broker.
+# Tests that use most modules of the server, and tests that use a client with a scripted broker and
+# with a real one.
 _USERS: Final = ("tests/server/handlers", "tests/server/test_replica_manager.py")
+_SCRIPTED: Final = (
+    "tests/client/test_block_time.py",
+    "tests/client/test_consumer.py",
+    "tests/client/test_deadlines.py",
+    "tests/client/test_error_codes.py",
+    "tests/client/test_missing_rows.py",
+    "tests/client/test_producer.py",
+)
 _CLIENTS: Final = (
     "tests/client/test_against_broker.py",
     "tests/client/test_transactions_against_broker.py",
@@ -94,8 +103,8 @@ CORES: Final[dict[str, Core]] = {
         ("tests/protocol",),
         ("tests/server/log", "tests/server/handlers", "tests/client/core", "tests/client/io"),
     ),
-    "client/core": Core(("tests/client/core",), ("tests/client/io",)),
-    "client/io": Core(("tests/client/io",), ("tests/client/core", *_CLIENTS)),
+    "client/core": Core(("tests/client/core",), (*_SCRIPTED, "tests/client/io")),
+    "client/io": Core(("tests/client/io",), ("tests/client/core", *_SCRIPTED, *_CLIENTS)),
 }
 
 # The client is drawn only on request: few of its mutants are found without Java or within minutes.
