@@ -28,6 +28,7 @@ from oncelog_protocol.records.batch import (
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.errors import CorruptRecords, UnsupportedMagic
 from oncelog_protocol.records.record import NewRecord
+from oncelog_protocol.records.zigzag import SMALL_LIMIT
 from tests.protocol.records.drawing import LIMIT, NEW_RECORDS, as_read
 
 RECORDS = [NewRecord(1000 + i, b"key%d" % i, b"value" * i) for i in range(3)]
@@ -229,6 +230,16 @@ def test_a_batch_with_values_beyond_its_header_cannot_be_built() -> None:
 
 def _packed(header: BatchHeader) -> bytes:
     return struct.pack(">qiibIhiqqqhii", *header)
+
+
+@pytest.mark.parametrize("size", range(SMALL_LIMIT - 16, SMALL_LIMIT + 2))
+def test_lengths_around_the_end_of_the_table_are_the_same_from_both_builders(size: int) -> None:
+    """For the length of the key, of the value and of the record."""
+    for key, value in ((bytes(size), b""), (b"", bytes(size))):
+        built = build_single_record_batch(0, key, value)
+        assert built == build_batch([NewRecord(0, key, value)])
+        (read,) = read_records(built, max_bytes=LIMIT)
+        assert (read.key, read.value) == (key, value)
 
 
 @given(

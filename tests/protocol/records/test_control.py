@@ -37,6 +37,7 @@ def test_every_marker_comes_back_from_78_bytes(
     assert len(batch) == 78
     header = read_header(batch)
     assert (header.producer_id, header.producer_epoch) == (producer_id, producer_epoch)
+    assert (header.base_offset, header.partition_leader_epoch) == (0, -1)
     (read,) = read_records(batch, max_bytes=0)
     assert read_marker(read) == marker
 
