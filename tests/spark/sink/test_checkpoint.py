@@ -41,7 +41,7 @@ def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_with_o
         assert source_end(str(checkpoint), 9) == '{"purchases":{"0":9}}'
     (said,) = caplog.messages
     assert "two sources of the query read purchases-0, and not equally far" in said
-    assert "not kept with the sink" in said
+    assert "the sink does not store the end of this batch" in said
 
 
 @pytest.mark.parametrize("location", [None, "hdfs://host/c", "s3a://bucket/c", "/no/such/folder"])
