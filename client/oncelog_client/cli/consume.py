@@ -126,7 +126,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, or of all topics that --include names, until Ctrl-C.
 
-    It begins with the next record, with -e at the first, or at the position of -o.
+    It begins with the next record, with -e at the first; -o sets the start.
     """
     flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)
