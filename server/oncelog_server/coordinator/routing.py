@@ -26,6 +26,10 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(id_: str, partitions: int) -> int:
-    """Return `Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
+    """Return `(id.hashCode() & 0x7fffffff) % partitions`: `myProducer` is in 10 of 50.
+
+    Kafka takes the absolute value of the hash, so a negative one gives another partition
+    (docs/semantics.md).
+    """
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
     return (hash_of(id_) & 0x7FFFFFFF) % partitions
