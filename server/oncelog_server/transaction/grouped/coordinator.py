@@ -135,16 +135,13 @@ class GroupTransactions:
     def _depart(self, command: InitProducerId, to: int) -> Answer:
         """Fence the id in every shard except the new one."""
         transactional_id = command.transactional_id
-        answer: Answer = TransactionResult(ErrorCode.NONE)
+        answers = []
         for index, shard in self._elsewhere(transactional_id, to):
             decision = decide_departure(
                 shard, transactional_id, command.caller, wall_ms=self._wall_ms()
             )
-            departed = self._runtime.run(index, decision)
-            # An id that has moved from group to group is in several shards.
-            if isinstance(departed, Deferred) or departed.code is not ErrorCode.NONE:
-                answer = departed
-        return answer
+            answers.append(self._runtime.run(index, decision))
+        return then(gather(answers), _worst)
 
     def _elsewhere(
         self, transactional_id: str, here: int
