@@ -86,7 +86,9 @@ async def test_a_position_out_of_range_raises_until_a_seek(
         await read(consumer, READ)
         await lose_power(broker, producer)
         for _ in range(2):
-            with pytest.raises(OffsetOutOfRangeError, match=rf"t-0: .* {READ} .* from {KEPT} on"):
+            with pytest.raises(
+                OffsetOutOfRangeError, match=rf"t-0: .* {READ} .* from offset {KEPT} on"
+            ):
                 await read(consumer, 1)
         consumer.seek(TP, KEPT)
         assert len(await read(consumer, REGROWN - KEPT)) == REGROWN - KEPT
