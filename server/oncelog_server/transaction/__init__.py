@@ -1,2 +1,2 @@
-"""The transaction coordinator's pure core: states as a table, decisions, replay (KIP-98, 360, 588,
-890)."""
+"""The pure core of the transaction coordinator (KIP-98, 360, 588, 890): tables of states,
+decisions, replay."""

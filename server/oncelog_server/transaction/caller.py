@@ -1,12 +1,12 @@
-"""The client of a request, as the request describes it: information for operators, never a
-credential."""
+"""The client of a request, as the request describes the client. The description is information for
+operators, never a credential."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-# Prefix of the default client id of Kafka's admin client; a number follows. Nothing else shows that
-# a request comes from kafka-transactions or Admin.fenceProducers, and not from a producer.
+# Prefix of the default client id of Kafka's admin client. A number follows the prefix. Only this
+# prefix distinguishes kafka-transactions and Admin.fenceProducers from a producer.
 _ADMIN_PREFIX: Final = "adminclient-"
 
 
@@ -21,20 +21,21 @@ class ClientRequest(Protocol):
 
 
 class Client(NamedTuple):
-    """The remembered part of a caller. `client_address` as Kafka shows it: `/127.0.0.1`."""
+    """The part of a caller that the coordinator keeps. `client_address` has Kafka's form:
+    `/127.0.0.1`."""
 
     client_id: str
     client_address: str
 
 
 def client_of(caller: ClientRequest) -> Client:
-    """Return the remembered part of a request. The request itself would keep its connection in
-    memory."""
+    """Return the client of a request. A reference to the request itself would keep its connection
+    in memory."""
     return Client(caller.client_id, caller.client_address)
 
 
 def is_admin_tool(caller: ClientRequest) -> bool:
-    """Return whether the client id is that of Kafka's admin client. Any client may use this id, so
-    it may decide about a label, never about a right."""
+    """Return True if the client id is that of Kafka's admin client. Any client may use this id, so
+    the result may decide about a label, never about a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)
     return number.isdecimal() and caller.client_id != number

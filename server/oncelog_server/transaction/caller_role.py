@@ -1,4 +1,4 @@
-"""The role of a caller of InitProducerId for the id as it stands (KIP-360)."""
+"""The role of a caller of InitProducerId in the present state of the transactional id (KIP-360)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_server.transaction.metadata import (
 
 
 class CallerRole(Enum):
-    """The role of a caller for the id as it stands (KIP-360)."""
+    """The role of a caller in the present state of the transactional id (KIP-360)."""
 
     NEW_INSTANCE = "a new instance, without a producer id in its request: it takes over"
     CURRENT = "the current producer"
@@ -22,11 +22,11 @@ class CallerRole(Enum):
 
 
 def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> CallerRole:
-    """Return the role of a caller. `producer_id` and `producer_epoch` are those of the request, -1
-    if it has none."""
+    """Return the role of a caller. `producer_id` and `producer_epoch` are those of the request.
+    They are -1 if the request names no producer."""
     if producer_id == NO_PRODUCER_ID:
         return CallerRole.NEW_INSTANCE
-    # A new transactional id has no epoch yet; its caller had another producer id before (scenario
+    # A new transactional id has no epoch yet. Its caller used another producer id before (scenario
     # X2).
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
         producer_id, producer_epoch

@@ -1,10 +1,10 @@
-"""The transaction coordinator of this broker: it passes commands to shards and completes decided
-transactions.
+"""The transaction coordinator of this broker. The coordinator passes commands to shards and
+completes decided transactions.
 
-For every decision it appends PREPARE, sends the markers once PREPARE is committed, and appends
-COMPLETE after the last marker. If all leaders are local, this happens within one turn of the loop
-and before the response to EndTxn (very many markers are written in slices). Otherwise the response
-is sent after PREPARE.
+For every decision the coordinator appends PREPARE, sends the markers once PREPARE is committed, and
+appends COMPLETE after the last marker. If all leaders are local, these steps happen within one turn
+of the loop and before the response to EndTxn. Only very many markers are written in slices. If some
+leader is another broker, the response is sent after PREPARE.
 """
 
 from __future__ import annotations
@@ -55,27 +55,29 @@ Answer = TransactionResult | Deferred[TransactionResult]
 # Back-off between attempts to write a marker that a leader has refused (T7: no busy loop).
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 2_000
-# Number of transactions of one decision with markers written in one turn of the loop.
+# Maximum number of transactions of one decision that get their markers in one turn of the loop.
 FINISHED_PER_TURN: Final = 64
 
 
 class Leaders(Protocol):
-    """The leaders of partitions, by the newest metadata image."""
+    """Finds the leaders of partitions in the newest metadata image."""
 
     def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
-        """Return the sender for a partition's leader; None without a leader."""
+        """Return the sender for the leader of a partition. Return None if the partition has no
+        leader."""
         ...
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """Return True if the topic was certainly deleted, False for an unknown topic (scenario
-        N11)."""
+        """Return True if the topic was certainly deleted. Return False for a topic that the image
+        does not have yet (scenario N11)."""
         ...
 
 
 class TransactionCoordinator:
-    """`partition_count` returns the number of partitions of `__transaction_state` (0 before it is
-    created). `on_stray_markers` gets the number of control records in a partition; they are
-    ignored."""
+    """Passes commands to shards and completes decided transactions. `partition_count` returns the
+    number of partitions of `__transaction_state`, 0 before the topic is created. `on_stray_markers`
+    gets the index of a partition and the number of control records in this partition. The
+    coordinator ignores such control records."""
 
     def __init__(
         self,
@@ -100,9 +102,9 @@ class TransactionCoordinator:
         self._monotonic_ms = monotonic_ms
         self._on_stray_markers = on_stray_markers
         self._work = work
-        # Number of transactions with partitions that were aborted and committed since the start.
+        # Number of aborted and of committed transactions with partitions, since the start.
         self.decided = [0, 0]
-        # All transactional ids of this coordinator that are in a consumer group.
+        # Transactional ids with a consumer group, in all shards of this coordinator.
         grouped: Counter[str] = Counter()
         self._grouped = grouped
         # Fences and refusals, by cause.
@@ -140,7 +142,7 @@ class TransactionCoordinator:
 
     @cached_property
     def _groups(self) -> GroupTransactions:
-        # Imported here, because most brokers never need it, and it would delay every start.
+        # Most brokers never need this module, and the import would delay every start.
         from oncelog_server.transaction.grouped.coordinator import GroupTransactions
 
         return GroupTransactions(
@@ -159,7 +161,8 @@ class TransactionCoordinator:
         self.runtime.resign(index)
 
     def refuse(self, index: int, reason: str) -> None:
-        """The log of a partition cannot be used (see ShardRuntime.refuse)."""
+        """Refuse requests for this partition from now on, because its log cannot be used (see
+        ShardRuntime.refuse)."""
         self.runtime.refuse(index, reason)
 
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
@@ -167,18 +170,20 @@ class TransactionCoordinator:
         if shard.stray_markers:
             self._on_stray_markers(index, shard.stray_markers)
         for work in shard.marker_works():
-            # In a later turn, because this broker may still have to take over other partitions.
+            # Later turns of the loop write the markers, because this broker may still have to take
+            # over other partitions.
             self._finish_later(shard, work, 0)
 
     # --- look-ups
 
     def find(self, transactional_id: str) -> LiveTransaction:
-        """Return the transaction of an id. Raises Refused as `owner` does, and with
+        """Return the transaction of an id. Raises Refused with the codes of `owner`, and with
         TRANSACTIONAL_ID_NOT_FOUND."""
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
-        """Return the id with its shard, or with the shard of its group."""
+        """Return the shard that has the transactional id, and the transaction of the id. The shard
+        is that of the id, or that of the id's group. Raises Refused as `find` does."""
         _, own = self.owner(transactional_id)
         shards = [own]
         if transactional_id in self._grouped:
@@ -192,19 +197,21 @@ class TransactionCoordinator:
     # --- commands
 
     def owner(self, key: str) -> tuple[int, TransactionShard]:
-        """Return the shard of a transactional id, or of the group it belongs to. Raises Refused
-        (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
+        """Return the index and the shard for `key`, which is a transactional id or a group id.
+        Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+        COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
         if self.runtime.is_loading:
-            # An id with a group is in the group's shard. All shards know the ids with groups.
+            # A transactional id with a group is in the shard of the group. Only all shards together
+            # know the ids with groups, so all must be loaded first.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
     def knows(self, transactional_id: str, group_id: str | None) -> bool:
-        """Return True if the id exists. Raises Refused."""
+        """Return True if the transactional id exists. Raises Refused as `owner` does."""
         if transactional_id in self._grouped:
             return True
         _, shard = self.owner(transactional_id if group_id is None else group_id)
@@ -217,8 +224,9 @@ class TransactionCoordinator:
         *,
         is_current: bool = False,
     ) -> Answer:
-        """Decide InitProducerId. `group` is the producer's membership; `is_current` is True if its
-        generation is the current one. Raises Refused."""
+        """Decide InitProducerId. `group` is the producer's membership in a consumer group.
+        `is_current` is True if the membership has the group's current generation. Raises
+        Refused."""
         if group is not None or command.transactional_id in self._grouped:
             return self._groups.init_producer_id(command, group, is_current=is_current)
         index, shard = self.owner(command.transactional_id)
@@ -228,7 +236,7 @@ class TransactionCoordinator:
         return self.runtime.run(index, decision)
 
     def add_partitions(self, command: AddPartitions) -> Answer:
-        """Raises Refused."""
+        """Add partitions to the transaction, or only verify them. Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
         if command.group_id is not None and shard.groups.is_outdated(command.transactional_id):
             return self._outdated(shard, command)
@@ -238,7 +246,7 @@ class TransactionCoordinator:
         return self.runtime.run(index, decision)
 
     def end_txn(self, command: EndTxn) -> Answer:
-        """Raises Refused."""
+        """Commit or abort the transaction. Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
         if command.group_id is not None and shard.groups.is_outdated(command.transactional_id):
             return self._outdated(shard, command)
@@ -269,8 +277,8 @@ class TransactionCoordinator:
         reason: Reason,
         caller: ClientRequest,
     ) -> None:
-        """Count a request of `caller` that was refused because the group has a generation without
-        the id (KIP-447)."""
+        """Count a refused request of `caller`. The request was refused because the group has a
+        generation without the transactional id (KIP-447)."""
         try:
             shard, live = self._find(transactional_id)
         except Refused:
@@ -280,8 +288,8 @@ class TransactionCoordinator:
             self.runtime.run(shard.index, decision)
 
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
-        """Count a transaction that an operator has aborted in one partition without the
-        coordinator, which may not know the transaction (KIP-664)."""
+        """Count a transaction that an operator has aborted in one partition. The marker did not
+        come from the coordinator, so the coordinator may not know the transaction (KIP-664)."""
         lives = (
             transaction
             for _, shard in self.runtime.shards()
@@ -296,7 +304,7 @@ class TransactionCoordinator:
             aborted=True,
             wall_ms=self._wall_ms(),
         )
-        # This fence refuses no producer, because the producer keeps its epoch.
+        # The producer keeps its epoch, so this entry refuses no producer.
         if live is None:
             self.fences.log_abort(fence)
         else:
@@ -304,15 +312,15 @@ class TransactionCoordinator:
         self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
-        """Abort transactions that are past their timeout. Return their ids, except those with a
-        failed append, which the next scan finds again. `at_most`: the maximum number in this turn
-        of the loop (T9)."""
+        """Abort transactions that are past their timeout. Return the ids of these transactions. An
+        id with a failed append is left out, and the next scan finds the id again. `at_most`: the
+        maximum number in this turn of the loop (T9)."""
         aborted: list[str] = []
         now_ms = self._monotonic_ms()
         for index, shard in self.runtime.shards():
             for transactional_id in shard.overdue(now_ms, at_most - len(aborted)):
                 live = shard.ongoing.get(transactional_id)
-                # The abort of another id may have completed its producer's transaction.
+                # The abort of an earlier id in this list may have completed this transaction.
                 if live is None or not is_overdue(live, now_ms):
                     continue
                 decision = decide_overdue(
@@ -341,7 +349,8 @@ class TransactionCoordinator:
     def _finish(
         self, shard: TransactionShard, transactional_id: str, attempt: int | None = None
     ) -> None:
-        """`attempt`: None directly after the commit of PREPARE."""
+        """Write the missing markers of an id. `attempt` is None directly after the commit of
+        PREPARE."""
         work = shard.marker_work(transactional_id)
         if work is None:
             return
@@ -364,15 +373,14 @@ class TransactionCoordinator:
         self._try_again(shard, effect.work, effect.attempt)
 
     def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
-        """Retry the markers later. The response does not wait for the retry, because the outcome is
-        decided."""
+        """Retry the markers later. Release the response now, because the outcome is decided."""
         if self._is_due(shard, work):
             shard.release(work.transactional_id)
             self._finish_later(shard, work, attempt + 1)
 
     def _is_due(self, shard: TransactionShard, work: MarkerWork) -> bool:
-        """Return False if the shard was unloaded or the transaction is complete: the id may have a
-        newer transaction."""
+        """Return False if the shard was unloaded or the transaction is complete. The id may then
+        have a newer transaction."""
         return self.runtime.is_in_service(shard.index, shard) and shard.is_due(work)
 
 
@@ -447,8 +455,8 @@ class _Finishing:
         if self.retry:
             coordinator._try_again(shard, work, self.attempt)
         elif self.stale:
-            # Another coordinator has taken over. It completes the transaction and sends the
-            # response (Z14).
+            # Another coordinator has taken over. The new coordinator completes the transaction and
+            # sends the response (Z14).
             shard.give_up(work.transactional_id)
         else:
             decision = decide_complete(

@@ -1,4 +1,5 @@
-"""Parts of the decisions about a transactional id: a change of its state, a fence, a refusal."""
+"""The parts that decisions about a transactional id share: a change of the state, a fence, a
+refused request."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ def change(
     *effects: Effect,
     opened_by: Client | None = None,
 ) -> Decision[TransactionResult]:
-    """Return the decision that makes `target` the state of its id. `opened_by`: the client of the
-    transaction, recorded so that it is known after a restart."""
+    """Return the decision that makes `target` the state of its id. `opened_by`: the client that
+    opened the transaction. The record contains the client, so that the client is known after a
+    restart."""
     record = to_record(target, opened_by)
     return Decision(
         response, (record,), effects=(Pending(target, record), *effects), failed=append_failed
@@ -73,7 +75,8 @@ def refuse(
     *,
     in_group: bool = False,
 ) -> Decision[TransactionResult]:
-    """Refuse a fenced producer. `in_group`: the client knows our own error codes."""
+    """Return the decision that refuses a fenced producer. `in_group`: the client knows oncelog's
+    own error codes."""
     fence = fence_of(live.fences, producer_id, producer_epoch)
     if fence is not None:
         if in_group and fence.cause is FenceCause.CONCURRENT_COMMIT:
@@ -83,7 +86,7 @@ def refuse(
     return Decision(result, effects=(counted,))
 
 
-# The response for a producer with an id that this coordinator does not have, or not in the
+# The response for a producer with an id that this coordinator does not have, or that is not in the
 # producer's group.
 REFUSE_UNKNOWN: Final[Decision[TransactionResult]] = Decision(
     UNKNOWN_PRODUCER, effects=(RefusalCounted(),)

@@ -18,16 +18,17 @@ from oncelog_server.transaction.results import TransactionResult
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A record makes `target` the state of an id. Until it is committed or has failed, the id is
-    busy."""
+    """A record makes `target` the state of an id. The id is busy until the record is committed or
+    has failed."""
 
     target: TransactionMetadata
     record: CoordinatorRecord
 
 
 class GenerationPending(msgspec.Struct, frozen=True):
-    """A record makes an id a member of a group, in the generation of `membership`. Until it is
-    committed or has failed, requests of older generations wait, and the id counts as a member."""
+    """A record makes an id a member of a group, in the generation of `membership`. Until the record
+    is committed or has failed, the id counts as a member, and requests of older generations
+    wait."""
 
     transactional_id: str
     membership: GroupAssignment
@@ -42,7 +43,8 @@ class Fenced(msgspec.Struct, frozen=True):
 
 
 class ProducerRefused(msgspec.Struct, frozen=True):
-    """A request of this producer was refused: the refusal is counted, and the first is logged."""
+    """A request of this producer was refused. The effect counts the refused request, and logs the
+    first one."""
 
     transactional_id: str
     producer_id: int
@@ -50,14 +52,14 @@ class ProducerRefused(msgspec.Struct, frozen=True):
 
 
 class RefusalCounted(msgspec.Struct, frozen=True):
-    """A request with an unknown id was refused. `cause`: None if the unknown id is the only
+    """A request with an unknown id was refused. `cause` is None if the unknown id is the only
     cause."""
 
     cause: FenceCause | None = None
 
 
 class ClientKnown(msgspec.Struct, frozen=True):
-    """From the commit on, `client` is the client of the id's producer."""
+    """From the commit on, `client` is known as the client of the producer."""
 
     transactional_id: str
     client: Client | None
@@ -71,7 +73,8 @@ class StartTimer(msgspec.Struct, frozen=True):
 
 
 class WriteMarkers(msgspec.Struct, frozen=True):
-    """Once the decision is committed, the markers of these transactions are sent, in this order."""
+    """Once the decision is committed, the coordinator sends the markers of these transactions, in
+    this order."""
 
     transactional_ids: tuple[str, ...]
 
@@ -84,7 +87,8 @@ class ReleaseResponse(msgspec.Struct, frozen=True):
 
 
 class CompleteLater(msgspec.Struct, frozen=True):
-    """If the append of COMPLETE fails, it is retried after the back-off of `attempt`."""
+    """If the append of COMPLETE fails, the coordinator retries the append after the back-off of
+    `attempt`."""
 
     work: MarkerWork
     attempt: int

@@ -1,4 +1,5 @@
-"""Error codes in older versions of an API, for errors that were added later (KIP-588, KIP-890)."""
+"""Error codes that were added later (KIP-588, KIP-890), and the codes that older versions of an API
+get instead."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 
-# (API, first version with the code): older versions get the code in the last column.
+# A row is (API, code): (first version with the code, the code for older versions).
 KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
     (ApiKey.INIT_PRODUCER_ID, ErrorCode.PRODUCER_FENCED): (4, ErrorCode.INVALID_PRODUCER_EPOCH),
     (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.PRODUCER_FENCED): (
@@ -28,6 +29,7 @@ KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
 
 
 def code_for_version(api: ApiKey, version: int, code: ErrorCode) -> ErrorCode:
-    """Return the error code that stands for `code` in that version of the API."""
+    """Return the error code that this version of the API gets instead of `code`. Return `code`
+    itself if the version knows the code."""
     since, older = KNOWN_SINCE.get((api, code), (0, code))
     return code if version >= since else older

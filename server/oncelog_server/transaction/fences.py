@@ -1,7 +1,7 @@
-"""The reasons for refusing producers: the fences of a transactional id, with time and cause.
+"""The reasons for refusing producers. A transactional id has fences, each with its time and cause.
 
 The protocol has one code for all reasons (PRODUCER_FENCED, KIP-588). The reasons are in memory
-only; after a restart, only the log events have them.
+only. After a restart, only the log events have the reasons.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FenceCause(Enum):
     NEWER_GENERATION = "newer generation"
     CONCURRENT_COMMIT = "concurrent producer commit"
     OPERATOR = "operator"
-    # Causes for a member of the group that the offsets belong to.
+    # The next causes are for a member of the consumer group that the offsets belong to.
     LEFT_GROUP = "left the group"
     SESSION_TIMED_OUT = "session timed out"
     MISSED_REBALANCE = "missed the rebalance"
@@ -36,9 +36,9 @@ class FenceCause(Enum):
 
 
 class Reason(NamedTuple):
-    """The reason of a producer's fence. `by`: the client of the request that fenced it, None
-    without a request or if it is unknown. `at_ms`: wall clock, set if the fence was made
-    earlier."""
+    """The reason of a producer's fence. `by`: the client of the request that fenced the producer.
+    None without a request, or if the client is unknown. `at_ms`: wall clock, set if the fence was
+    made earlier."""
 
     cause: FenceCause
     by: ClientRequest | None = None
@@ -46,18 +46,20 @@ class Reason(NamedTuple):
 
 
 def taken_over_by(caller: ClientRequest | None, *, by_operator: bool = False) -> Reason:
-    """Return the reason of a fence by another InitProducerId: a newer instance, or an operator (by
-    the request, or by the admin client's name)."""
+    """Return the reason of a fence by another InitProducerId. The caller is an operator if the
+    request says so, or if the client id is that of the admin client. Otherwise the caller is a
+    newer instance."""
     by_operator = by_operator or (caller is not None and is_admin_tool(caller))
     return Reason(FenceCause.OPERATOR if by_operator else FenceCause.NEWER_INSTANCE, caller)
 
 
 class Fence(msgspec.Struct, frozen=True):
     """The fence of a producer with this id and epoch, and of all producers before it. `owner`: the
-    producer's client; `by`: the client that fenced it; `aborted`: True if a transaction was open;
-    `refusals`: number of refused requests since. `for_good`: False if only the group refuses the
-    producer, until it joins the newer generation. `refuses`: False if an operator aborted the
-    transaction without the coordinator, which does not fence the producer."""
+    fenced producer's client. `by`: the client that fenced the producer. `aborted`: True if a
+    transaction was open. `refusals`: number of requests that the fence has refused. `for_good`:
+    False if only the group refuses the producer, until the producer joins the newer generation.
+    `refuses`: False if an operator aborted the transaction without the coordinator, because such an
+    abort does not fence the producer."""
 
     transactional_id: str
     producer_id: int
@@ -87,8 +89,8 @@ def _ignore(fence: Fence) -> None:
 class Fences:
     """Counters of one coordinator's fences. The fences themselves belong to their ids.
 
-    `on_aborted` gets every abort that the producer did not request, `on_refused` every fence at its
-    first refusal.
+    `on_aborted` gets every abort that the producer did not request. `on_refused` gets every fence
+    at its first refused request.
     """
 
     __slots__ = ("_on_aborted", "_on_refused", "aborted", "fenced", "refused", "refused_unknown")
@@ -98,7 +100,7 @@ class Fences:
     ) -> None:
         self._on_aborted = on_aborted
         self._on_refused = on_refused
-        # Counters by cause: fenced producers, transactions that this aborted, refused requests.
+        # Counters by cause: fenced producers, transactions that a fence aborted, refused requests.
         self.fenced = dict.fromkeys(FenceCause, 0)
         self.aborted = dict.fromkeys(FenceCause, 0)
         self.refused = dict.fromkeys(FenceCause, 0)
@@ -106,15 +108,15 @@ class Fences:
         self.refused_unknown = 0
 
     def remember(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
-        """Count a fence. Return the fences of the id including the new one."""
+        """Count a fence. Return the id's fences with the new fence."""
         self.fenced[fence.cause] += 1
         if fence.aborted:
             self.log_abort(fence)
         return with_fence(known, fence)
 
     def remember_abort(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
-        """Do the same as `remember` for an abort that fences no producer. All partitions of a
-        transaction share one entry."""
+        """Count an abort that fences no producer. Return the id's fences with one entry for the
+        abort. All partitions of the transaction share this entry."""
         fence = replace(fence, refuses=False)
         self.log_abort(fence)
         others = [old for old in known if old.refuses or _producer_of(old) != _producer_of(fence)]
@@ -126,13 +128,13 @@ class Fences:
         self._on_aborted(fence)
 
     def refuse_unremembered(self, cause: FenceCause) -> None:
-        """Count a refused request for an id that this coordinator does not have."""
+        """Count a refused request with an id that this coordinator does not have."""
         self.refused[cause] += 1
 
     def refuse(
         self, known: tuple[Fence, ...], producer_id: int, producer_epoch: int
     ) -> tuple[Fence, ...]:
-        """Count a refused request. Return the fences of the id, with the new count."""
+        """Count a refused request. Return the id's fences with the new count."""
         fence = fence_of(known, producer_id, producer_epoch)
         if fence is None:
             self.refused_unknown += 1
@@ -150,7 +152,8 @@ def with_fence(known: Iterable[Fence], fence: Fence) -> tuple[Fence, ...]:
 
 
 def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> Fence | None:
-    """Return the fence that refuses this producer: the first that reaches its epoch."""
+    """Return the fence that refuses this producer. This is the first fence with the producer's
+    epoch or a higher epoch."""
     reaching = [
         fence
         for fence in known
@@ -176,7 +179,7 @@ def fence_for(
     wall_ms: int,
     for_good: bool = True,
 ) -> Fence:
-    """Return the fence of `producer`: this id and epoch are refused from now on."""
+    """Return the fence of `producer`. The fence refuses this producer id and epoch."""
     by = None if reason.by is None else client_of(reason.by)
     at_ms = wall_ms if reason.at_ms is None else reason.at_ms
     return Fence(transactional_id, *producer, reason.cause, at_ms, owner, by, aborted, for_good)

@@ -1,8 +1,8 @@
 """The consumer groups of the transactional ids in one shard (KIP-447, early draft).
 
-A group's newest generation is the highest of its ids, including ids that have left, because the
-departure of an id must not lower it. Only `replay` changes this state, except for generations in
-flight.
+The newest generation of a group is the highest generation of its ids. The ids that have left count
+too, because the departure of an id must not lower the group's generation. Only `replay` changes
+this state, except for generations in flight.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LEFT: Final = ""
 
 
 class GroupAssignment(NamedTuple):
-    """The input partitions that a group has assigned to the process of a transactional id, and the
-    generation of the assignment."""
+    """The assignment of a consumer group to the process of a transactional id: the input
+    partitions, and the generation in which the group assigned them."""
 
     group_id: str
     generation_id: int
@@ -47,10 +47,11 @@ class Brought(NamedTuple):
 
 
 class TransactionGroups:
-    """`ids` has the transactional ids of any group, also those with an uncommitted record of their
-    membership; all shards of a coordinator may share it. It is a counter, because a shard may
-    replay that an id left a group after another shard has replayed that the id joined its next
-    group."""
+    """Groups by transactional id. `ids` counts the transactional ids that have a group, including
+    ids with an uncommitted record of the membership. All shards of a coordinator may share `ids`.
+    An id may move from one group to another in another shard. The new shard may replay the arrival
+    before the old shard replays the departure, so `ids` counts instead of just containing the
+    id."""
 
     __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
@@ -58,19 +59,19 @@ class TransactionGroups:
         # By transactional id.
         self.memberships: dict[str, GroupAssignment] = {}
         self._of_group: dict[str, set[str]] = {}
-        # By group: the newest generation of its ids, including those that have left.
+        # By group: the newest generation of its ids. Ids that have left the group count too.
         self._newest: dict[str, int] = {}
         self._left: dict[str, int] = {}
         # By group: generations with appended records that are not committed yet, and their ids.
         self._coming: dict[str, list[tuple[int, str]]] = {}
-        # By group, for messages: in memory only.
+        # By group, for messages. This information is in memory only.
         self._brought: dict[str, Brought] = {}
         self._ids = Counter() if ids is None else ids
 
     # --- replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Apply a record; records of other types are skipped. Raises ValueError for an invalid
+        """Apply a record. Records of other types are skipped. Raises ValueError for an invalid
         record."""
         try:
             key = decode_transaction_group_key(record.key)
@@ -108,7 +109,7 @@ class TransactionGroups:
             self._left[group_id] = decode_transaction_group_value(value).generation_id
 
     def forget(self, transactional_id: str) -> None:
-        """Remove an id that was deleted, or that belongs to another group."""
+        """Remove an id that was deleted, or that now belongs to another group."""
         membership = self.memberships.pop(transactional_id, None)
         if membership is None:
             return
@@ -138,11 +139,12 @@ class TransactionGroups:
     # --- questions
 
     def newest_generation(self, group_id: str) -> int:
-        """Return the newest generation of a group, -1 without transactional ids."""
+        """Return the newest generation of a group. Return -1 if the group has no transactional
+        ids."""
         return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
 
     def coming_generation(self, group_id: str) -> int:
-        """Return the newest generation in flight; -1 without one."""
+        """Return the newest generation in flight. Return -1 if there is none."""
         return max(
             (generation_id for generation_id, _ in self._coming.get(group_id, ())), default=-1
         )
@@ -154,15 +156,15 @@ class TransactionGroups:
             self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)
 
     def brought(self, group_id: str) -> Brought | None:
-        """Return the time and client of the newest generation; None if it is from before this
-        coordinator."""
+        """Return the time and client of the newest generation. Return None if the generation began
+        before this coordinator took over."""
         found = self._brought.get(group_id)
         newest = self.newest_generation(group_id)
         return found if found is not None and found.generation_id == newest else None
 
     def is_outdated(self, transactional_id: str) -> bool:
-        """Return True if the group has a newer generation than this id: the id may then only be
-        initialized. Return False for an id without a group."""
+        """Return True if the group has a newer generation than this id. Only InitProducerId is then
+        allowed for the id. Return False for an id without a group."""
         membership = self.memberships.get(transactional_id)
         return membership is not None and (
             membership.generation_id < self.newest_generation(membership.group_id)
@@ -187,8 +189,8 @@ class TransactionGroups:
     def registration(
         self, transactional_id: str, membership: GroupAssignment
     ) -> tuple[CoordinatorRecord, ...]:
-        """Return the records that make the id a member; none if the id is already a member with the
-        same values."""
+        """Return the records that make the id a member. Return no records if the id is already a
+        member with the same values."""
         known = self.memberships.get(transactional_id)
         if known == membership:
             return ()
@@ -197,14 +199,14 @@ class TransactionGroups:
         return (*left, to_record(transactional_id, membership))
 
     def expect(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """Note that a record of this membership was appended and is not committed yet."""
+        """Note that a record of this membership was appended, and is not committed yet."""
         coming = self._coming.setdefault(membership.group_id, [])
         coming.append((membership.generation_id, transactional_id))
         self._ids[transactional_id] += 1
 
     def settle(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """End `expect`: the record was committed, or never will be. An unloaded shard may have no
-        such record any more."""
+        """Undo `expect`, because the record was committed or never will be. An unloaded shard may
+        have no such record any more."""
         coming = self._coming.get(membership.group_id, [])
         entry = (membership.generation_id, transactional_id)
         if entry in coming:
@@ -214,8 +216,8 @@ class TransactionGroups:
                 del self._coming[membership.group_id]
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
-        """Return the tombstones that remove ids from their groups; none for ids without a group. A
-        group is removed with its last id."""
+        """Return the tombstones that remove ids from their groups. An id without a group needs no
+        tombstone. The removal of the last id also removes the group."""
         leaving: defaultdict[str, set[str]] = defaultdict(set)
         records = []
         for transactional_id in transactional_ids:

@@ -1,4 +1,4 @@
-"""The sweep over all transactional ids, in slices that do not block the loop (X5, D10)."""
+"""Sweeps over all transactional ids, in slices that do not block the loop (X5, D10)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.transaction.commands.expiry import decide_expiry, is_expired
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 
-# A look at one id takes a few tenths of a microsecond, a tombstone about ten.
+# The check of one id takes a few tenths of a microsecond. A tombstone takes about ten microseconds.
 LOOKED_AT_PER_STEP: Final = 10_000
 TOMBSTONES_PER_STEP: Final = 200
-# Maximum size of one batch: far below every usual `max.message.bytes`. An id has at most 32 KiB.
+# Maximum size of one batch. The size is far below every usual `max.message.bytes`. An id has at
+# most 32 KiB.
 TOMBSTONE_BYTES_PER_STEP: Final = 131_072
 # If the two clocks differ by more than this between two looks, the wall clock was set.
 _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 
 class IdExpiry:
-    """`expiration_ms`: `transactional.id.expiration.ms`, by the wall clock, as in the records. If
-    the wall clock jumps ahead while the broker runs, no id expires (K3)."""
+    """Expires the unused ids. `expiration_ms` is `transactional.id.expiration.ms`. The expiry uses
+    the wall clock, because the records do. If the wall clock jumps ahead while the broker runs, no
+    id expires (K3)."""
 
     def __init__(
         self,
@@ -39,8 +41,8 @@ class IdExpiry:
         self._sweep: Iterator[int] | None = None
 
     def step(self) -> tuple[int, bool]:
-        """Do one slice of the current sweep, or of a new one. Return the number of expired ids that
-        it found, and True if the sweep continues."""
+        """Do one slice of the current sweep, or start a new sweep. Return the number of expired ids
+        in the slice, and True if the sweep continues."""
         if self._sweep is None:
             self._sweep = self._ids()
         found = next(self._sweep, None)
@@ -58,7 +60,7 @@ class IdExpiry:
         return wall_ms - self._jumped_ms - self._expiration_ms
 
     def _ids(self) -> Iterator[int]:
-        """Yield after each slice."""
+        """Sweep once over all ids. Yield after each slice."""
         before_ms = self._before_ms()
         for index, shard in list(self._runtime.shards()):
             ids = list(shard.transactions.values())
@@ -75,8 +77,8 @@ class IdExpiry:
 def _slice(
     ids: list[LiveTransaction], position: int, before_ms: int
 ) -> tuple[list[LiveTransaction], int]:
-    """Return the expired ids from `position` on, as many as fit one slice, and the end of the
-    slice."""
+    """Return the expired ids from `position` on, as many as fit one slice. Also return the position
+    of the next slice."""
     expired: list[LiveTransaction] = []
     size = 0
     for live in ids[position : position + LOOKED_AT_PER_STEP]:

@@ -1,5 +1,5 @@
-"""InitProducerId of a transactional id: the checks before the decision of the transaction
-coordinator, of the group's generation (KIP-447, early draft) and of the quota of new ids."""
+"""Checks an InitProducerId before the transaction coordinator decides. The checks are the
+generation of the group (KIP-447, early draft) and the quota of new producer ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = TransactionResult | Deferred[TransactionResult]
 
 
 class Initialization:
-    """One InitProducerId with a transactional id; `membership` is that of its producer in a
+    """One InitProducerId with a transactional id. `membership` is the producer's membership in a
     consumer group."""
 
     def __init__(
@@ -43,17 +43,17 @@ class Initialization:
         self._membership = membership
 
     def run(self) -> Answer:
-        """Carry out the request. Raises Refused if the group has another generation, the quota of
-        new ids is spent, or the coordinator refuses."""
+        """Check and decide the request. Raises Refused if the group has another generation, if the
+        quota of new ids is spent, or if the coordinator refuses."""
         is_current = self._membership is not None and self._is_current(self._membership)
         if self._is_known():
             return self._init(is_current=is_current)
         return self._init_new(is_current=is_current)
 
     def _is_current(self, membership: GroupAssignment) -> bool:
-        """Return True if this is the generation of the group at the group coordinator. Return False
-        if the group coordinator does not have the group (as with a Spark sink). Raises Refused if
-        the group has another generation."""
+        """Return True if the group coordinator has the group in this generation. Return False if
+        the group coordinator does not have the group (as with a Spark sink). Raises Refused if the
+        group has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False
@@ -75,9 +75,9 @@ class Initialization:
 
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize an unknown transactional id. The quota is charged first, because many requests
-        may be in flight at once. The charge is taken back if the response is an error, because the
-        request was refused or must be retried. It stays if this broker does not coordinate the id
-        any more, because the record of the id may be committed."""
+        may be in flight at once. If the response is an error, the charge is taken back, because the
+        request was refused or must be retried. If this broker does not coordinate the id any more,
+        the charge stays, because the record of the id may be committed."""
         quota, address = self._quota, self._caller.client_address
         quota.charge(address, self._monotonic_ms())
 
@@ -94,12 +94,12 @@ class Initialization:
         return then(result, settle)
 
     def _is_known(self) -> bool:
-        """Raises Refused."""
+        """Return True if the coordinator has the id. Raises Refused."""
         group_id = None if self._membership is None else self._membership.group_id
         return self._transactions.knows(self._command.transactional_id, group_id)
 
     def _is_coordinated(self) -> bool:
-        """Return True if this broker coordinates the id, known or not."""
+        """Return True if this broker coordinates the id. The id need not exist."""
         key = (
             self._command.transactional_id
             if self._membership is None

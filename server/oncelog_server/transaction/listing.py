@@ -12,8 +12,9 @@ STATES_BY_NAME = {state.kafka_name: state for state in State}
 
 
 class TransactionFilter(NamedTuple):
-    """An empty set is no filter, and neither is a duration below 0. `states` are the requested
-    states that exist. None is no filter; an empty set matches no id."""
+    """The filter of one request. `states` are the requested states that exist. None matches every
+    id, and an empty set matches no id. An empty set of producer ids matches every id. A duration
+    below 0 does too."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()

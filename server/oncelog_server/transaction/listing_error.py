@@ -1,4 +1,4 @@
-"""Error code for ListTransactions while some shard is unavailable: an id that is missing from the
+"""Error code for ListTransactions while some shard is unavailable. An id that is missing from the
 response would be reported as hanging (KIP-664)."""
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def listing_error(
     partitions: Partitions,
     runtime: ShardRuntime[TransactionShard],
 ) -> ErrorCode:
-    """Return COORDINATOR_NOT_AVAILABLE if a partition of `__transaction_state` that this broker
-    leads, or that has no leader, is offline or could not be loaded (S3, S14);
-    COORDINATOR_LOAD_IN_PROGRESS if one is still to be opened; else NONE. Other brokers list the ids
-    of the partitions that they lead."""
+    """Return the error for the partitions of `__transaction_state` that this broker leads, or that
+    have no leader. The error is COORDINATOR_NOT_AVAILABLE if one is offline or could not be loaded
+    (S3, S14). The error is COORDINATOR_LOAD_IN_PROGRESS if one is still to be opened. Otherwise
+    return NONE. Other brokers list the ids of the partitions that they lead."""
     topic = image.topics.get(TRANSACTION_STATE)
     code = ErrorCode.NONE
     for partition in () if topic is None else topic.partitions:

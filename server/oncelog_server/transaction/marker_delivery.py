@@ -1,7 +1,8 @@
-"""The delivery of a decided transaction's markers to the leaders of its partitions, and the meaning
-of each error code (KIP-98, WriteTxnMarkers).
+"""Delivers the markers of a decided transaction to the leaders of its partitions. A table gives the
+meaning of each error code (KIP-98, WriteTxnMarkers).
 
-A local leader is a shortcut for the WriteTxnMarkers request that another broker would get.
+If the leader is local, a direct call takes the place of the WriteTxnMarkers request that another
+broker would get.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class MarkerOutcome(Enum):
     STALE = "a newer coordinator has taken over: stop"
 
 
-# A refusal by one leader never delays the others (scenario C-J). If the partition already has a
-# higher epoch, it has a later marker of this producer and does not need this one.
+# A leader that refuses its marker never delays the other leaders (scenario C-J). If the partition
+# already has a higher epoch, the partition has a later marker of this producer. The older marker is
+# then not needed.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NONE: MarkerOutcome.WRITTEN,
     ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,
@@ -53,28 +55,29 @@ MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
 
 
 def marker_outcome(code: ErrorCode) -> MarkerOutcome:
-    """Return the outcome of an error code. An unknown code is retried, because a decided
-    transaction must be completed."""
+    """Return the outcome of an error code. A marker with an unknown code is retried, because a
+    decided transaction must be completed."""
     return MARKER_OUTCOMES.get(code, MarkerOutcome.RETRY)
 
 
 class MarkerSender(Protocol):
-    # True if every outcome is known before `send` returns, unless an append has to wait for the
-    # disk.
+    # True if `send` knows every outcome before it returns. Only an append that has to wait for the
+    # disk makes an outcome late.
     is_local: bool
 
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
-        """Send the markers. `settled` is called once for each partition, when its marker is
-        committed or refused; during this call if the outcome is known at once."""
+        """Send the markers. `settled` is called once for each partition, when the marker is
+        committed or refused. The call may happen before `send` returns."""
         ...
 
 
 class LocalMarkers:
-    """Writes markers to partitions that this broker leads. It also serves WriteTxnMarkers requests.
-    `offsets_marker` passes a marker in a partition of `__consumer_offsets` to the group
-    coordinator. The function raises Refused if that partition is not coordinated here."""
+    """Writes markers to partitions that this broker leads. WriteTxnMarkers requests use this class
+    too. `offsets_marker` returns the function that passes a marker in a partition of
+    `__consumer_offsets` to the group coordinator. It raises Refused if this broker does not
+    coordinate the partition."""
 
     is_local = True
 
@@ -107,8 +110,8 @@ class LocalMarkers:
         on_offsets_marker: OffsetsMarker | None = None
         try:
             if topic_partition.topic == CONSUMER_OFFSETS:
-                # This check comes before the append: a refused marker is retried, and would be
-                # appended each time.
+                # This check comes before the append. A refused marker is retried, and every retry
+                # would append another marker.
                 on_offsets_marker = self._offsets_marker(topic_partition.partition)
             appended = partition.append_marker(
                 work.producer_id,
@@ -131,14 +134,14 @@ class LocalMarkers:
 
 
 class HasImage(Protocol):
-    """The part of the metadata that follows the store."""
+    """A metadata component with the newest image."""
 
     image: ClusterImage
 
 
 class ImageLeaders:
-    """The leaders in the newest metadata image. `remote(broker_id)` returns the sender for another
-    broker, or None if that broker is not alive."""
+    """Finds leaders in the newest metadata image. `remote(broker_id)` returns the sender for
+    another broker. It returns None if that broker is not alive."""
 
     def __init__(
         self,
@@ -159,19 +162,20 @@ class ImageLeaders:
         return None if leader is None or leader < 0 else self._remote(leader)
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """Return True if the image does not have the topic. The topic was then deleted: the image
-        follows the store, and no transaction contains a topic before the image has it."""
+        """Return True if the image does not have the topic. Such a topic was deleted, because a
+        transaction contains only topics that an image has had."""
         return self._leader(partition) is None
 
     def _leader(self, partition: TopicPartition) -> int | None:
-        """Return the broker id of the leader, below 0 without one; None for a partition that the
-        image does not have."""
+        """Return the broker id of the leader. A value below 0 means that the partition has no
+        leader. Return None if the image does not have the partition."""
         topic = self._metadata.image.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return topic.partitions[partition.partition].leader
 
     def shard_count(self) -> int:
-        """Return the number of partitions of `__transaction_state`, 0 before it is created."""
+        """Return the number of partitions of `__transaction_state`. Return 0 before the topic is
+        created."""
         found = self._metadata.image.topics.get(TRANSACTION_STATE)
         return 0 if found is None else len(found.partitions)

@@ -9,9 +9,9 @@ from oncelog_server.transaction.metadata import TransactionMetadata
 
 
 class MarkerWork(msgspec.Struct, frozen=True):
-    """The markers of one decided transaction that are not written yet. `decision`: the decided
-    metadata, which distinguishes it from the next transaction of the same epoch; None in a
-    request."""
+    """The markers of one decided transaction that are not written yet. `decision` is the decided
+    metadata. The identity of `decision` distinguishes the transaction from the next one with the
+    same epoch. `decision` is None in a request."""
 
     transactional_id: str
     producer_id: int

@@ -33,13 +33,14 @@ NO_PRODUCER_EPOCH: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32766
 # The recorded timeout of a participant in two-phase commit, which has no timeout (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
-# All empty sets share one object: each call of `frozenset()` would return another object (scenario
-# D10).
+# All empty sets share one object, because each call of `frozenset()` would return another object
+# (scenario D10).
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class GroupedTransaction(NamedTuple):
-    """A transaction in a group commit, by its id, producer id and epoch."""
+    """A transaction in a group commit. Transactional id, producer id and epoch identify the
+    transaction."""
 
     transactional_id: str
     producer_id: int
@@ -51,10 +52,10 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     an assignment.
 
     `last_producer_epoch` is the epoch before the last bump. A producer with this epoch may still
-    retry (KIP-360). It is -1 if a newer instance of the producer made the bump.
+    retry (KIP-360). `last_producer_epoch` is -1 if a newer instance of the producer made the bump.
     `next_producer_epoch` is -1 unless a newer instance has kept an open transaction (KIP-939). The
-    producer then uses this epoch with `next_producer_id`; `producer_id` and `producer_epoch` stay
-    those of the transaction and its markers.
+    newer instance then uses `next_producer_id` and `next_producer_epoch`. `producer_id` and
+    `producer_epoch` stay those of the transaction and its markers.
     """
 
     transactional_id: str
@@ -71,7 +72,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     client_transaction_version: int = 0
     # From here on: fields that few transactions set.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    # Members of a group commit, from its decision until the next transaction begins.
+    # The members of the last group commit. The next transaction of this id clears them.
     decided_members: tuple[GroupedTransaction, ...] = ()
 
     @property
@@ -83,7 +84,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_kept(self) -> bool:
-        """True if a newer instance has kept the transaction open; it can then only be ended."""
+        """True if a newer instance has kept the transaction open. The only possible command is then
+        EndTxn."""
         return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
 
     @property
@@ -95,8 +97,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.owner[1] >= LAST_PRODUCER_EPOCH
 
     def is_held_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether this producer has the current epoch. The epoch after the last one belongs
-        to no producer: it only ends transactions."""
+        """Return True if this producer has the current epoch. The epoch after the last epoch
+        belongs to no producer, because this epoch only ends transactions."""
         if self.next_producer_epoch >= 0:
             return self.owner == (producer_id, producer_epoch) and (
                 producer_epoch <= LAST_PRODUCER_EPOCH
@@ -112,8 +114,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
         """Return the state after all markers. If the decision used the last epoch, the new producer
-        id replaces the old one. If the transaction was kept open, the id and epoch of the newer
-        instance do."""
+        id replaces the old id. If the transaction was kept open, the id and epoch of the newer
+        instance replace the old ones."""
         if self.next_producer_epoch >= 0:
             producer_id, producer_epoch = self.owner
             return replace(
@@ -139,9 +141,9 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-# Every step of every transaction writes a value like this. Parts that seldom change between two
-# steps (partitions, tagged fields) are encoded once, cached, and put between two fixed parts. Large
-# parts are not cached (many partitions, a long name), nor are the members of a group commit, which
+# Every step of every transaction writes such a value. Partitions and tagged fields seldom change
+# between two steps, so these parts are encoded once and cached. Large parts (many partitions, a
+# long name) are not cached. The members of a group commit are not cached either, because they
 # differ every time.
 _KEPT_PARTITIONS: Final = 32
 _KEPT_NAME: Final = 256
@@ -151,8 +153,9 @@ _NULL: Final = b"\x00"
 
 
 def to_record(metadata: TransactionMetadata, client: Client | None = None) -> CoordinatorRecord:
-    """Return the record for `__transaction_state`. Partitions are sorted, so that equal states are
-    equal bytes. `client`: the client that opened the transaction, to be recorded."""
+    """Return the record for `__transaction_state`. Partitions are sorted, so that equal states have
+    equal bytes. `client`: the client that opened the transaction. The record contains the
+    client."""
     (
         transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
         last_producer_epoch, previous_producer_id, next_producer_id,
@@ -169,8 +172,9 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
         last_producer_epoch, *rare,
     )  # fmt: skip
     if client is not None:
-        # The first byte counts all tagged fields, and they are the last ones. A long name is cut,
-        # because it is written again with every partition of a transaction.
+        # The first byte is the number of all tagged fields. The client's tagged fields come last. A
+        # long client id is cut, because every new partition of a transaction writes the client
+        # again.
         clients = _client_fields(client.client_id[:_KEPT_NAME], client.client_address)
         tagged_fields = bytes((tagged_fields[0] + clients[0],)) + tagged_fields[1:] + clients[1:]
     value = b"".join((
@@ -203,8 +207,8 @@ def _tagged_fields(
     next_producer_epoch: int,
     decided_members: tuple[GroupedTransaction, ...],
 ) -> bytes:
-    """Return the tagged fields at the end of a value. Producers that began together have the same
-    epochs, so these fields repeat too."""
+    """Return the tagged fields at the end of a value. The result is cached, because producers that
+    began together have the same epochs."""
     value = TransactionLogValue(
         transaction_partitions=None,
         previous_producer_id=previous_producer_id,
@@ -219,7 +223,7 @@ def _tagged_fields(
 
 @lru_cache(maxsize=1024)
 def _client_fields(client_id: str, client_address: str) -> bytes:
-    """Return the number of a client's tagged fields, and the fields."""
+    """Return the number of a client's tagged fields, and the encoded fields."""
     value = TransactionLogValue(
         transaction_partitions=None, client_id=client_id, client_address=client_address
     )
@@ -227,7 +231,8 @@ def _client_fields(client_id: str, client_address: str) -> bytes:
 
 
 def client_in(value: TransactionLogValue) -> Client | None:
-    """Return the client that opened the transaction, None if the record does not name it."""
+    """Return the client that opened the transaction. Return None if the record does not name the
+    client."""
     if not (value.client_id or value.client_address):
         return None
     return Client(value.client_id, value.client_address)

@@ -1,5 +1,5 @@
-"""Offsets of a consumer group as part of a transaction: TxnOffsetCommit between the transaction
-coordinator and the group coordinator (KIP-98, KIP-447, KIP-890)."""
+"""Commits offsets of a consumer group as part of a transaction. TxnOffsetCommit needs both the
+transaction coordinator and the group coordinator (KIP-98, KIP-447, KIP-890)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
-# The response of the group's coordinator, or one error code for all partitions.
+# The response of the group coordinator, or one error code for all partitions.
 TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 
 class TransactionalCommit:
-    """One TxnOffsetCommit. `asking` has the group's information about the caller at the time of the
-    call. `aborts_older`: first abort the transactions of older producers with the same input
+    """One TxnOffsetCommit. `asking` returns the caller and the time of the call, for the group
+    coordinator. `aborts_older`: first abort the transactions of older producers with the same input
     partitions (KIP-447, early draft)."""
 
     def __init__(
@@ -57,10 +57,12 @@ class TransactionalCommit:
     def run(
         self, *, adds: bool, verifies: bool
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Add the group to the transaction (KIP-890 part 2), or verify that the transaction
-        contains the group (part 1). Then write the offsets as pending."""
+        """Write the offsets as pending, after the checks of the transaction. `adds`: first add the
+        group to the transaction (KIP-890 part 2). `verifies`: first verify that the transaction
+        contains the group (part 1)."""
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
-        # The coordinator of a transaction group knows whether there is a newer generation.
+        # If the request names a consumer group for its transactional id, the transaction
+        # coordinator must check the generation of that group too.
         if adds or verifies or self._request.transaction_group_id is not None:
             added = self._add_group(verify_only=not adds)
         return then_ask(added, self._commit)
@@ -102,9 +104,9 @@ class TransactionalCommit:
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Write the offsets after the older transactions are aborted. A request on another
-        connection may have ended this transaction meanwhile: the offsets would then stay pending
-        forever, in a transaction that the coordinator does not know, so they are refused. Raises
+        """Write the offsets after the abort of the older transactions. Another connection may have
+        ended this transaction meanwhile. The offsets would then stay pending forever, because the
+        coordinator does not know their transaction. So the request is refused in this case. Raises
         Refused if the group's partition is unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
@@ -126,9 +128,8 @@ class TransactionalCommit:
         return then_ask(aborted, go_on)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Return the response to a request for a transaction that has ended. If the producer has a
-        transaction with the group again, it may be another transaction (scenario R12), so the
-        request is refused too."""
+        """Return the response to a request for a transaction that has ended. The producer may have
+        a new transaction with the same group (scenario R12). The request is refused even then."""
 
         def refuse(
             found: TransactionResult,
@@ -142,8 +143,8 @@ class TransactionalCommit:
     def _stage_alone(
         self, aborted: TransactionResult
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Write the offsets if the older transactions with the same input partitions are
-        aborted."""
+        """Write the offsets if the abort of the older transactions has succeeded. Otherwise return
+        its error code."""
         code = aborted.code
         if code is ErrorCode.NONE:
             try:
@@ -157,12 +158,13 @@ class TransactionalCommit:
         return code
 
     def _stage(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Raises Refused."""
+        """Write the offsets as pending. Log the reason if the group refuses the request. Raises
+        Refused."""
         asking = self._asking()
 
         def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
             decision = shard.txn_offset_commit(self._request, asking)
-            # A refused request writes nothing.
+            # A decision without records is a refused request.
             dismissal = None if decision.records else shard.dismissal(self._request)
             if dismissal is not None:
                 self._log_refusal(reason_of(dismissal))
@@ -172,7 +174,8 @@ class TransactionalCommit:
         return cast("TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]", staged)
 
     def _log_refusal(self, reason: Reason) -> None:
-        """Log the reason of the refusal, although the producer is not fenced for good."""
+        """Count and log the reason for which the group has refused the request. The refusal does
+        not fence the producer for good."""
         request = self._request
         self._transactions.refused_by_group(
             request.transactional_id,

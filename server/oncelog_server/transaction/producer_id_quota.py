@@ -1,5 +1,5 @@
-"""Limits the number of recent producer ids of each address (H60, H61). With a single request, a
-client makes the broker keep the state of an id for `producer.id.expiration.ms`."""
+"""Limits the number of recent producer ids of each address (H60, H61). Every id costs a client a
+single request, and costs the broker memory for `producer.id.expiration.ms`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Final, NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
-# Number of steps in which the window moves. Between two steps, the count may be too high, never too
-# low.
+# Number of steps in which the window moves. Between two steps, the count may be too high, but never
+# too low.
 STEPS: Final = 16
 
 PER_ADDRESS: Final = "oncelog.max.producer.ids.per.address"
 PER_PARTITION: Final = "oncelog.max.producer.ids.per.partition"
-# Time until a limit is logged again, because a client may exceed it with every request.
+# Time until a limit is logged again. A client may exceed a limit with every request.
 REPEAT_MS: Final = 60_000
 
 
 class Refusal(NamedTuple):
-    """A refusal because of `setting`, which allows `limit` ids. `refused` counts the refusals since
-    the last logged one. `where` is the client or partition, by the name of a field."""
+    """A refused request for a producer id. `setting` is the limit's setting, and `limit` is its
+    value. `refused` counts the refused requests since the last logged one. `where` is the client or
+    the partition, by the name of a field."""
 
     setting: str
     limit: int
@@ -59,7 +60,7 @@ class RefusedProducerIds:
 
 
 class _Given:
-    """The ids of one address: (step, number), the oldest first."""
+    """The ids of one address as pairs (step, number), the oldest first."""
 
     __slots__ = ("steps", "total")
 
@@ -131,7 +132,8 @@ class ProducerIdQuota:
 
 
 def _client(address: str) -> str:
-    """Return the client of an address: the host, or the /64 network of IPv6."""
+    """Return the client of an address. The client is the host, or the /64 network of an IPv6
+    address."""
     bare = address.lstrip("/")
     if ":" not in bare:
         return bare

@@ -1,5 +1,5 @@
-"""Producer ids from the blocks of the metadata store (KIP-730): each is assigned once, also over
-crashes."""
+"""Assigns producer ids from the blocks of the metadata store (KIP-730). Each id is assigned only
+once, even across crashes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOW_WATER: Final = 500
 
 
 class ProducerIds:
-    """`ask` requests another block, which arrives by `add` (or `failed`, after which it is
-    requested later)."""
+    """Assigns ids from blocks. `ask` requests another block. The block arrives by `add`. After
+    `failed`, the block is requested again later."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
@@ -35,7 +35,7 @@ class ProducerIds:
         self._end = max(self._end, block.stop)
 
     def is_given(self, producer_id: int) -> bool:
-        """Return True if the id was assigned, by this broker or an earlier one: with a single
+        """Return True if this broker or an earlier broker has assigned the id. With a single
         broker, blocks are consecutive."""
         return producer_id < (self._blocks[0].start if self._blocks else self._end)
 
@@ -43,8 +43,8 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int:
-        """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS, which
-        clients retry) while the next block is requested (E9)."""
+        """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS) while
+        the next block is requested (E9). Clients retry this code."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True
             self._ask()

@@ -1,4 +1,4 @@
-"""The coordinator's results, from which a handler makes a response."""
+"""The results of the coordinator. A handler makes a response from a result."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_I
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
-    """`producer_id` and `producer_epoch` are the producer's next ones (InitProducerId, EndTxn v5);
-    the other two are those of a transaction that stays open (KIP-939)."""
+    """The result of a command. `producer_id` and `producer_epoch` are those that the producer uses
+    next (InitProducerId, EndTxn v5). The `ongoing` fields are those of a transaction that stays
+    open (KIP-939)."""
 
     code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     ongoing_producer_id: int = NO_PRODUCER_ID
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
-    # The member of a group commit with the error, unless it is the id of the request.
+    # The member of a group commit that caused the error. None if the id of the request caused the
+    # error.
     refused_member: str | None = None
-    # A message for operators, besides the code.
+    # A message for operators, in addition to the code.
     message: str = ""
 
 

@@ -1,9 +1,10 @@
-"""The state of one partition of `__transaction_state`: every transactional id that hashes to it.
+"""The state of one partition of `__transaction_state`: every transactional id that hashes to the
+partition.
 
-Only `replay` changes durable state. A decision only marks its id as pending until its record is
-committed, and the next command on that id gets CONCURRENT_TRANSACTIONS (this error is part of the
-protocol, so no state has to be rolled back). Effects of decisions (`EFFECTS`) change the other
-state. The decisions are in `commands` and `grouped`.
+Only `replay` changes durable state. A decision marks its id as pending until the record is
+committed. Meanwhile every other command on the id gets CONCURRENT_TRANSACTIONS. This error is part
+of the protocol, so no state has to be rolled back. Effects of decisions (`EFFECTS`) change the
+other state. The decisions are in `commands` and `grouped`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.results import TransactionResult
 
-# The empty set of missing markers, shared by all ids, because there may be very many (scenario
+# All ids share this empty set of missing markers, because there may be very many ids (scenario
 # D10).
 _NONE_LEFT: Final[set[TopicPartition]] = set()
 
@@ -62,22 +63,23 @@ class LiveTransaction:
     """A transactional id with its state in memory."""
 
     metadata: TransactionMetadata
-    # True while a decision has no committed record; until then, this id gets no other decision.
+    # The state that a decision without a committed record will give the id. None if there is no
+    # such decision. While it is set, the id gets no other decision.
     pending: TransactionMetadata | None = None
-    # Time (monotonic ms) of the abort by timeout; it counts from the first partition.
+    # Time (monotonic ms) of the abort by timeout. The timeout starts with the first partition.
     deadline_ms: int | None = None
     # Partitions without their marker. Empty except in PREPARE_*.
     markers_left: set[TopicPartition] = field(default_factory=lambda: _NONE_LEFT)
-    # EndTxn responses, parked until the transaction is complete.
+    # Parked EndTxn responses. They wait until the transaction is complete.
     waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
-    # The client of its producer, if this coordinator knows it; and the fences of earlier producers.
+    # The client of the present producer, if this coordinator knows the client.
     client: Client | None = None
     fences: tuple[Fence, ...] = ()
 
     @property
     def is_listed(self) -> bool:
-        """Return True if clients may see the id: after the commit of its first record, until the id
-        moves to another coordinator."""
+        """Return True if clients may see the id. Clients see the id from the commit of its first
+        record until the id moves to another coordinator."""
         return self.metadata.last_update_ms >= 0 and (
             self.metadata.state is not TransactionState.DEAD
         )
@@ -88,8 +90,8 @@ class LiveTransaction:
 
 
 class TransactionShard:
-    """`coordinator_epoch` is the leader epoch of the shard's partition, `index` its number. Every
-    marker has the epoch."""
+    """The state of one partition. `coordinator_epoch` is the leader epoch of the partition. Every
+    marker has this epoch. `index` is the number of the partition."""
 
     def __init__(
         self,
@@ -108,27 +110,28 @@ class TransactionShard:
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
         self.groups = TransactionGroups(grouped)
-        # Ids in PREPARE_*, in the order of their decisions. A new coordinator has to complete them.
+        # Ids in PREPARE_*, in the order of their decisions. A new coordinator has to complete these
+        # ids.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
         # Number of control records in the log, which should have none.
         self.stray_markers = 0
-        # The metadata of the pending decisions: replay need not decode it again.
+        # The metadata of the pending decisions. With it, replay need not decode the records.
         self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
 
     def get(self, transactional_id: str) -> LiveTransaction | None:
         return self.transactions.get(transactional_id)
 
     def group_of(self, transactional_id: str) -> str | None:
-        """Return the consumer group of the id; None without one. The id may be in this shard
-        without the group of the shard's key, because different keys may have the same hash."""
+        """Return the consumer group of the id. Return None if the id has no group. The shard of a
+        group may contain an id without a group, because different keys may have the same hash."""
         membership = self.groups.memberships.get(transactional_id)
         return None if membership is None else membership.group_id
 
     # --- effects
 
     def begin(self, effect: Pending) -> None:
-        """Mark the id as pending."""
+        """Mark the id as pending until the decision is committed or has failed."""
         target = effect.target
         live = self.transactions.get(target.transactional_id)
         if live is None:
@@ -138,8 +141,8 @@ class TransactionShard:
             self._decided[effect.record] = target
 
     def take_back(self, effect: Pending, code: int) -> None:
-        """Remove the mark after a failed decision. If the first record of the id was not written,
-        remove the id."""
+        """Remove the pending mark after a failed decision. Also remove the id if the failed record
+        was its first."""
         self._decided.pop(effect.record, None)
         transactional_id = effect.target.transactional_id
         live = self.transactions.get(transactional_id)
@@ -203,8 +206,8 @@ class TransactionShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Take a record. Raises ValueError for an invalid record: the shard must then be refused
-        (S14)."""
+        """Apply a record. Raises ValueError for an invalid record. The caller must then refuse the
+        shard (S14)."""
         decided = self._decided.pop(record, None)
         if decided is not None:
             self._assign(decided)
@@ -229,7 +232,7 @@ class TransactionShard:
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
         """Raise ValueError for a producer id that the metadata has not assigned. The metadata was
-        restored from an older copy, and would assign the id again."""
+        then restored from an older copy, and would assign the id again."""
         for producer_id in (metadata.producer_id, metadata.next_producer_id):
             if not self._is_given_id(producer_id):
                 raise ValueError(
@@ -239,8 +242,8 @@ class TransactionShard:
                 )
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """Count a marker in the transaction log, which should have none. It is ignored, so that a
-        stray marker does not make the shard unavailable."""
+        """Count a marker in the transaction log. The log should have no markers. The marker has no
+        other effect, so that a stray marker does not make the shard unavailable."""
         self.stray_markers += 1
 
     def _assign(self, metadata: TransactionMetadata) -> None:
@@ -263,15 +266,15 @@ class TransactionShard:
         self.prepared.pop(transactional_id, None)
 
     def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
-        """Give reloaded transactions the rest of their timeout, not a new one (T5)."""
+        """Give reloaded transactions the rest of their timeout, not a new timeout (T5)."""
         for live in self.ongoing.values():
             timeout_ms = live.metadata.timeout_ms
             elapsed_ms = wall_ms - live.metadata.start_ms
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """Complete the parked requests, because this broker does not lead the partition any more;
-        clients retry them at the new coordinator."""
+        """Complete the parked requests with an error, because this broker does not lead the
+        partition any more. Clients retry the requests at the new coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
         self.groups.on_unloaded()
@@ -279,7 +282,7 @@ class TransactionShard:
     # --- markers
 
     def marker_work(self, transactional_id: str) -> MarkerWork | None:
-        """Return the missing markers of an id, or None if there are none."""
+        """Return the missing markers of an id. Return None if no marker is missing."""
         live = self.prepared.get(transactional_id)
         return None if live is None else self._work_of(live)
 
@@ -301,27 +304,28 @@ class TransactionShard:
         )
 
     def is_due(self, work: MarkerWork) -> bool:
-        """Return True if that transaction is not complete yet. The comparison is by identity: two
-        transactions of one producer epoch may have the same partitions and the same millisecond."""
+        """Return True if the transaction of `work` is not complete yet. The comparison is by
+        identity, because two transactions of one producer epoch may have the same partitions and
+        the same millisecond."""
         live = self.prepared.get(work.transactional_id)
         return live is not None and live.metadata is work.decision
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """Record that the partition has its marker, or is deleted. Nothing happens if the markers
-        are those of an older transaction."""
+        """Record that the partition has its marker, or that the partition is deleted. Do nothing if
+        the marker is that of an older transaction."""
         if self.is_due(work):
             self.prepared[work.transactional_id].markers_left.discard(partition)
 
     def release(self, transactional_id: str) -> None:
-        """Respond to EndTxn now: the decision is durable, but a marker takes longer (another
-        broker, a retry)."""
+        """Send the response to EndTxn now. The decision is durable, but a marker takes longer
+        (another broker, a retry)."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
 
     def give_up(self, transactional_id: str) -> None:
-        """Complete the parked requests of this id, because a newer coordinator completes it;
-        clients retry them there."""
+        """Complete the parked requests of this id with an error, because a newer coordinator
+        completes the transaction. Clients retry the requests at the newer coordinator."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
@@ -329,7 +333,7 @@ class TransactionShard:
     # --- time
 
     def overdue(self, now_ms: int, at_most: int) -> list[str]:
-        """Return the ids with a transaction past its timeout and without a pending decision
+        """Return the ids with a transaction past its timeout, except ids with a pending decision
         (T3)."""
         overdue = (
             transactional_id
@@ -340,8 +344,8 @@ class TransactionShard:
 
 
 def is_overdue(live: LiveTransaction, now_ms: int) -> bool:
-    """Return True if the timeout aborts an open transaction. A participant in two-phase commit has
-    no timeout (KIP-939)."""
+    """Return True if the transaction is open and past its timeout. A participant in two-phase
+    commit has no timeout (KIP-939)."""
     return (
         live.deadline_ms is not None
         and live.deadline_ms <= now_ms

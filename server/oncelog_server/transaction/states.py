@@ -3,11 +3,13 @@ semantics").
 
 Rules of this file:
 
-1. It knows states and verdicts only: no epochs, no clock, no log. The caller has already checked
-   that the request comes from the current producer.
+1. The tables contain states and verdicts only: no epochs, no clock, no log. The caller has already
+checked that the request comes from the current producer.
+
 2. A pair that is not in a table is INVALID_TXN_STATE. There is no other default.
-3. A transactional id with an uncommitted record or with missing markers is busy: every command
-   except a retry gets CONCURRENT_TRANSACTIONS. The PREPARE_* rows implement this.
+
+3. A transactional id with an uncommitted record or with missing markers is busy. Every command on a
+busy id, except a retry, gets CONCURRENT_TRANSACTIONS. The PREPARE_* rows implement this rule.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ State = TransactionState
 
 
 class Verdict(Enum):
-    """The action for a command in a state."""
+    """The action that a table gives for a command in a state."""
 
     INITIALISE = "bump the epoch and start empty"
     FENCE = "abort the older producer's open transaction; the caller retries"
@@ -40,7 +42,7 @@ INIT_PRODUCER_ID: Final[dict[State, Verdict]] = {
     State.PREPARE_ABORT: Verdict.BUSY,
     State.COMPLETE_COMMIT: Verdict.INITIALISE,
     State.COMPLETE_ABORT: Verdict.INITIALISE,
-    # The id is at another coordinator, or was until now: see `groups`.
+    # The id is at another coordinator now, or came from one (see `groups`).
     State.DEAD: Verdict.INITIALISE,
 }
 
@@ -53,8 +55,7 @@ ADD_PARTITIONS: Final[dict[State, Verdict]] = {
     State.COMPLETE_ABORT: Verdict.ADD,
 }
 
-# EndTxn v0-4: the epoch stays the same for the next transaction, so a retry looks like a first
-# call.
+# EndTxn v0-4. The next transaction has the same epoch, so a retry looks like a first call.
 END_SAME_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.ONGOING, True): Verdict.PREPARE,
     (State.ONGOING, False): Verdict.PREPARE,
@@ -66,7 +67,8 @@ END_SAME_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.DONE,
 }
 
-# EndTxn v5+ with the stored epoch: a first call (KIP-890: every decision bumps the epoch).
+# EndTxn v5+ with the stored epoch. This is a first call, because every decision bumps the epoch
+# (KIP-890).
 END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, False): Verdict.PREPARE_EMPTY,
     (State.ONGOING, True): Verdict.PREPARE,
@@ -79,10 +81,11 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
 }
 
-# EndTxn v5+ with the epoch before the stored one: the retry of a call with a lost response. If a
-# commit finds an abort, the producer has lost a race against the timeout: it is fenced, and its
-# state is not invalid (KAFKA-20785). If the next transaction has begun, or the producer has
-# requested another epoch, the producer's own retry has overtaken the call (scenario R7).
+# EndTxn v5+ with the epoch before the stored epoch. This is a retry after a lost response. A retry
+# of a commit that finds an abort has lost a race against the timeout. The producer is then fenced,
+# and does not get INVALID_TXN_STATE (KAFKA-20785). If the next transaction has begun, or the
+# producer has requested another epoch, a later request of the producer has overtaken this retry
+# (scenario R7).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, True): Verdict.FENCED,
     (State.EMPTY, False): Verdict.FENCED,

@@ -29,9 +29,9 @@ _NO_CLIENT: Final = ("", "")
 
 
 class TransactionViews:
-    """Read models of a coordinator's transactional ids. `decided` are its counters of aborted and
-    committed transactions. `has_all_shards` returns True if this broker coordinates every
-    transactional id of the cluster."""
+    """Read models of a coordinator's transactional ids. `decided` has the coordinator's counters of
+    aborted and committed transactions. `has_all_shards` returns True if this broker coordinates
+    every transactional id of the cluster."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class TransactionViews:
         return sum(len(shard.transactions) for _, shard in self._runtime.shards())
 
     def all(self) -> Iterator[TransactionView]:
-        """Yield the transactional ids that exist at the call, each in its state at the yield."""
+        """Yield the transactional ids that exist at the call. Each view shows the state at its
+        yield."""
         lives = [
             live for _, shard in self._runtime.shards() for live in shard.transactions.values()
         ]
@@ -70,11 +71,13 @@ class TransactionViews:
         return listing_error(image, broker_id, partitions, self._runtime)
 
     def details(self, transactional_id: str) -> TransactionDetails:
-        """Return the details of an id. Raises Refused if it is not coordinated here, or unknown."""
+        """Return the details of an id. Raises Refused if the id is unknown, or not coordinated
+        here."""
         return details_of(self._find(transactional_id), now_ms=self._monotonic_ms())
 
     def undecided(self) -> Mapping[int, State]:
-        """Return the states of transactions that are open or not complete, by producer id."""
+        """Return the states of transactions that are open or not complete. The keys are producer
+        ids."""
         return {
             live.metadata.producer_id: live.metadata.state
             for _, shard in self._runtime.shards()
@@ -83,7 +86,7 @@ class TransactionViews:
         }
 
     def totals(self) -> Steps[TransactionTotals]:
-        """Count all ids, in a step for each shard and for each missing marker."""
+        """Count all ids. A step handles one shard, or one missing marker."""
         states: Counter[State] = Counter()
         two_phase = markers = leaderless = unappended = 0
         oldest_ms: int | None = None
@@ -125,7 +128,7 @@ class TransactionViews:
 
 
 def views_of(lives: Iterable[LiveTransaction]) -> Iterator[TransactionView]:
-    """Yield the ids that clients may see, each in its state at the yield."""
+    """Yield the ids that clients may see. Each view shows the state at its yield."""
     for live in lives:
         if live.is_listed:
             metadata = live.metadata
@@ -135,7 +138,7 @@ def views_of(lives: Iterable[LiveTransaction]) -> Iterator[TransactionView]:
 
 
 def details_of(live: LiveTransaction, *, now_ms: int) -> TransactionDetails:
-    """`now_ms` is monotonic."""
+    """Return the details of an id. `now_ms` is monotonic."""
     metadata = live.metadata
     partitions = live.markers_left if metadata.is_prepared else metadata.partitions
     may_expire = metadata.state is State.ONGOING and not metadata.is_two_phase

@@ -1,2 +1,2 @@
-"""The commands of one transactional id: each returns a decision (records and response) from its
-metadata."""
+"""The commands of one transactional id. Each command reads the metadata of the id, and returns a
+decision: records and response."""

@@ -1,5 +1,5 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn, from the client or from the leader that received the data
-(KIP-890 part 2)."""
+"""AddPartitionsToTxn and AddOffsetsToTxn. The command comes from the client, or from the leader
+that received the data (KIP-890 part 2)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
-    """`verify_only`: check whether the partitions are in the transaction, and add nothing (KIP-890
-    part 1). `group_id`: the consumer group of the id. The id is then in the shard of the group."""
+    """A command that adds partitions to a transaction. `verify_only`: check whether the partitions
+    are in the transaction, and add nothing (KIP-890 part 1). `group_id`: the consumer group of the
+    transactional id. The id is then in the shard of this group."""
 
     transactional_id: str
     producer_id: int
@@ -41,8 +42,9 @@ class AddPartitions(msgspec.Struct, frozen=True):
 def decide_add_partitions(
     shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Decide a record with the new partitions. The response waits for its commit. A subset of the
-    known partitions needs no record (scenario R13). `now_ms` is monotonic."""
+    """Return the decision that records the new partitions. The response waits for the commit of the
+    record. If the transaction already has all the partitions, the decision has no record (scenario
+    R13). `now_ms` is monotonic."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)

@@ -1,5 +1,5 @@
-"""EndTxn: PREPARE (KIP-98), from v5 on with a new epoch for every transaction (KIP-890 part 2); and
-COMPLETE, after all markers."""
+"""Decides the two steps of EndTxn. PREPARE is the outcome (KIP-98). From v5 on, every outcome also
+gives the producer a new epoch (KIP-890 part 2). COMPLETE follows after all markers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from oncelog_server.transaction.states import (
 
 
 class EndTxn(msgspec.Struct, frozen=True):
-    """`bumps_epoch`: the client sent EndTxn v5 or later. `group_id` as in AddPartitions; `members`:
-    the transactions that the same batch decides, sorted."""
+    """An EndTxn command. `bumps_epoch`: the client sent EndTxn v5 or later. `group_id` is the same
+    as in AddPartitions. `members`: the other transactions that the same batch decides, sorted."""
 
     transactional_id: str
     producer_id: int
@@ -65,8 +65,8 @@ def decide_end_txn(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide PREPARE. The response is parked until the transaction is complete, or `shard.release`
-    is called."""
+    """Decide PREPARE. The response waits until the transaction is complete, or until
+    `shard.release` is called."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
@@ -95,8 +95,8 @@ def decide_end_txn(
 def decide_complete(
     shard: TransactionShard, work: MarkerWork, *, attempt: int, wall_ms: int
 ) -> Decision[None] | None:
-    """Decide COMPLETE after the last marker; return None while markers are missing. If the append
-    fails, the id stays prepared and the append is retried."""
+    """Decide COMPLETE after the last marker. Return None while markers are missing. If the append
+    fails, the id stays prepared and the coordinator retries the append."""
     transactional_id = work.transactional_id
     live = shard.prepared.get(transactional_id)
     if live is None or live.markers_left or live.pending is not None:
@@ -113,7 +113,7 @@ def decide_complete(
 
 
 def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
-    """Return PREPARE or PREPARE_EMPTY, or an immediate response."""
+    """Return PREPARE or PREPARE_EMPTY, or the result for an immediate response."""
     metadata = live.metadata
     is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
     row = (metadata.state, command.committed)
@@ -135,11 +135,11 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last one is never assigned: no new producer id was available (scenario
-        # E6).
+        # The epoch after the last epoch is never assigned. The producer has this epoch because no
+        # new producer id was available (scenario E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
-        # The transaction was decided with other members than those of this retry.
+        # The first call has decided the transaction with other members than this retry names.
         return INVALID_STATE
     return _RESPONSES.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 
@@ -148,16 +148,16 @@ _RESPONSES = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 
 def _fenced_or_unknown(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
-    """Refuse the caller. An epoch above the stored epoch is fenced too, because it was never
-    assigned (scenario Z18)."""
+    """Return the result that refuses the caller. An epoch above the stored epoch is fenced too,
+    because no producer ever got this epoch (scenario Z18)."""
     known = command.producer_id in (metadata.producer_id, metadata.owner[0])
     return FENCED if known else UNKNOWN_PRODUCER
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
-    """Return True if this is a retry of the call that bumped the epoch, or that took a new producer
-    id at the last epoch. `last_producer_epoch` is -1 if a newer instance bumped the epoch. The
-    caller is then a zombie, not a retry. A request with epoch -1 is never a retry."""
+    """Return True if the first call has already bumped the epoch, or has taken a new producer id at
+    the last epoch. `last_producer_epoch` is -1 if a newer instance bumped the epoch. The caller is
+    then a zombie, and does not retry. A request with epoch -1 is never a retry."""
     if command.producer_epoch < 0 or metadata.last_producer_epoch != command.producer_epoch:
         return False
     owner_id, owner_epoch = metadata.owner
@@ -203,9 +203,10 @@ def target_of(
 def _end_of_kept(
     target: TransactionMetadata, command: EndTxn, new_producer_id: Callable[[], int]
 ) -> TransactionMetadata:
-    """Return the end of a transaction that a newer instance has kept (KIP-939, "Persisted Data
-    Format Changes"). Its markers have the original producer id and the next epoch, so that its
-    first producer is fenced everywhere. The producer that ends the transaction keeps its own id."""
+    """Return the metadata after the end of a transaction that a newer instance has kept (KIP-939,
+    "Persisted Data Format Changes"). The markers have the original producer id and the next epoch,
+    so all partitions fence the first producer. The producer that ends the transaction keeps its own
+    id."""
     owner_id, owner_epoch = target.owner
     target = replace(
         target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id

@@ -1,7 +1,7 @@
 """The expiry of transactional ids that were unused for `transactional.id.expiration.ms` (KIP-98).
 
-A tombstone is an ordinary decision: its id is busy until the commit, and unchanged if the write
-fails.
+A tombstone is an ordinary decision. The id is busy until the tombstone is committed. If the write
+fails, the id is unchanged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ AT_REST: Final = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_A
 
 
 def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
-    """Return True if the id has no open transaction, and was last used at `before_ms` (wall clock)
-    or earlier."""
+    """Return True if the id has no open transaction, and its last use was at `before_ms` (wall
+    clock) or earlier."""
     metadata = live.metadata
     return (
         metadata.state in AT_REST
@@ -34,8 +34,8 @@ def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
 
 
 def decide_expiry(expired: Iterable[LiveTransaction], groups: TransactionGroups) -> Decision[None]:
-    """Decide the tombstones of `expired` as one batch. `is_expired` must have just returned True
-    for them."""
+    """Decide the tombstones of `expired` as one batch. The caller must have just checked all the
+    ids with `is_expired`."""
     effects = tuple(
         Pending(replace(live.metadata, state=State.DEAD), tombstone(live.metadata.transactional_id))
         for live in expired

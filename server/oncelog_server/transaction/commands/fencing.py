@@ -1,5 +1,5 @@
-"""Aborts that the producer did not request, because of a newer producer or the timeout (KIP-98,
-588)."""
+"""Decides aborts that the producer did not request. The cause is a newer producer or the timeout
+(KIP-98, 588)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ def fence(
     reason: Reason | None,
     new_producer_id: Callable[[], int] | None = None,
 ) -> Decision[TransactionResult]:
-    """Decide PREPARE_ABORT with the next epoch, so that late requests with the old epoch are
-    refused.
+    """Decide PREPARE_ABORT with the next epoch. Late requests with the old epoch are then refused.
 
-    `keep_owner`: the producer may use its old epoch to get the bumped epoch (after a timeout,
-    KIP-588); False if a newer instance has taken over. `reason`: None if the producer itself
+    `keep_owner`: True after a timeout, because the producer may use its old epoch to get the bumped
+    epoch (KIP-588). False if a newer instance has taken over. `reason`: None if the producer itself
     requested the abort. A failed append changes nothing, so repeated attempts do not use up the
-    epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. It returns the id after the
-    abort, which the owner gets for a retry of EndTxn v5 (KAFKA-20090).
+    epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. The function returns the
+    producer id after the abort. The owner gets this id for a retry of EndTxn v5 (KAFKA-20090).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -60,22 +59,22 @@ def fence(
 
 
 def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) -> int:
-    """Return the producer's next id, if this abort uses its last epoch."""
+    """Return the next producer id of the producer, if this abort uses the last epoch."""
     if not metadata.is_epoch_exhausted:
         return NO_PRODUCER_ID
     try:
         return new_producer_id()
     except Refused:
-        # No new producer id is available now. The abort does not wait for it, because
-        # InitProducerId gets an id later.
+        # No new producer id is available now. The abort does not wait for a new id, because a later
+        # InitProducerId assigns one.
         return NO_PRODUCER_ID
 
 
 def decide_overdue(
     live: LiveTransaction, *, wall_ms: int, new_producer_id: Callable[[], int]
 ) -> Decision[TransactionResult]:
-    """Decide the abort of an overdue transaction. `is_overdue` must have just returned True for
-    it."""
+    """Decide the abort of an overdue transaction. The caller must have just checked the transaction
+    with `is_overdue`."""
     return fence(
         live,
         FENCED,

@@ -1,5 +1,5 @@
-"""InitProducerId for a transactional id: chooses the current producer (KIP-98, KIP-360, KIP-890,
-KIP-939)."""
+"""Decides InitProducerId for a transactional id. The decision chooses the current producer (KIP-98,
+KIP-360, KIP-890, KIP-939)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
-    """`producer_id` and `producer_epoch` are -1 unless a producer requests its own next epoch
-    (KIP-360). `two_phase`: its transactions have no timeout, whatever `timeout_ms` says.
-    `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939).
-    `by_operator`: the caller only ends the open transaction."""
+    """An InitProducerId command. `producer_id` and `producer_epoch` are -1 unless a producer
+    requests its own next epoch (KIP-360). `two_phase`: the producer's transactions have no timeout,
+    whatever `timeout_ms` says. `keep_prepared`: an open transaction stays open, and the caller will
+    end the transaction (KIP-939). `by_operator`: the caller only ends the open transaction."""
 
     transactional_id: str
     timeout_ms: int
@@ -59,7 +59,7 @@ def decide_init_producer_id(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Decide the next epoch, or the abort of the open transaction. `new_producer_id` returns an id
-    that was never used. It may raise Refused, if no id is available now."""
+    that was never used. The function may raise Refused if no id is available now."""
     refused = refusal(shard, command)
     if refused is not None:
         return refused
@@ -106,8 +106,8 @@ def decide_init_producer_id(
 
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
-    """Return the response of a final refusal, None if the call is allowed. The coordinator need not
-    know the id."""
+    """Return the response that finally refuses the call. Return None if the call is allowed. The
+    coordinator need not know the id."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
@@ -127,11 +127,11 @@ def _end_open(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Abort the open transaction for the current producer or a newer one. Other callers are
-    refused.
+    """Abort the open transaction for the current producer or a newer producer. Refuse all other
+    callers.
 
-    The caller retries until the abort is done. A newer producer then gets one more epoch; the
-    current one gets the epoch of the abort.
+    The caller retries until the abort is done. A newer producer then gets one more epoch. The
+    current producer gets the epoch of the abort.
     """
     by_its_own = role is CallerRole.CURRENT
     return fence(
@@ -151,11 +151,11 @@ def _reason(command: InitProducerId) -> Reason:
 def _taken_over(
     live: LiveTransaction, command: InitProducerId, role: CallerRole, wall_ms: int
 ) -> tuple[Effect, ...]:
-    """Return the effects of the assignment: the fence of the previous producer, if any, and the new
-    client."""
+    """Return the effects of the new owner: the fence of the previous producer, if there is one, and
+    the new client."""
     metadata = live.metadata
-    # This is the retry of a newer instance that has aborted a transaction, and so fenced its
-    # producer.
+    # This is the retry of a newer instance. Its first call has aborted a transaction, and has
+    # fenced the producer of the transaction.
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
@@ -174,8 +174,8 @@ def _taken_over(
 
 
 def _is_next_of(metadata: TransactionMetadata, fence: Fence) -> bool:
-    """Return True if the id's owner is the direct successor of the fenced producer: it has the next
-    epoch, or a new producer id after the last epoch (KIP-360)."""
+    """Return True if the id's owner is the direct successor of the fenced producer. A direct
+    successor has the next epoch, or a new producer id after the last epoch (KIP-360)."""
     if fence.producer_epoch >= LAST_PRODUCER_EPOCH:
         return metadata.previous_producer_id == fence.producer_id and metadata.owner[1] == 0
     return (fence.producer_id, fence.producer_epoch + 1) == metadata.owner
@@ -193,7 +193,7 @@ def _next_epoch(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    """Return the next state of the id. `role` is not FENCED."""
+    """Return the next metadata of the id. `role` is not FENCED."""
     empty = replace(
         metadata,
         state=State.EMPTY,
@@ -204,8 +204,8 @@ def _next_epoch(
         decided_members=(),
     )
     if role is CallerRole.PREVIOUS_EPOCH and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
-        # A retry after a lost response (R14), or a producer after the timeout of its transaction:
-        # the epoch was bumped already, and may be the last one.
+        # The caller retries after a lost response (R14), or its transaction has timed out. The
+        # epoch was bumped already, and may be the last epoch.
         return empty
     if not metadata.is_epoch_exhausted:
         owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH

@@ -1,5 +1,5 @@
-"""InitProducerId that keeps an open transaction, so that the caller can end it: recovery of a
-participant in two-phase commit (KIP-939)."""
+"""Decides an InitProducerId that keeps an open transaction, so that the caller can end the
+transaction. A participant in two-phase commit recovers in this way (KIP-939)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def keep(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide that the transaction stays open. Its markers will have its own producer id and epoch.
-    The caller gets another epoch to end it, so that all earlier producers are fenced.
+    """Return the decision that keeps the transaction open. The markers will have the transaction's
+    own producer id and epoch. The caller gets another epoch to end the transaction, so all earlier
+    producers are fenced.
 
     A transaction without a timeout gets none, because its participant may have voted to commit.
     """
     metadata = live.metadata
     if role is CallerRole.PREVIOUS_EPOCH:
-        # The response was lost: send it again.
+        # The response to the first call was lost, so the retry gets the same response.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH

@@ -1,8 +1,8 @@
-"""Group commit: an EndTxn that decides many transactions of a group with one record batch. Kafka
-does not have it (feature `oncelog.group.transactions`).
+"""Decides a group commit: one EndTxn ends many transactions of a group with one record batch. Kafka
+does not have group commits (feature `oncelog.group.transactions`).
 
-All transactional ids of a group are in one partition of `__transaction_state`, so all their PREPARE
-records fit one append: any crash leaves all of them decided or none.
+All transactional ids of a group are in one partition of `__transaction_state`, so one append has
+all their PREPARE records. After any crash, all the transactions are decided or none is.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def decide_group_commit(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Decide all transactions if the id and every member are Ongoing with exactly the producer id
-    and epoch of the request; otherwise refuse, with the member that caused the refusal. A retry
-    with the same members gets the response of the first call; a retry with other members, or none,
-    gets INVALID_TXN_STATE.
+    and epoch of the request. Otherwise refuse, with the member that caused the refusal. A retry
+    with the same members gets the response of the first call. A retry with other members, or with
+    none, gets INVALID_TXN_STATE.
 
-    Members end as after their own EndTxn: those of transaction version 2 get a new epoch, which
-    their next InitProducerId returns.
+    A member's state afterwards is the same as after its own EndTxn. A member of transaction version
+    2 gets a new epoch, which its next InitProducerId returns.
     """
     live = shard.get(command.transactional_id)
     membership = shard.groups.memberships.get(command.transactional_id)
@@ -71,7 +71,8 @@ def decide_group_commit(
     for member in command.members:
         found = shard.transactions[member.transactional_id]
         ends.append((found, EndTxn(*member, command.committed, _bumps_epoch(found))))
-    # The id with the parked response is completed last, when all transactions are visible.
+    # The id of the request is completed last, because its parked response must wait until readers
+    # see all the transactions.
     ends.append((live, command))
     parked = Park((command.transactional_id,))
     prepared = [

@@ -1,6 +1,6 @@
-"""Handles two producers that commit offsets of the same input partition for one group (KIP-447,
-early draft, "Compatibility fencing"). The transaction of the older producer is aborted, so that the
-newer producer can continue."""
+"""Decides between two producers that commit offsets of the same input partition for one group
+(KIP-447, early draft, "Compatibility fencing"). The decision aborts the transaction of the older
+producer, so that the newer producer can continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from oncelog_server.transaction.states import State
 def transactions_of(
     shard: TransactionShard, producer_ids: Collection[int]
 ) -> list[LiveTransaction]:
-    """Return the transactions of these producers that are open, or decided but not complete."""
+    """Return the transactions of these producers that are open, or that are decided but not
+    complete."""
     return [
         live
         for transactions in (shard.ongoing, shard.prepared)
@@ -34,9 +35,9 @@ def decide_concurrent_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Respond with SUCCESS after the abort of the older transaction, or with
-    CONCURRENT_PRODUCER_COMMIT if it can no longer be aborted; the newer producer then has to wait.
-    The older producer may use its epoch to get the next epoch, as after a timeout."""
+    """Abort the older transaction and respond with SUCCESS. If the abort is no longer possible,
+    respond with CONCURRENT_PRODUCER_COMMIT. The newer producer then has to wait. The older producer
+    may use its epoch to get the next epoch, as after a timeout."""
     target = older.metadata if older.pending is None else older.pending
     if target.state is State.PREPARE_COMMIT or target.is_two_phase:
         return Decision(CONCURRENT_COMMIT)

@@ -1,5 +1,5 @@
-"""Transactions of consumer groups at this broker's coordinator: ids that move between coordinators,
-fences across a group, group commits (KIP-447, early draft)."""
+"""The coordinator's commands for the transactions of consumer groups (KIP-447, early draft). An id
+moves between coordinators, a fence covers a group, and a group commits together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ Answer = TransactionResult | Deferred[TransactionResult]
 
 
 class GroupTransactions:
-    """A part of TransactionCoordinator. `owner` finds the shard of an id or a group."""
+    """The part of TransactionCoordinator for consumer groups. `owner` finds the shard of a
+    transactional id or a group."""
 
     def __init__(
         self,
@@ -59,23 +60,24 @@ class GroupTransactions:
     def init_producer_id(
         self, command: InitProducerId, membership: GroupAssignment | None, *, is_current: bool
     ) -> Answer:
-        """Initialize an id within a group, or (None) an id that is in a group. First fence the id
-        in every other shard that has it, so that only one shard owns it. `is_current`: the group
-        coordinator has confirmed the generation. Raises Refused."""
+        """Initialize an id within the group of `membership`. `membership` None: initialize an id
+        that is in a group now, without a group. First fence the id in every other shard that has
+        the id, so that only one shard owns the id. `is_current`: the group coordinator has
+        confirmed the generation. Raises Refused."""
         if command.by_operator:
             return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # The shard of the id without a group must be loaded here too. With several brokers, a
-            # request to the id's own coordinator will be needed.
+            # The shard that owns the id without a group must be loaded here too. With several
+            # brokers, a request to the coordinator of this shard will be needed.
             self._owner(command.transactional_id)
         starts_over = (
             is_current
             and membership is not None
             and membership.generation_id < shard.groups.newest_generation(membership.group_id)
         )
-        # This comes first: a refused call must not fence a producer in any shard.
+        # This check comes first, because a refused call must not fence a producer in any shard.
         if membership is None or starts_over:
             refused = refusal(shard, command)
         else:
@@ -85,13 +87,13 @@ class GroupTransactions:
         own_id = command.transactional_id
         left = list(self._left(own_id, index, shard, membership))
         if command.keep_prepared and any(_is_open(other.get(own_id)) for _, other in left):
-            # Only the coordinator of the transaction can keep it open: the group's, or the id's own
-            # if it has no group.
+            # Only the coordinator that has the transaction can keep the transaction open. This is
+            # the coordinator of the group, or that of the id if the id has no group.
             return INVALID_STATE
         if membership is not None and starts_over:
             if command.keep_prepared and _is_open(shard.get(own_id)):
-                # Only this caller can end the kept transaction, for which the group has to wait. So
-                # the id stays a member of the group.
+                # Only this caller can end the kept transaction, and the group has to wait for that
+                # end. So the id stays a member of the group.
                 return self._init_as_it_is(index, shard, command)
             decision = decide_start_over(
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
@@ -99,7 +101,8 @@ class GroupTransactions:
             return self._runtime.run(index, decision)
         if command.producer_id != NO_PRODUCER_ID and not _belongs(shard, own_id, membership):
             for other_index, other in left:
-                # The caller requests the next epoch of an id that another group owns, or no group.
+                # The caller requests the next epoch, but the id belongs to another group, or to no
+                # group.
                 live = other.transactions[own_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
@@ -116,8 +119,8 @@ class GroupTransactions:
         return then_ask(departed, go_on)
 
     def _end_open(self, command: InitProducerId) -> Answer:
-        """End the open transaction for an operator, in the shard of the id: it stays in its
-        group."""
+        """End the open transaction for an operator, in the shard that has the id. The id stays in
+        its group."""
         for index, shard in self._runtime.shards():
             if _is_here(shard, command.transactional_id):
                 return self._init_as_it_is(index, shard, command)
@@ -133,7 +136,8 @@ class GroupTransactions:
         return self._runtime.run(index, decision)
 
     def _depart(self, command: InitProducerId, to: int) -> Answer:
-        """Fence the id in every shard except the new one."""
+        """Fence the id in every shard except the new shard. Return the first result that is not a
+        success."""
         transactional_id = command.transactional_id
         answers = []
         for index, shard in self._elsewhere(transactional_id, to):
@@ -158,8 +162,8 @@ class GroupTransactions:
         shard: TransactionShard,
         membership: GroupAssignment | None,
     ) -> Iterator[tuple[int, TransactionShard]]:
-        """Yield the shards that the id leaves. `shard` itself may be among them, because different
-        keys may have the same hash."""
+        """Yield the shards that the id leaves. `shard` itself may be among these shards, because
+        different keys may have the same hash."""
         if _is_here(shard, transactional_id) and not _belongs(shard, transactional_id, membership):
             yield index, shard
         yield from self._elsewhere(transactional_id, index)
@@ -185,7 +189,7 @@ class GroupTransactions:
     # --- EndTxn
 
     def end_txn(self, shard: TransactionShard, command: EndTxn) -> Answer:
-        """Decide a transaction and its members together."""
+        """Decide the caller's transaction and its members together."""
         decision = decide_group_commit(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
@@ -194,9 +198,9 @@ class GroupTransactions:
     # --- offsets of one input partition by two producers
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        """Abort the open transactions of these producers. Return the worst response (see
+        """Abort the open transactions of these producers. Return the worst result (see
         `concurrent_commit`). A producer without a transaction here has ended its transaction, or
-        another broker coordinates it."""
+        has another coordinator."""
         answers = []
         for index, shard in self._runtime.shards():
             for live in transactions_of(shard, producer_ids):

@@ -1,4 +1,4 @@
-"""The causes for which a group refuses a member, as causes of fences (KIP-447)."""
+"""Translates the reasons for which a group refuses a member into causes of fences (KIP-447)."""
 
 from __future__ import annotations
 

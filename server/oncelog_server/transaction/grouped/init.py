@@ -1,6 +1,6 @@
-"""InitProducerId of a producer in a consumer group (KIP-447, early draft): it first aborts and
-fences the producers of the same input partitions. This module also decides how an id changes its
-coordinator."""
+"""Decides InitProducerId of a producer in a consumer group (KIP-447, early draft). The decision
+first aborts and fences the producers of the same input partitions. This module also decides how an
+id moves to another coordinator."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ def decide_init_in_group(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Respond with CONCURRENT_TRANSACTIONS until all transactions of the group with one of the
-    input partitions are complete. Transactions of older generations are aborted at once, whatever
-    their partitions, because no producer can commit them any more, and readers would wait for their
-    timeouts.
-    """
+    input partitions are complete. Abort the transactions of older generations at once, whatever
+    their partitions. No producer can commit these transactions any more, and readers would wait for
+    their timeouts."""
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
@@ -85,14 +84,14 @@ def decide_init_in_group(
 def refusal_in_group(
     shard: TransactionShard, command: InitProducerId, membership: GroupAssignment, *, wall_ms: int
 ) -> Decision[TransactionResult] | None:
-    """Return the response that refuses the call or makes it wait; None if it is allowed. This comes
-    before the id leaves its previous shard."""
+    """Return the response that refuses the call or makes the caller wait. Return None if the call
+    is allowed. The check comes before the id leaves its previous shard."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
         reason = newest_generation(shard, membership.group_id)
         return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
-        # This request must not be accepted now: it would follow the newer generation, with an older
-        # generation for the id.
+        # This request must not be accepted now. Its record would follow the record of the newer
+        # generation, and would give the id an older generation.
         return Decision(BUSY)
     return refusal(shard, command)
 
@@ -100,8 +99,7 @@ def refusal_in_group(
 def _left_behind(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
-    """Return the ids of older generations without an open transaction that were not fenced
-    before."""
+    """Return the ids of older generations that have no open transaction and are not fenced yet."""
     found = []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -118,8 +116,8 @@ def _left_behind(
 def _open_transactions(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
-    """Return the incomplete transactions of other ids in the group: those with one of the input
-    partitions, and those of an older generation."""
+    """Return two lists of incomplete transactions of other ids in the group. The first list has one
+    of the input partitions. The second list is of an older generation."""
     conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -135,9 +133,9 @@ def _open_transactions(
 def decide_departure(
     shard: TransactionShard, transactional_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Decide that another coordinator becomes the owner of the id: abort the open transaction here,
-    then fence the producers for good. Respond with SUCCESS once no producer can have the id's
-    epoch, with CONCURRENT_TRANSACTIONS until then."""
+    """Decide that another coordinator becomes the owner of the id. First abort the open transaction
+    here, then fence the producers for good. Respond with SUCCESS once no producer can have the id's
+    epoch. Respond with CONCURRENT_TRANSACTIONS until then."""
     live = shard.get(transactional_id)
     if live is None or live.metadata.state is State.DEAD:
         return Decision(SUCCESS)
@@ -151,9 +149,9 @@ def decide_departure(
 
 
 def detach(live: LiveTransaction, reason: Reason, *, wall_ms: int) -> Decision[TransactionResult]:
-    """Decide that the id is not used here any more. Its next epoch is assigned to no producer, as
-    if the response of an InitProducerId was lost. It may be the epoch after the last one, which has
-    only ended the open transaction."""
+    """Decide that the id is not used here any more. No producer gets the next epoch, as if the
+    response of an InitProducerId was lost. The next epoch may be the epoch after the last, which
+    only ends the open transaction."""
     target = replace(
         live.metadata,
         state=State.DEAD,
@@ -174,8 +172,8 @@ def decide_init_outside_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide InitProducerId without a group, for an id in a group of the same shard: with the new
-    epoch it leaves the group."""
+    """Decide InitProducerId without a group, for an id in a group of the same shard. The new epoch
+    also takes the id out of the group."""
     mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):

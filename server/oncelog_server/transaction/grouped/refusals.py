@@ -1,5 +1,5 @@
-"""Producers that are refused because their group has a generation without them (KIP-447): with the
-reason, the time and the client, if the group has recorded them."""
+"""Refuses producers because their group has a generation without them (KIP-447). The reason, the
+time and the client are stored if the group has recorded them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def refuse_in_group(
     caller: ClientRequest | None = None,
     for_good: bool = False,
 ) -> Decision[TransactionResult]:
-    """Refuse with ILLEGAL_GENERATION, store the reason and count the refusal. `for_good`: until the
-    producer is initialized again; otherwise it may rejoin the group and continue. `caller`: the
-    refused client, if the request names no producer (-1, -1)."""
+    """Refuse with ILLEGAL_GENERATION, store the reason and count the refused request. `for_good`:
+    True refuses the producer until the producer is initialized again. False lets the producer
+    rejoin the group and continue. `caller`: the refused client, if the request names no producer
+    (-1, -1)."""
     effects: tuple[Effect, ...] = ()
     fences = live.fences
     known = fence_of(fences, *producer)
@@ -70,7 +71,7 @@ def _is_same(fence: Fence, reason: Reason) -> bool:
 def refuse_outdated(
     shard: TransactionShard, live: LiveTransaction, producer: tuple[int, int], wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Refuse a request of an id with an older generation than its group: the id may only be
+    """Refuse a request of an id with an older generation than its group. Such an id may only be
     initialized (KIP-447, early draft)."""
     group_id = shard.groups.memberships[live.metadata.transactional_id].group_id
     reason = newest_generation(shard, group_id)

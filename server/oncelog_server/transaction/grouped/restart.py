@@ -1,5 +1,6 @@
-"""Handles a consumer group that was deleted and created again, with generations from 1. Without
-this module, the coordinator would refuse the new generations forever because of the old ones."""
+"""Decides for a consumer group that was deleted and created again. Its generations start from 1
+again. Without this module, the coordinator would refuse the new generations forever, because the
+old generations are higher."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ AT_ONCE: Final = 500
 def decide_start_over(
     shard: TransactionShard, group_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Respond with CONCURRENT_TRANSACTIONS. First abort the open transactions, then fence every id
-    of the group and remove it. When the last id is removed, the group begins again."""
+    """Respond with CONCURRENT_TRANSACTIONS. First abort the open transactions. Then fence every id
+    of the group and remove the id from the group. The group begins again after its last id is
+    removed."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
     unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]

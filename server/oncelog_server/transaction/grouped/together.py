@@ -1,4 +1,4 @@
-"""Several decisions as one record batch: all of them are taken, or none is."""
+"""Joins several decisions into one record batch. All of the decisions take effect, or none does."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def together(
     also: tuple[CoordinatorRecord, ...] = (),
     effects: tuple[Effect, ...] = (),
 ) -> Decision[TransactionResult]:
-    """Return one decision: the records of `also`, then those of `decisions`; all effects, with the
-    markers of all transactions last, in the order of their decisions. The response is that of the
-    last decision, or MESSAGE_TOO_LARGE if the append fails because the batch is too large."""
+    """Return one decision with the records of `also`, then the records of `decisions`. The decision
+    has all effects. Its last effect writes the markers of all transactions, in the order of their
+    decisions. The response is `response`, or MESSAGE_TOO_LARGE if the append fails because the
+    batch is too large."""
     failures = (decision.failed for decision in reversed(decisions))
     last = next((failed for failed in failures if failed is not None), None)
 
