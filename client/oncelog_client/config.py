@@ -1,8 +1,9 @@
 """Settings of the clients: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
 
-A `...Settings` holds what the caller set, a `...Config` the effective values. The rules for
-idempotence need both: another setting may turn it off only if the caller did not set it (KIP-679).
-A name is loaded at first use: a client needs only the settings of its own kind.
+A `...Settings` holds the values that the caller set, a `...Config` the effective values. The rules
+for idempotence need both: another setting may turn idempotence off only if the caller did not set
+it (KIP-679). A name is loaded at first use, because a client needs only the settings of its own
+kind.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 
 # Type checkers take this for true. An import of `typing` would take most of the time of this
-# import.
+# module's import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .core.client_config import (

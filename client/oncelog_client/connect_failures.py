@@ -12,7 +12,7 @@ Address = tuple[str, int]
 
 
 class ConnectCause(Enum):
-    """The cause of a failed connect; the value is its text in a message."""
+    """The cause of a failed connect. The value is the cause's text in a message."""
 
     REFUSED = "connection refused"
     NO_SUCH_HOST = "no such host"
@@ -29,13 +29,14 @@ class ConnectCause(Enum):
 
     @property
     def is_lasting(self) -> bool:
-        """Return True if the peer or the system has refused. A timeout or silence is no refusal."""
+        """Return True if the peer or the system has refused. A timeout or a silent peer is no
+        refusal."""
         return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
 
 
 class ConnectFailure(NamedTuple):
-    """A failed connect: `address` as (host, port), its `cause`, and in `detail` the text of the
-    system or the peer (may be empty)."""
+    """A failed connect. `address` is (host, port). `detail` is the text of the system or the peer,
+    and may be empty."""
 
     address: Address
     cause: ConnectCause
@@ -50,7 +51,7 @@ class ConnectFailure(NamedTuple):
 
 
 def shown(address: Address) -> str:
-    """Return an address as host:port, an IPv6 host in brackets. Metadata may hold any host, so
+    """Return an address as host:port, with an IPv6 host in brackets. Metadata may hold any host, so
     characters that cannot be printed are escaped."""
     host, port = address
     host = "".join(c if c.isprintable() else repr(c)[1:-1] for c in host)
@@ -73,7 +74,7 @@ _OTHERS: Final[dict[bytes, ConnectCause]] = {
     b"<!do": ConnectCause.HTTP,
     b"SSH-": ConnectCause.SSH,
 }
-# Content types of TLS records: change_cipher_spec, alert, handshake; then the major version 3.
+# Content types of TLS records: change_cipher_spec, alert, handshake. The major version 3 follows.
 _TLS_TYPES: Final = (0x14, 0x15, 0x16)
 _TLS_MAJOR: Final = 3
 # Plausible sizes of a response to ApiVersions: at least an error code, at most some hundred rows of
@@ -84,7 +85,7 @@ _MOST_RESPONSE: Final = 1 << 20
 
 def foreign_protocol(first: bytes) -> ConnectCause | None:
     """Return the peer's protocol, by the first bytes of its response to ApiVersions (at least
-    FIRST_BYTES); None for Kafka's protocol."""
+    FIRST_BYTES). Return None for Kafka's protocol."""
     known = _OTHERS.get(first[:FIRST_BYTES])
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""The consumer: records of a group's share or of chosen partitions, in either isolation level."""
+"""The consumer reads a group's share or chosen partitions, in either isolation level."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .values import (
 class Consumer:
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
-    Settings are those of Kafka's consumer in snake case (each is described in
-    `help(ConsumerSettings)` of `oncelog_client.config`); raises ConfigError for settings that
-    exclude each other. Only one task at a time may use it, except for `close`.
+    Settings are those of Kafka's consumer in snake case. `help(ConsumerSettings)` of
+    `oncelog_client.config` describes each. Raises ConfigError for settings that exclude each other.
+    Only one task at a time may use a consumer, except for `close`.
     """
 
     def __init__(
@@ -58,9 +58,10 @@ class Consumer:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` have the reason for each address.
+        default twice `request_timeout_ms`). The error's `failures` have the reason for each
+        address.
 
-        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        With `fail_fast` the call raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
@@ -96,8 +97,8 @@ class Consumer:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return the reason why each broker cannot be reached; empty while a broker is
-        connected."""
+        """Return the reason why each broker cannot be reached. The result is empty while a broker
+        is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -128,8 +129,8 @@ class Consumer:
         topics: Iterable[str] | str | TopicPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Subscribe, as a member of the group, to topics or to all topics with a name that a
-        compiled pattern matches as a whole.
+        """Subscribe, as a member of the group, to topics or to a compiled pattern. The pattern must
+        match the whole name of a topic.
 
         Replace the earlier subscription. A plain string is one topic. `poll` joins the group.
         """
@@ -197,9 +198,10 @@ class Consumer:
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> list[ConsumerRecord]:
         """Return the next records, at most `max_poll_records` (or `max_records`), as soon as there
-        are any; none after `timeout_ms`. Rebalances run inside this call, and may take longer.
+        are any. Return no records after `timeout_ms`. Rebalances run inside this call, and may take
+        longer.
 
-        Raises what listeners raise, AuthorizationError, OffsetOutOfRangeError or
+        Raises the errors of listeners, AuthorizationError, OffsetOutOfRangeError or
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
         KafkaError with CORRUPT_MESSAGE for a broken batch.
         """
@@ -274,7 +276,8 @@ class Consumer:
         await self._reset(partitions, "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Move to the end of the partitions: under read_committed the last stable offset."""
+        """Move to the end of the partitions. Under read_committed the end is the last stable
+        offset."""
         await self._reset(partitions, "latest")
 
     async def _reset(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
@@ -287,7 +290,7 @@ class Consumer:
 
     async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
         """Go back to the committed offsets after an aborted transaction, to read its input again.
-        `auto_offset_reset` applies to a partition without one."""
+        `auto_offset_reset` applies to a partition without a committed offset."""
         self._check_open()
         states = self._subscription.chosen(partitions)
         for state in states:
@@ -295,8 +298,8 @@ class Consumer:
         await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record that `poll` returns. Raises TimedOutError while it
-        is unknown."""
+        """Return the offset of the next record that `poll` returns. Raises TimedOutError while the
+        position is unknown."""
         self._check_open()
         return await self._position(partition, self.config.default_api_timeout_ms)
 
@@ -310,7 +313,7 @@ class Consumer:
 
     def count_uncommitted(self) -> UncommittedRecords:
         """Count, from now on, the returned records of open and aborted transactions. With
-        read_committed the count stays 0. Call it before the first `poll`."""
+        read_committed the count stays 0. Call this method before the first `poll`."""
         self._fetcher.uncommitted = uncommitted = UncommittedRecords()
         return uncommitted
 
@@ -356,7 +359,8 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets of the partitions (of the assigned without arguments)."""
+        """Return the group's committed offsets of the partitions. Without arguments use the
+        assigned partitions."""
         self._check_open()
         wanted = list(partitions) or sorted(self._subscription.partitions)
         found = await self._positions.committed(wanted, self.config.default_api_timeout_ms)
@@ -365,19 +369,20 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         found = await self._list(dict.fromkeys(partitions, EARLIEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last readable record: the last stable one under read_committed."""
+        """Return the offset after the last readable record: under read_committed the last stable
+        offset."""
         found = await self._list(dict.fromkeys(partitions, LATEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each timestamp, None if there is none."""
+        """Return the first record at or after each timestamp, or None if there is none."""
         found = await self._list(timestamps_ms)
         return {partition: found.get(partition) for partition in timestamps_ms}
 
@@ -394,14 +399,15 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets from the position to the end that can be read, as of the
-        last fetch; None before a fetch.
+        last fetch. Return None before a fetch.
 
-        Under read_committed that end is the last stable offset.
+        Under read_committed this end is the last stable offset.
         """
         return self._subscription[partition].lag(read_committed=self.config.read_committed)
 
     async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the same as `current_lag`, from a request to the brokers."""
+        """Return the lag of each partition, as `current_lag` does, from a request to the
+        brokers."""
         deadline_ms = monotonic_ms() + self.config.default_api_timeout_ms
         chosen = [state.partition for state in self._subscription.chosen(partitions)]
         ends = await self.end_offsets(chosen)
@@ -414,7 +420,7 @@ class Consumer:
     # -- topics
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic. Raises the topic's error, or TimedOutError."""
+        """Return the partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._check_open()
         info = await self._cluster.topic(topic, self.config.default_api_timeout_ms)
         return list(info.partitions)

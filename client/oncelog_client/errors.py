@@ -13,14 +13,14 @@ from .connect_failures import ConnectFailure, described
 
 
 class KafkaError(Exception):
-    """Any failure of the client. `code` is the error code of the broker, or the nearest one.
+    """Any failure of the client. `code` is the error code of the broker, or the nearest error code.
 
     A plain KafkaError is a refused call. A retry of the call would be refused too; other calls are
     not affected.
     """
 
     default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
-    # True if the client raises the error without a request; its text then has no error code.
+    # True if the client raises the error without a request. The text then has no error code.
     is_local: ClassVar[bool] = False
     # True if the record was certainly not written, False if it may have been written.
     not_written: bool = False
@@ -31,7 +31,7 @@ class KafkaError(Exception):
         self.reword(message)
 
     def reword(self, message: str) -> None:
-        """Replace the message by a more precise one. The code stays."""
+        """Replace the message by a more precise message. The code stays."""
         self.message = message
         text = message if self.is_local else f"{self.code.name}: {message}"
         self.args = (text if message else self.code.name,)
@@ -68,8 +68,8 @@ class FatalError(KafkaError):
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting, or a combination of two, that the client cannot honor; raised before any
-    connect."""
+    """A setting, or a combination of two settings, that the client cannot honor. The error is
+    raised before any connect."""
 
     default_code = ErrorCode.INVALID_CONFIG
 
@@ -93,7 +93,7 @@ class ClosedError(KafkaError):
 
 
 class TimedOutError(RetriableError):
-    """The deadline expired without a response; unless the message says otherwise, the request may
+    """The deadline expired without a response. Unless the message says otherwise, the request may
     have taken effect."""
 
     default_code = ErrorCode.REQUEST_TIMED_OUT
@@ -112,9 +112,9 @@ class DisconnectedError(RetriableError):
 
 
 class ConnectError(DisconnectedError):
-    """No connection could be opened: to one broker, or to any. No request was sent.
+    """No connection could be opened, to one broker or to any broker. No request was sent.
 
-    `failures` has a ConnectFailure (address, cause, detail) for each address that was tried; its
+    `failures` has a ConnectFailure (address, cause, detail) for each address that was tried. Its
     `cause` is a ConnectCause: REFUSED, NO_SUCH_HOST, HTTP, TLS, SILENT and so on.
     """
 
@@ -124,8 +124,8 @@ class ConnectError(DisconnectedError):
 
     @property
     def is_lasting(self) -> bool:
-        """Return True if every address has refused the connection: a retry cannot succeed before
-        this changes."""
+        """Return True if every address has refused the connection. A retry cannot succeed while
+        they refuse."""
         return all(failure.cause.is_lasting for failure in self.failures)
 
 
@@ -138,8 +138,8 @@ class StaleCoordinatorError(RetriableError):
 
 
 class IncompleteResponseError(RetriableError):
-    """A response without an error lacks requested rows. It is unknown whether their changes took
-    effect. The client has retried until its deadline."""
+    """A response without an error lacks requested rows. The changes of these rows may have taken
+    effect or not. The client has retried until its deadline."""
 
     default_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -182,7 +182,7 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class CommitFailedError(KafkaError):
-    """The commit was refused: after a rebalance, the partitions belong to another member."""
+    """The commit was refused. After a rebalance the partitions belong to another member."""
 
     default_code = ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -206,17 +206,18 @@ class ProducerFencedError(FatalError):
 
 
 class FencedInGroupError(AbortableError):
-    """A newer generation of the producer's consumer group, or another producer of the group, has
-    taken over its input partitions. Its transaction is aborted. Poll until the consumer is in the
-    new generation, and call `init_transactions` with the new assignment. The producer need not be
-    closed."""
+    """The producer has lost its input partitions: its consumer group has a newer generation, or
+    another producer of the group has taken over. The transaction is aborted. Poll until the
+    consumer is in the new generation, and call `init_transactions` with the new assignment. The
+    producer need not be closed."""
 
     default_code = ErrorCode.ILLEGAL_GENERATION
 
 
 class GroupCommitError(AbortableError):
-    """The group commit was refused because of one member, or because the parent was not initialized
-    with the group. No transaction was decided. `member` is its transactional id."""
+    """The group commit was refused because of one member, or because the parent, the producer that
+    commits for the group, was not initialized with the group. No transaction was decided. `member`
+    is the transactional id of the member."""
 
     def __init__(
         self, message: str = "", code: ErrorCode | None = None, *, member: str = ""
@@ -226,8 +227,8 @@ class GroupCommitError(AbortableError):
 
 
 class TransactionGoneError(KafkaError):
-    """The transaction is not open and was not ended this way: it timed out, was fenced, or had the
-    other outcome. This call has changed nothing."""
+    """The transaction is not open, and it did not end with the requested outcome. It timed out, was
+    fenced, or had the other outcome. This call has changed nothing."""
 
     default_code = ErrorCode.PRODUCER_FENCED
 
@@ -239,7 +240,7 @@ class TransactionAbortedError(AbortableError):
 
 
 class CommitOutcomeUnknown(KafkaError):
-    """A commit was sent, and its outcome is unknown: there was no response.
+    """A commit was sent and got no response. The outcome of the commit is unknown.
 
     The transaction may be committed or not, so the client never aborts it. Unless `fatal`, the only
     allowed call is `commit_transaction()`, which repeats the request. If `fatal`, this producer was
@@ -309,7 +310,7 @@ ERROR_CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
 
 
 def error_for(code: int, message: str | None = "") -> KafkaError:
-    """Return the exception for the error code of a response; an unknown code is
+    """Return the exception for the error code of a response. An unknown code is
     UNKNOWN_SERVER_ERROR."""
     try:
         known = ErrorCode(code)

@@ -1,8 +1,8 @@
 """Frozen values with named fields, for the settings of clients.
 
-They are not dataclasses, because the definition of a dataclass with twelve fields takes 1 ms for
-its generated methods. With the import of `dataclasses`, it took a tenth of the time of `oncelog
-topic list`.
+The classes are not dataclasses, because the definition of a dataclass with twelve fields takes 1 ms
+for its generated methods. With the import of `dataclasses`, the definitions took a tenth of the
+time of `oncelog topic list`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ REQUIRED: Final[Any] = object()
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Frozen:
-    """Base of classes with fields. The annotations of a class are its fields, in order; its
-    attributes are the defaults.
+    """Base of classes with fields. The annotations of a class are its fields, in order. The
+    attributes of a class are the defaults.
 
     A subclass has the fields of its base too. Values are given by name.
     """

@@ -44,15 +44,15 @@ def run(command_line: Callable[[], None]) -> None:
 
 
 def unwind_when_interrupted() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, for a command that has to restore something. Has
-    no effect if another program runs the command line."""
+    """From now on Ctrl-C raises KeyboardInterrupt, for a command that has to restore something. The
+    call has no effect if another program runs the command line."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_at_once(number: int = signal.SIGINT, _: object = None) -> NoReturn:
-    """End the process at once, as the handler of signal `number`. It raises no exception: in a
-    finalizer or in the callback of an import, an exception would be printed and ignored."""
+    """End the process at once, as the handler of signal `number`. The handler raises no exception:
+    in a finalizer or in the callback of an import, an exception would be printed and ignored."""
     last_words("interrupted")
     os._exit(128 + number)
 
@@ -70,7 +70,7 @@ def last_words(text: str) -> None:
 
 def _open_standard_streams() -> None:
     """Open replacements for standard streams that were closed before the start, so that no other
-    file gets their numbers. Standard input and output then fail; standard error accepts
+    file gets their numbers. Standard input and output then fail. Standard error accepts
     everything."""
     for number, name, mode, flags in (
         (0, "stdin", "r", os.O_WRONLY),

@@ -1,4 +1,4 @@
-"""The producer: records in, futures out; idempotent by default, transactional with an id."""
+"""The producer sends records. It is idempotent by default, and transactional with an id."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ from .values import (
 class Producer:
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
-    Settings are those of Kafka's producer in snake case (each is described in
-    `help(ProducerSettings)` of `oncelog_client.config`); raises ConfigError for settings that
-    exclude each other.
+    Settings are those of Kafka's producer in snake case. `help(ProducerSettings)` of
+    `oncelog_client.config` describes each. Raises ConfigError for settings that exclude each other.
     """
 
     def __init__(
@@ -79,9 +78,10 @@ class Producer:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` have the reason for each address.
+        default twice `request_timeout_ms`). The error's `failures` have the reason for each
+        address.
 
-        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        With `fail_fast` the call raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
         """
         self._loop = asyncio.get_running_loop()
@@ -94,8 +94,8 @@ class Producer:
         self._running.add_done_callback(self._sender.ended)
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Abort an open transaction unless it is prepared, send all buffered records, disconnect;
-        all in `timeout_ms`."""
+        """Abort an open transaction unless it is prepared, send all buffered records, and
+        disconnect. All of this takes at most `timeout_ms`."""
         if self._sender is None:
             return
         sender, self._sender = self._sender, None
@@ -114,8 +114,8 @@ class Producer:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return the reason why each broker cannot be reached; empty while a broker is
-        connected."""
+        """Return the reason why each broker cannot be reached. The result is empty while a broker
+        is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -187,7 +187,7 @@ class Producer:
         if first or closed:
             sender.wake()
         if closed:
-            # Give the sender a turn: a loop of sends might never yield otherwise.
+            # Give the sender a turn. Otherwise a loop of sends might never yield.
             await asyncio.sleep(0)
         return delivery
 
@@ -227,7 +227,7 @@ class Producer:
             self._transaction.want_partition(partition)
         self._accumulator.append_encoded(partition, records, delivery, monotonic_ms())
         sender.wake()
-        # Give the sender a turn: a loop of sends might never yield otherwise.
+        # Give the sender a turn. Otherwise a loop of sends might never yield.
         await asyncio.sleep(0)
         return delivery
 
@@ -261,7 +261,7 @@ class Producer:
         self._open()
 
     async def flush(self) -> None:
-        """Send all buffered records now, and wait until each has its outcome."""
+        """Send all buffered records now, and wait until each record has its outcome."""
         await self._open().flush()
 
     @property
@@ -271,12 +271,13 @@ class Producer:
         return () if self._sender is None else self._sender.refusals
 
     def topic_failure(self, topic: str) -> KafkaError | None:
-        """Return the brokers' last error for a topic that cannot be used, None without an error."""
+        """Return the brokers' last error for a topic that cannot be used, or None without an
+        error."""
         info = self._cluster.metadata.topics.get(topic)
         return None if info is None or not info.error else error_for(info.error, topic)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic. Raises the topic's error, or TimedOutError."""
+        """Return the partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._open()
         return list((await self._topic(topic)).partitions)
 
@@ -321,21 +322,23 @@ class Producer:
         *,
         keep_prepared_txn: bool = False,
     ) -> None:
-        """Initialize the transactional id: fence its older producers, and wait until their open
-        transaction is committed or aborted. Call it once, before the first transaction.
+        """Initialize the transactional id: fence the older producers of the id, and wait until
+        their open transaction is committed or aborted. Call this method once, before the first
+        transaction.
 
         With `keep_prepared_txn` an open transaction stays open. End it with `complete_transaction`,
         `commit_transaction` or `abort_transaction` (KIP-939). A transaction that began with a group
-        is only kept with that group: otherwise INVALID_TXN_STATE, a FatalError.
+        is only kept with the same group. Otherwise the call raises INVALID_TXN_STATE, a FatalError.
 
         With a consumer, `send_offsets_to_transaction(offsets)` commits as that member (KIP-447,
         revised).
 
-        With all input partitions, group and generation (KIP-447, early draft): call it after every
-        rebalance, and after a FencedInGroupError. It fences the group's other producers of these
-        partitions, aborts their open transactions before it returns, and makes the broker refuse
-        requests of older generations. Raises FencedInGroupError in an older generation, and
-        UnsupportedVersionError if the broker lacks the feature `oncelog.group.transactions`.
+        With all input partitions, group and generation (KIP-447, early draft), call this method
+        after every rebalance, and after a FencedInGroupError. The call fences the group's other
+        producers of these partitions, aborts their open transactions before it returns, and makes
+        the broker refuse requests of older generations. Raises FencedInGroupError in an older
+        generation, and UnsupportedVersionError if the broker lacks the feature
+        `oncelog.group.transactions`.
 
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
         """
@@ -354,16 +357,16 @@ class Producer:
         self, member: TransactionMember, group: TransactionGroup | None = None
     ) -> None:
         """Continue as a producer that another process has initialized, with `Admin.init_producer`
-        or `init_transactions`, and that has sent no record yet. No other process may use the same
-        producer. `group` is the group with which it was initialized, if any. Raises
-        IllegalStateError if the transactional id is not this producer's."""
+        or `init_transactions`. That process must not have sent a record, and no other process may
+        use the same producer. `group` is the group with which the producer was initialized, if any.
+        Raises IllegalStateError if this producer has another transactional id."""
         self._transactional().adopt(member, group)
 
     async def hand_over_transaction(self) -> TransactionMember | None:
         """Write the buffered records and leave the transaction open, so that another process can
-        commit it (`Admin.end_transaction`; together with other transactions `Admin.commit_group`).
-        Return None if the transaction is empty. Afterwards this producer needs another
-        `init_transactions` or `adopt_transactions`.
+        commit it. `Admin.end_transaction` commits the transaction alone, `Admin.commit_group` with
+        other transactions. Return None if the transaction is empty. Afterwards this producer needs
+        another `init_transactions` or `adopt_transactions`.
 
         Raises AbortableError, FatalError, or TimedOutError (call again).
         """
@@ -373,7 +376,7 @@ class Producer:
         """Start a transaction. Raises IllegalStateError inside another transaction.
 
         After the cluster's `transaction.version` has changed to 2, the first transaction needs a
-        new epoch. In that case this may raise a FatalError, or TimedOutError (call
+        new epoch. In that case this call may raise a FatalError, or TimedOutError (call
         `abort_transaction`, and begin again).
         """
         await self._transactional().begin(self._open())
@@ -393,20 +396,20 @@ class Producer:
         await self._transactional().send_offsets(self._open(), offsets, group)
 
     async def prepare_transaction(self) -> PreparedTxnState:
-        """Write the buffered records and prepare the transaction. It then stays open, over crashes
-        too, until it is committed, aborted or completed. Store the returned state together with the
-        decision (KIP-939).
+        """Write the buffered records and prepare the transaction. The transaction then stays open
+        until it is committed, aborted or completed. A crash does not end it. Store the returned
+        state together with the decision (KIP-939).
 
         Raises AbortableError, FatalError, or TimedOutError (call again).
         """
         return await self._transactional().prepare(self._open())
 
     async def complete_transaction(self, state: PreparedTxnState) -> None:
-        """Commit the prepared transaction if `state` is that of the transaction, otherwise abort
-        it. The application has stored `state` with its decision to commit. Do nothing if
-        `init_transactions` found no open transaction, because it has already ended.
+        """Commit the prepared transaction if `state` names it. Otherwise abort the transaction. The
+        application has stored `state` with its decision to commit. Do nothing if
+        `init_transactions` found no open transaction, because the transaction has already ended.
 
-        Raises as `commit_transaction` and `abort_transaction` do; the call may be repeated.
+        Raises the errors of `commit_transaction` and `abort_transaction`. The call may be repeated.
         """
         await self._transactional().complete(self._open(), state)
 

@@ -1,9 +1,9 @@
 """The APIs, their versions, and the header of each version.
 
-`APIS` is the only place that names the versions of an API: its messages, the broker's dispatch and
-its ApiVersions response read them here. The versions are not in the messages' modules, because a
-broker advertises all versions at its start. A message's module is imported at the first use of its
-API; an import of all of them takes 20 ms.
+`APIS` is the only place that names the versions of an API. Its messages, the broker's dispatch and
+the ApiVersions response read the versions here. The versions are not in the messages' modules,
+because a broker advertises all versions at its start. A message's module is imported at the first
+use of its API, because an import of all of them takes 20 ms.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _ApiRow(NamedTuple):
 
 
 class Api(_ApiRow):
-    """One API: its versions, inclusive, and the first one with compact types.
+    """One API: its versions, inclusive, and the first version with compact types.
 
     `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
     """
@@ -108,7 +108,8 @@ class Api(_ApiRow):
         return range(self.oldest, self.latest + 1)
 
     def common_version(self, oldest: int, latest: int) -> int | None:
-        """The highest version that a peer speaking `oldest` to `latest` shares, if any."""
+        """Return the highest version that a peer with the versions `oldest` to `latest` shares.
+        Return None if there is none."""
         version = min(self.latest, latest)
         return version if version >= max(self.oldest, oldest) else None
 
@@ -169,7 +170,8 @@ APIS: dict[int, Api] = {
 
 @dataclass_transform()
 def api_message(key: ApiKey) -> Callable[[type[T]], type[T]]:
-    """Make a class of field declarations a request or response of an API, with its versions."""
+    """Make a class of field declarations a request or response of an API, with the API's
+    versions."""
     api = APIS[key]
     return message(api.versions, flexible_since=api.flexible_since)
 
@@ -178,19 +180,20 @@ _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
 
 def api_of(request: type) -> Api:
-    """The API of a class of requests. Raises KeyError."""
+    """Return the API of a class of requests. Raises KeyError."""
     return _BY_REQUEST[request.__name__]
 
 
 def request_header_version(key: int, version: int) -> int:
-    """2 (with tagged fields) where the request is flexible, else 1. Raises KeyError."""
+    """Return 2 (with tagged fields) if the request is flexible, else 1. Raises KeyError."""
     return 2 if version >= APIS[key].flexible_since else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """1 (with tagged fields) where the response is flexible, else 0. Raises KeyError.
+    """Return 1 (with tagged fields) if the response is flexible, else 0. Raises KeyError.
 
-    Always 0 for ApiVersions: the client does not know the broker's versions yet (KIP-511).
+    The result is always 0 for ApiVersions, because the client does not know the broker's versions
+    yet (KIP-511).
     """
     if key == ApiKey.API_VERSIONS:
         return 0

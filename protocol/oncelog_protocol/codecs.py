@@ -1,5 +1,5 @@
-"""Bytes to messages and back: a decoder and an encoder per message and version, made at their first
-use. Undecodable bytes raise ProtocolError, never another error.
+"""Bytes to messages and back. Each message and version has a decoder and an encoder, which are made
+at their first use. Bytes that cannot be decoded raise ProtocolError, never another error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Decoder(Protocol[T_co]):
-    """(buffer, position) -> (message, position after it); `left` array elements at most."""
+    """Decode (buffer, position) to (message, position after it). `left`: the maximum number of
+    array elements."""
 
     def __call__(self, buffer: Buffer, position: int, left: int = ..., /) -> tuple[T_co, int]: ...
 
@@ -24,14 +25,14 @@ Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
 
 
 class SlicedDecoder(Protocol[T_co]):
-    """Decodes as a Decoder; yields after each element of an array of structs."""
+    """Decode as a Decoder does. The generator yields after each element of an array of structs."""
 
     def __call__(
         self, buffer: Buffer, position: int, left: int = ..., /
     ) -> Generator[None, None, tuple[T_co, int]]: ...
 
 
-# Encodes as an Encoder; yields after each element of an array of structs.
+# Encodes as an Encoder does. The generator yields after each element of an array of structs.
 SlicedEncoder: TypeAlias = Callable[[T, Callable[[Any], object]], Generator[None, None, None]]
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
@@ -42,8 +43,8 @@ _sliced_encoders: dict[tuple[type, int], SlicedEncoder[Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """Return the function (buffer, position) -> (message, position after it) for one version. Its
-    third argument is the maximum number of array elements in the message."""
+    """Return the function (buffer, position) -> (message, position after it) for one version. The
+    function's third argument is the maximum number of array elements in the message."""
     found = _decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder
@@ -67,9 +68,9 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
     """Return the function that packs one `row` of `message`, in one call and without an object.
 
-    Its arguments are the leading fields of fixed size, in the order of the table, also those that
-    the version does not have. All other fields get their defaults. The result is an element for an
-    array that is declared with `takes_rows`.
+    Its arguments are the leading fields of fixed size, in the order of the table. Fields that the
+    version does not have are arguments too. All other fields get their defaults. The result is an
+    element for an array that is declared with `takes_rows`.
     """
     found = _row_encoders.get((message, row, version))
     if found is None:
@@ -91,8 +92,8 @@ def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
 
 
 def sliced_encoder(cls: type[T], version: int) -> SlicedEncoder[T]:
-    """Return an encoder for large messages that yields between elements. If an array within an
-    array is the same list object as in the element before, it is encoded once."""
+    """Return an encoder for large messages that yields between elements. An array within an array
+    is encoded once if it is the same list object as in the previous element."""
     found = _sliced_encoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_encode import generate_encoder

@@ -1,7 +1,7 @@
 """Generates the source of a decoder or encoder from a message table, for exactly one version.
 
-Consecutive fields of fixed size (and the length that follows them) become one struct call, nested
-structs are inlined, a varint of one byte costs one comparison. A property test compares the codecs
+Consecutive fields of fixed size (and the length that follows them) become one struct call. Nested
+structs are inlined. A varint of one byte costs one comparison. A property test compares the codecs
 with a second, slower walk of the table (tests/protocol/constructs.py).
 """
 
@@ -17,7 +17,7 @@ from oncelog_protocol.schema import Schema
 
 
 class Source:
-    """Lines of Python under construction, and the globals they refer to."""
+    """Lines of Python under construction, and the globals that the lines use."""
 
     def __init__(self, schema: Schema, version: int, signature: str) -> None:
         if version not in schema.versions:
@@ -35,19 +35,19 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines written inside are indented below `head`."""
+        """Indent the lines written inside the block below `head`."""
         self.line(head)
         self.depth += 1
         yield
         self.depth -= 1
 
     def fresh(self, prefix: str = "v") -> str:
-        """A local name that nothing else uses."""
+        """Return a local name that is not in use."""
         self._names += 1
         return f"{prefix}{self._names}"
 
     def constant(self, prefix: str, value: object) -> str:
-        """The name of a global that holds the value."""
+        """Return the name of a global that holds the value."""
         for name, known in self.scope.items():
             if known is value:
                 return name
@@ -56,15 +56,15 @@ class Source:
         return name
 
     def layout(self, format: str, method: str) -> str:
-        """The name of the bound method of a compiled big-endian struct."""
+        """Return the name of the bound method of a compiled big-endian struct."""
         name = f"{method}_{format.replace('?', 'Z')}"
         if name not in self.scope:
             self.scope[name] = getattr(_struct.Struct(">" + format), method)
         return name
 
     def compile(self, function: str) -> Any:
-        """Execute the lines and return the function that they define, with its source as
-        attribute."""
+        """Execute the lines and return the function that they define. The function has its source
+        as attribute."""
         source = "\n".join(self.lines) + "\n"
         exec(compile(source, f"<{self.title} {function}>", "exec"), self.scope)
         made = self.scope[function]

@@ -1,8 +1,8 @@
-"""The decoder's half of the code generator. Its checks protect the broker:
+"""The decoder's half of the code generator. The checks of a decoder protect the broker.
 
-lengths before memory is allocated, those of strings against Kafka's limit, array counts against
-the bytes that are left, an element budget per message, tags in ascending order. A failed check
-raises ProtocolError.
+A decoder checks lengths before it allocates memory, string lengths against Kafka's limit, and array
+counts against the bytes that are left. It checks that a message has no more array elements than its
+budget, and that tags are in ascending order. A failed check raises ProtocolError.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from oncelog_protocol.types import (
 from oncelog_protocol.unsigned_varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
-"""Maximum number of array elements in one message, over all its arrays; the caller may set a lower
-one."""
+"""Maximum number of array elements in one message, over all arrays. A caller may set a lower
+maximum."""
 
 # The first line of a decoder of records: each `records` field is a slice of this view.
 _VIEW = " view = memoryview(b)"
 
 
 class DecoderSource(Source):
-    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget. `sliced`:
-    make a generator, which yields after each element of an array of structs."""
+    """The source of a decoder. In the lines `b` is the buffer, `p` the position, `end` the buffer's
+    length, `left` the element budget. `sliced`: make a generator that yields after each element of
+    an array of structs."""
 
     def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, f"def decode(b, p, left={MAX_ELEMENTS}):")
@@ -62,7 +63,8 @@ class DecoderSource(Source):
     def _fail(self, what: str, position: int) -> ProtocolError:
         return ProtocolError(f"{self.title}: bad {what} before byte {position}")
 
-    # ── fields of fixed size wait until something else needs the position ──────────────────────
+    # ── fields of fixed size wait until the position is needed
+    # ─────────────────────────────────────
 
     def _take(self, format: str) -> str:
         name = self.fresh()
@@ -84,8 +86,9 @@ class DecoderSource(Source):
         self._pending.clear()
 
     def _uvarint(self, most: tuple[str, int] | None = None) -> str:
-        """Read a varint; its first byte belongs to the fields before it. `most`: its meaning and
-        its maximum, which is larger than one byte holds."""
+        """Write lines that read a varint, and return the varint's name. The first byte is read
+        together with the fields before it. `most`: the meaning of the varint and its maximum, which
+        is above 127."""
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
@@ -98,7 +101,8 @@ class DecoderSource(Source):
         return name
 
     def _length(self, classic: str, most: tuple[str, int] | None = None) -> tuple[str, str, str]:
-        """Read a length: its name, the test for null, and the expression of the true length."""
+        """Write lines that read a length. Return its name, the test for null, and the expression of
+        the true length."""
         if self.flexible:
             name = self._uvarint(most)
             return name, f"{name} == 0", f"{name} - 1"

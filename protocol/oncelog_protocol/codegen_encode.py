@@ -1,7 +1,7 @@
 """The encoder's half of the code generator: appends the parts of a message to a list.
 
-The value of a `records` field is an unchanged part of its own, so that a range of a file can be
-sent without being read.
+The value of a `records` field is a separate part that is not changed, so that a range of a file can
+be sent without being read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from oncelog_protocol.unsigned_varint import SMALL, write_uvarint
 
 
 class EncoderSource(Source):
-    """`o` is the message, `a` appends a part. `sliced`: a generator, which yields after each
-    element of an array of structs."""
+    """The source of an encoder. In the lines `o` is the message, and `a` appends a part. `sliced`:
+    make a generator that yields after each element of an array of structs."""
 
     def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, "def encode(o, a):")
@@ -146,8 +146,8 @@ class EncoderSource(Source):
         self._within -= 1
 
     def _remembered(self, kind: Array, value: str) -> None:
-        """Encode an array within an array once for all elements in a row that have the very same:
-        topics with the same settings, described."""
+        """Write lines that encode an array within an array once for consecutive elements with the
+        same list object. DescribeConfigs has such elements: topics with the same settings."""
         held, encoded, parts = self.fresh("h"), self.fresh("r"), self.fresh("s")
         self.lines.insert(1, f" {held} = {encoded} = None")
         with self.block(f"if {value} is not {held}:"):

@@ -8,7 +8,7 @@ from oncelog_protocol.features import CONCURRENT_PRODUCER_COMMIT_CODE
 
 
 class ProtocolError(ValueError):
-    """The peer sent something that is not a message of the version it claims."""
+    """The peer sent bytes that are not a message of the claimed version."""
 
 
 class ErrorCode(IntEnum):
@@ -191,4 +191,4 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Errors that may go away by themselves: the client sends the request again."""
+"""Errors that may go away by themselves. The client sends the request again after such an error."""

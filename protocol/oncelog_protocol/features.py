@@ -1,8 +1,9 @@
 """Features, which peers negotiate besides versions (KIP-584), and oncelog's own parts of the
 protocol.
 
-Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses them only
-if their feature is announced in ApiVersions: a peer that does not know a tag skips it silently.
+Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses these
+numbers only if ApiVersions announces their feature, because a peer that does not know a tag skips
+it silently.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GROUP_TRANSACTIONS: Final = "oncelog.group.transactions"
 GROUP_TRANSACTIONS_LEVEL: Final = 1
 
 FIRST_OWN_TAG: Final = 10_000
-"""Tags, error codes and record types from here up are ours; Kafka numbers its own from 0."""
+"""Tags, error codes and record types from this number up are ours. Kafka numbers its own from 0."""
 
 OWN_TAGS: Final[dict[str, int]] = {
     # TransactionLogValue v1. Kafka keeps this value in memory only, and loses it on a fail-over.
@@ -32,8 +33,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     "consumer_group_generation": 10_002,
     "assigned_partitions": 10_003,
     # Produce v9+, AddPartitionsToTxn v3+, AddOffsetsToTxn v3+, TxnOffsetCommit v3+, EndTxn v3+: the
-    # group. With the tag, the group's coordinator keeps the transaction; without it, the
-    # coordinator of the transactional id.
+    # group. With the tag, the group's coordinator keeps the transaction. Without the tag, the
+    # coordinator of the transactional id keeps it.
     "transaction_group_id": 10_004,
     # EndTxn v3+: the other transactions of a group commit. In the response: the transaction that
     # made the broker refuse the group commit.
@@ -70,8 +71,8 @@ CONCURRENT_PRODUCER_COMMIT_CODE: Final = 10_000
 meanwhile."""
 
 TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
-"""In `__transaction_state`: the generation and input partitions of a transactional id in a group.
-Kafka's readers skip records of unknown types."""
+"""A record type of `__transaction_state`: the generation and input partitions of a transactional id
+in a group. Kafka's readers skip records of unknown types."""
 
 TRANSACTION_GROUP_KEY_TYPE: Final = 2
 """FindCoordinator v1-v5: the transaction *group* coordinator. From v6 on 2 means share groups."""

@@ -28,12 +28,13 @@ def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
 
 
 def frame(parts: Sequence[Any]) -> list[Any]:
-    """The parts of a frame with its size before them; a part is anything with `__len__`."""
+    """Return the parts of a frame, with the size as the first part. A part is anything with
+    `__len__`."""
     return [write_size(sum(map(len, parts))), *parts]
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames; the bytes may arrive in pieces of any size. The stream is
+    """Cuts a stream of bytes into frames. The bytes may arrive in pieces of any size. The stream is
     unreadable after a ProtocolError: every further call raises the error again.
     """
 
@@ -45,8 +46,8 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """Number of bytes of an incomplete frame. If it is not 0 at the end of a stream, the last
-        frame was cut off."""
+        """Return the number of bytes of an incomplete frame. If this number is not 0 at the end of
+        a stream, the last frame was cut off."""
         return len(self._buffer)
 
     def receive_data(self, data: Buffer) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Request and response headers (KIP-482; Kafka's RequestHeader and ResponseHeader).
 
 A request header is v1, or v2 with tagged fields if the request is flexible. A response header is
-v0, or v1 with tagged fields. `client_id` keeps its int16 length in all of them.
+v0, or v1 with tagged fields. `client_id` keeps its int16 length in all versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """The header and the position of the body. Raises ProtocolError.
+    """Return the header and the position of the body. Raises ProtocolError.
 
     For an unknown API or version, the header is read as v1 and the position is unknown.
     """
@@ -85,7 +85,7 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
 def read_response_header(
     api_key: int, api_version: int, buffer: Buffer, position: int = 0
 ) -> tuple[int, int]:
-    """The correlation id and the position of the body. Raises ProtocolError."""
+    """Return the correlation id and the position of the body. Raises ProtocolError."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(buffer, position)
         position += _CORRELATION_ID.size

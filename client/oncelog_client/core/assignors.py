@@ -1,8 +1,8 @@
 """Assignors distribute partitions over the members of a group (range, roundrobin,
 cooperative-sticky).
 
-The group's leader runs them. Other members may be Java clients, so names, user data and results are
-those of the Java client's assignors (KIP-429, and KIP-792 for cooperative-sticky).
+The group's leader runs an assignor. Other members may be Java clients, so names, user data and
+results are those of the Java client's assignors (KIP-429, and KIP-792 for cooperative-sticky).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _GENERATION: Final = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member's subscription, and its partitions in its last generation (-1: it had none)."""
+    """A member's subscription, and its partitions in its last generation. The generation is -1 if
+    the member had none."""
 
     topics: frozenset[str]
     owned: tuple[TopicPartition, ...] = ()
@@ -36,7 +37,8 @@ AssignFunction = Callable[[Mapping[str, int], Members], Assignment]
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """An assignor: its name on the wire, and whether members keep partitions while they rejoin."""
+    """An assignor: its name on the wire, and a flag that members keep partitions while they
+    rejoin."""
 
     name: str
     cooperative: bool
@@ -44,12 +46,12 @@ class Assignor:
 
     def user_data(self, generation_id: int) -> bytes | None:
         """Return the user data of a member's subscription. Java's cooperative-sticky writes the
-        generation there, for leaders that know only version 1 of the subscription."""
+        generation into the user data, for leaders that know only version 1 of the subscription."""
         return _GENERATION.pack(generation_id) if self.cooperative else None
 
 
 def generation_in_user_data(user_data: bytes | None) -> int:
-    """Return the generation that a cooperative-sticky member wrote, -1 if there is none."""
+    """Return the generation that a cooperative-sticky member wrote, or -1 if there is none."""
     if user_data is None or len(user_data) < _GENERATION.size:
         return -1
     generation: int = _GENERATION.unpack_from(user_data)[0]
@@ -57,8 +59,8 @@ def generation_in_user_data(user_data: bytes | None) -> int:
 
 
 def _in_order(members: Members) -> list[str]:
-    """Return the members in order: static members by instance id, then the others by member id
-    (Java's MemberInfo)."""
+    """Return the members in order (Java's MemberInfo). Static members come first, by instance id.
+    The others follow, by member id."""
 
     def key(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].group_instance_id
@@ -69,8 +71,8 @@ def _in_order(members: Members) -> list[str]:
 
 def assign_range(partitions: Mapping[str, int], members: Members) -> Assignment:
     """Assign consecutive partitions of each topic to each member. If topics have the same number of
-    partitions, partition n of each goes to the same member. `partitions`: topic -> number of
-    partitions."""
+    partitions, partition n of each topic goes to the same member. `partitions` maps a topic to its
+    number of partitions."""
     assignment: Assignment = {member_id: [] for member_id in members}
     for topic in sorted(partitions):
         subscribers = [m for m in _in_order(members) if topic in members[m].topics]
@@ -135,8 +137,8 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
 
 
 def assign_cooperative_sticky(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Assign as `assign_sticky` does, without the partitions that another member still owns. That
-    member revokes them in this round and rejoins, and they are assigned in the next round
+    """Assign as `assign_sticky` does, without the partitions that another member still owns. The
+    owner revokes these partitions in this round and rejoins. The next round assigns them
     (KIP-429)."""
     assignment = assign_sticky(partitions, members)
     holders: dict[TopicPartition, set[str]] = {}
@@ -186,6 +188,6 @@ ASSIGNORS: Final[dict[str, Assignor]] = {
 
 
 def cooperative(names: Sequence[str]) -> bool:
-    """Return True if a member keeps its partitions while it rejoins. All of the member's assignors
+    """Return True if a member keeps its partitions while it rejoins. All assignors of the member
     must allow this, because the group may choose any of them."""
     return all(ASSIGNORS[name].cooperative for name in names)

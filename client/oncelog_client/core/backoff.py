@@ -8,19 +8,19 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _JITTER = 0.2
-# More doublings would overflow, and the cap is reached long before.
+# More doublings would overflow. The cap is reached long before.
 _MOST_DOUBLINGS = 30
 
 
 class Backoff(NamedTuple):
-    """A backoff that doubles from `initial_ms` up to `max_ms`. The names of both are those of their
+    """A backoff that doubles from `initial_ms` up to `max_ms`. Both fields have the names of their
     settings."""
 
     initial_ms: float
     max_ms: float
 
     def delay_ms(self, failures: int, randomness: float) -> float:
-        """Return the wait in ms after `failures` (1 or more) failures in a row; `randomness` is in
+        """Return the wait in ms after `failures` (1 or more) failures in a row. `randomness` is in
         0..1.
 
         A jitter of 20 % in both directions spreads the retries of clients that failed at the same
@@ -34,7 +34,8 @@ class Backoff(NamedTuple):
 
 
 class Pauses(Generic[K]):
-    """Recent failures by key: the number in a row, and the time of the next attempt."""
+    """Recent failures by key. A key has the number of failures in a row, and the time of the next
+    attempt."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -55,9 +56,9 @@ class Pauses(Generic[K]):
             del self._failures[key], self._until_ms[key]
 
     def until_ms(self, key: K) -> float:
-        """Return the time of the next attempt; 0 without a failure."""
+        """Return the time of the next attempt, or 0 without a failure."""
         return self._until_ms.get(key, 0.0)
 
     def next_ms(self, now_ms: float) -> float | None:
-        """Return the earliest end of a pause, None if all pauses have ended."""
+        """Return the earliest end of a pause, or None if all pauses have ended."""
         return min((until for until in self._until_ms.values() if until > now_ms), default=None)

@@ -1,7 +1,7 @@
 """A batch that is sent to a partition leader: its records, their deliveries, its identity and
 sequence.
 
-A delivery stands for the producer's future, which the caller completes when the batch is done.
+A delivery stands for the producer's future. The caller completes the future when the batch is done.
 Records are appended one by one, each with its delivery. Or the caller gives an encoded batch with
 one delivery.
 """
@@ -34,7 +34,8 @@ _HEADER_OVERHEAD: Final = 4
 
 
 class BatchState(Enum):
-    """The state of a batch. OPEN and FULL wait for their first send, RETRY for the next one."""
+    """The state of a batch. OPEN and FULL wait for their first send. RETRY waits for its next
+    send."""
 
     OPEN = "open"
     FULL = "full"
@@ -58,8 +59,8 @@ def record_size(record: NewRecord) -> int:
 
 @dataclass(slots=True, eq=False)
 class Batch(Generic[T]):
-    """A batch. `serial` grows with each new batch; the halves of a split batch keep it. Times are
-    in ms."""
+    """A batch. `serial` grows with each new batch. The halves of a split batch keep its serial.
+    Times are in ms."""
 
     partition: TopicPartition
     serial: int
@@ -73,7 +74,7 @@ class Batch(Generic[T]):
     retry_at_ms: float = 0.0
     identity: ProducerIdAndEpoch = NO_IDENTITY
     base_sequence: int = -1
-    # True if the batch was sent under this identity, and no response since has refused its
+    # True if the batch was sent under this identity, and no later response has refused its
     # sequence.
     maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
@@ -94,7 +95,8 @@ class Batch(Generic[T]):
 
     @property
     def was_sent(self) -> bool:
-        """Return True if a broker may have the batch: after a timeout its outcome is unknown."""
+        """Return True if a broker may have the batch. Its outcome is then unknown after a
+        timeout."""
         return self.attempts > 0
 
     def add(self, record: NewRecord, size_bytes: int, delivery: T) -> None:
@@ -103,7 +105,7 @@ class Batch(Generic[T]):
         self.size_bytes += size_bytes
 
     def give(self, encoded: EncodedRecords, delivery: T) -> None:
-        """Append all records at once. The batch takes no more records then."""
+        """Append all records at once. Afterwards the batch takes no more records."""
         self.encoded = encoded
         self.deliveries = [delivery]
         self.size_bytes += len(encoded.body)
@@ -136,14 +138,14 @@ class Batch(Generic[T]):
         return self.wire
 
     def halves(self) -> tuple[Batch[T], Batch[T]]:
-        """Split the batch, which a broker has refused as too large, in two, with the same records
-        and sequences."""
+        """Split a batch that a broker has refused as too large. The two halves keep the records and
+        sequences."""
         middle = self.count // 2
         first, second = self._part(0), self._part(middle)
         if self.encoded is not None:
             for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
                 part.give(encoded, self.deliveries[0])
-            # The new encoding may have fewer bytes, but together the halves must free the buffer
+            # The new encoding may have fewer bytes. But together the halves must free the buffer
             # memory that the batch has taken.
             second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
             first.completes_delivery, second.completes_delivery = False, self.completes_delivery

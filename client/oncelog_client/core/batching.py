@@ -1,8 +1,8 @@
 """Collects records into batches per partition, and decides when a batch may be sent (KIP-98,
-KIP-360, KIP-679). Two rules keep the order. A failed batch is sent again first and alone, and no
-new batch of a partition is sent while the outcome of an earlier sequence is unknown. A batch that
-may have been written is sent again unchanged, even after a gap: with a new epoch it could be
-written twice. Time is an argument; the sender owns the sockets.
+KIP-360, KIP-679). Two rules keep the order. A failed batch is sent again first and alone. No new
+batch of a partition is sent while the outcome of an earlier sequence is unknown. A batch that may
+have been written is sent again unchanged, even after a gap: with a new epoch the batch could be
+written twice. Time is an argument, and the sender owns the sockets.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
-# Below this epoch an idempotent producer bumps its own epoch; at this epoch, it requests a new
-# producer id (KIP-360).
+# Below this epoch an idempotent producer bumps its own epoch. At this epoch the producer requests a
+# new producer id (KIP-360).
 _LAST_EPOCH: Final = (1 << 15) - 1
 
 _SEQUENCE_ERRORS: Final = frozenset(
@@ -69,7 +69,8 @@ class Accumulator(Generic[T]):
     def append(
         self, partition: TopicPartition, record: NewRecord, delivery: T, now_ms: float
     ) -> bool:
-        """Buffer a record. Return True if this closed a batch, which is then ready to be sent."""
+        """Buffer a record. Return True if the record has closed a batch, which is then ready to be
+        sent."""
         queue = self._queue(partition)
         size = record_size(record)
         self.buffered_bytes += size
@@ -91,7 +92,7 @@ class Accumulator(Generic[T]):
     def append_encoded(
         self, partition: TopicPartition, records: EncodedRecords, delivery: T, now_ms: float
     ) -> None:
-        """Buffer a complete batch after the buffered ones. It is ready to be sent."""
+        """Buffer a complete batch after the buffered batches. The batch is ready to be sent."""
         queue = self._queue(partition)
         batch = self._new_batch(queue, partition, now_ms)
         batch.give(records, delivery)
@@ -130,8 +131,8 @@ class Accumulator(Generic[T]):
     # -- leaving
 
     def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
-        """Return the time from which the partition's next batch may be sent (a time in the past: at
-        once), None if the batch waits for an event."""
+        """Return the time from which the partition's next batch may be sent, or None if the batch
+        waits for an event. A time in the past means that the batch may be sent at once."""
         queue = self._queues.get(partition)
         if queue is None:
             return None
@@ -147,9 +148,10 @@ class Accumulator(Generic[T]):
     def drain(
         self, partitions: Iterable[TopicPartition], now_ms: float, max_bytes: int
     ) -> list[Batch[T]]:
-        """Return encoded batches that are due: at most one of each partition, together at most
-        `max_bytes`, but at least one. Each call begins with the next partition, so that all get
-        their turn. A batch that cannot be encoded is added to `unsendable`."""
+        """Return encoded batches that are due: at most one of each partition, and at most
+        `max_bytes` in all, but at least one batch. Each call begins with the next partition, so
+        that every partition gets its turn. A batch that cannot be encoded is added to
+        `unsendable`."""
         keys = list(partitions)
         if not keys:
             return []
@@ -244,8 +246,8 @@ class Accumulator(Generic[T]):
             return False
         if config.idempotent and code in _SEQUENCE_ERRORS:
             if queue.is_unresolved or queue.sent[0] is not batch:
-                # The only cause of the error: an earlier batch is missing. It is sent again before
-                # this batch.
+                # The error has only one cause: an earlier batch is missing. The earlier batch is
+                # sent again before this batch.
                 return True
             if config.transactional:
                 return False
@@ -274,7 +276,7 @@ class Accumulator(Generic[T]):
         self._unresolved.add(partition)
 
     def _renumber_unresolved(self) -> None:
-        """Without transactions, close a gap in the sequence by a new epoch (KIP-360). All batches
+        """Close a gap in the sequence by a new epoch, without transactions (KIP-360). All batches
         that were sent to the partition must have a known outcome. With transactions, the abort
         starts a new epoch (`adopt`)."""
         if self.config.transactional:
@@ -305,7 +307,7 @@ class Accumulator(Generic[T]):
     # -- giving up
 
     def expire(self, now_ms: float) -> list[Batch[T]]:
-        """Drop and return the batches older than `delivery_timeout_ms`; the caller fails their
+        """Drop and return the batches older than `delivery_timeout_ms`. The caller fails their
         deliveries."""
         limit = now_ms - self.config.delivery_timeout_ms
         if all(batch.created_ms > limit for batch in self._oldest()):
@@ -324,11 +326,11 @@ class Accumulator(Generic[T]):
         return dropped
 
     def give_up(self, batch: Batch[T]) -> None:
-        """Drop a batch, sent or not; it may have been written."""
+        """Drop a batch, sent or not. The dropped batch may have been written."""
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
-        """Drop all batches, also those in flight, because no caller is left."""
+        """Drop all batches and those in flight, because no caller is left."""
         dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)
@@ -341,7 +343,7 @@ class Accumulator(Generic[T]):
         return bool(self._unresolved)
 
     def adopt(self, identity: ProducerIdAndEpoch) -> None:
-        """Take the identity that the broker assigned. A new identity restarts every sequence at
+        """Set the identity that the broker assigned. A new identity restarts every sequence at
         0."""
         self.identity = identity
         if not self.config.transactional:

@@ -1,7 +1,7 @@
-"""Settings that every client has, and those of the admin client.
+"""Settings that every client has, and the settings of the admin client.
 
-There is a module for each kind of client, so that a short command imports only its own.
-`oncelog_client.config` exports all names.
+Each kind of client has its own module, so that a short command imports only the settings of its
+client. `oncelog_client.config` exports all names.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AdminSettings(ClientSettings, total=False):
 
 
 class ClientConfig(Frozen):
-    """The effective settings that reach a cluster; `bootstrap_servers` as (host, port) pairs."""
+    """The effective settings that reach a cluster. `bootstrap_servers` are (host, port) pairs."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "oncelog"
@@ -122,7 +122,7 @@ def checked_values(
     """
     refuse_unknown(settings, config.defaults)
     values = {**config.defaults, **settings}
-    # `acks` may be text as well; its own check reads it.
+    # `acks` may be text too, so its own check reads `acks`.
     check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
     if values["security_protocol"].upper() != "PLAINTEXT":
         raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")

@@ -110,9 +110,9 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def max_batch_bytes(self) -> int:
-        """Maximum size of one decompressed batch, in bytes. The consumer holds one such batch at a
-        time, besides the fetched responses. A small `fetch_max_bytes` is no limit, because a batch
-        is always read completely."""
+        """The maximum size of one decompressed batch, in bytes. The consumer holds one such batch
+        at a time, besides the fetched responses. A small `fetch_max_bytes` is no limit, because a
+        batch is always read completely."""
         return max(self.fetch_max_bytes, _LARGE_BATCH_BYTES) * self.fetch_max_decompressed_factor
 
     @property

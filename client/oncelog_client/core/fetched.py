@@ -1,6 +1,6 @@
-"""Fetch responses that wait for the application, and are decoded batch by batch as it polls.
+"""Fetch responses that wait for the application. Batches are decoded one by one as it polls.
 
-Pure: responses are added, `take` returns records, and positions move with it.
+The module is pure: responses are added, and `take` returns records and moves the positions.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class FetchedPartition:
         self.jumps = jumps
         self.size_bytes = len(buffer)
         self.end_offset = offset
-        # The leader epoch of the last batch; -1 before the first batch, and for a batch without an
-        # epoch.
+        # The leader epoch of the last batch. It is -1 before the first batch, and after a batch
+        # without an epoch.
         self.end_epoch = -1
         # `take` raises the error again, after it has returned the records before this batch.
         with suppress(CorruptRecords):
@@ -80,7 +80,8 @@ class FetchedPartition:
         """Append at most `limit` records and move the position. Return False if nothing is left.
 
         Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, and RecordTooLargeError at a batch
-        that decompresses to more than its limit. The position is then before that batch.
+        that decompresses to more than its limit. The position is then before the batch with the
+        error.
         """
         topic, partition = self.partition
         new = tuple.__new__
@@ -136,7 +137,7 @@ def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) 
 
 
 class _Broken(NamedTuple):
-    """A corrupt batch at a position; `jumps` are those of the partition's state."""
+    """A corrupt batch at a position. `jumps` is the count of the partition's state at that time."""
 
     state: Assigned
     jumps: int
@@ -160,7 +161,7 @@ class FetchedRecords:
 
     def next_fetch(self, state: Assigned) -> tuple[int, int] | None:
         """Return the next offset to fetch of a partition, and the leader epoch of the record before
-        it (-1 for unknown). Return None without a position."""
+        this offset (-1 for unknown). Return None for a partition without a position."""
         if state.position is None:
             return None
         found = state.position, state.leader_epoch
@@ -176,7 +177,8 @@ class FetchedRecords:
         )
 
     def readable_bytes(self) -> int:
-        """Return the size in bytes of what can be returned now, without paused partitions."""
+        """Return the size in bytes of the records that can be returned now, without paused
+        partitions."""
         found = 0
         for part in self._parts:
             state = self._subscription.get(part.partition)
@@ -186,9 +188,9 @@ class FetchedRecords:
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Return at most `limit` records, none of paused partitions, and move the positions past
-        them. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after an earlier call has
-        returned the records before it. No later record is returned until the application moves the
-        position past the batch.
+        the records. At a corrupt batch one call returns the records before the batch, and the next
+        call raises KafkaError (CORRUPT_MESSAGE). No later record is returned until the application
+        moves the position past the batch.
         """
         self._raise_broken()
         records: list[ConsumerRecord] = []
@@ -219,7 +221,7 @@ class FetchedRecords:
         return records
 
     def _raise_broken(self) -> None:
-        """Raise the error of the last `take`, unless its partition was removed or its position
+        """Raise the error of the last `take`, unless the partition was removed or its position was
         moved since."""
         found = self._broken
         if found is None:

@@ -31,7 +31,7 @@ def _from_rows(rows: Iterable[consumer_protocol.TopicPartition]) -> tuple[TopicP
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a SyncGroup response; empty bytes mean none."""
+    """Return the partitions of a SyncGroup response. Empty bytes mean no partitions."""
     if not data:
         return ()
     return _from_rows(consumer_protocol.decode_assignment(data).assigned_partitions)

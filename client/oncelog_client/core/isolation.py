@@ -2,7 +2,8 @@
 batches.
 
 Source: KIP-98 ("Consumer") and the Java client's CompletedFetch. Nothing needs to be buffered: the
-broker ends a read_committed response at the last stable offset, and lists its aborted transactions.
+broker ends a read_committed response at the last stable offset, and lists the aborted transactions
+of the response.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ class AbortedRange(NamedTuple):
 
 
 class VisibleBatch(NamedTuple):
-    """One batch after filtering. `records` may be empty: the position moves to `next_offset`.
+    """One batch after filtering. `records` may be empty. The position moves to `next_offset`.
 
     `producer_id` is -1 unless the batch belongs to a transaction. `committed` is the decision of a
-    commit or abort marker; None for other batches, and if markers are not read.
+    commit or abort marker. It is None for other batches, and if markers are not read.
     """
 
     records: list[Record]
@@ -76,9 +77,9 @@ def visible_batches(
 def marked_batches(
     buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield position and header of each whole batch that reaches `fetch_offset`, and True if the
-    application may see its records. The records are not decoded. Raises as `visible_batches`
-    does."""
+    """Yield the position and header of each whole batch that reaches `fetch_offset`, and a flag:
+    True if the application may see the records of the batch. The records are not decoded. Raises
+    the errors of `visible_batches`."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (
@@ -86,8 +87,8 @@ def marked_batches(
             and header.has_producer_id
             and aborted_transactions.hides(buffer, position, header)
         )
-        # Brokers return whole batches. Records before `fetch_offset` are left out, but their
-        # markers count.
+        # Brokers return whole batches. Records before `fetch_offset` are left out, but markers
+        # before it count.
         if header.next_offset > fetch_offset:
             yield position, header, not (hidden or header.is_control)
 

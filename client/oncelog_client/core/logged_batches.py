@@ -13,8 +13,8 @@ _MAX_BATCH_BYTES: Final = 64 << 20
 
 
 class LoggedBatch(NamedTuple):
-    """One batch of the log. `committed` is the decision of a marker, None for data. `last_sequence`
-    is -1 for a marker. `records` are pairs of key and value."""
+    """One batch of the log. `committed` is the decision of a marker, and None for data.
+    `last_sequence` is -1 for a marker. `records` are pairs of key and value."""
 
     base_offset: int
     next_offset: int

@@ -1,7 +1,7 @@
 """A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 345, 394, 429).
 
-It returns requests and takes their responses; the caller has sockets, callbacks and clocks. Times
-are in ms of one monotonic clock.
+The state machine returns requests and takes their responses. The caller has sockets, callbacks and
+clocks. Times are in ms of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def reaction(api: ApiKey, code: int) -> Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of an assignment: `revoked` comes first, then `added`."""
+    """The changes of an assignment. The member handles `revoked` first, then `added`."""
 
     added: tuple[TopicPartition, ...]
     revoked: tuple[TopicPartition, ...]
@@ -118,7 +118,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipConfig:
-    """The consumer's settings for its membership; times in ms."""
+    """The consumer's settings for its membership. Times are in ms."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -171,7 +171,8 @@ class Membership:
         self.rejoin_reason = reason
 
     def start_over(self, *, keep_member_id: bool = False) -> None:
-        """Forget the generation (and the id). The partitions are lost, not revoked."""
+        """Forget the generation, and the member id unless `keep_member_id`. The partitions are
+        lost, not revoked."""
         if self.generation_id != NO_GENERATION:
             self._generation_lost = True
         self.generation_id = NO_GENERATION
@@ -184,11 +185,11 @@ class Membership:
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
     ) -> tuple[tuple[TopicPartition, ...], bool]:
-        """Return the partitions to give up before the join, and True if they are lost already: the
-        application then gets `on_partitions_lost`.
+        """Return the partitions to give up before the join, and True if these partitions are lost
+        already. For lost partitions the application gets `on_partitions_lost`.
 
-        Eager members give up all partitions, cooperative members those of topics that they no
-        longer subscribe to.
+        An eager member gives up all partitions. A cooperative member gives up the partitions of
+        topics that it no longer subscribes to.
         """
         if self._generation_lost:
             self._generation_lost = False
@@ -201,8 +202,8 @@ class Membership:
     def join_request(
         self, topics: Iterable[str], owned: Iterable[TopicPartition], now_ms: float
     ) -> JoinGroupRequest:
-        """Begin a join and return its request. `owned` are the partitions that are kept meanwhile
-        (none for eager members)."""
+        """Begin a join and return its request. `owned` are the partitions that the member keeps
+        meanwhile (none for eager members)."""
         self._apply(MemberEvent.JOIN)
         self.rejoin_needed = False
         self._session_start_ms = now_ms
@@ -232,7 +233,7 @@ class Membership:
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
         """Take the response to a JoinGroup and return its meaning. After GO_ON the next step is a
-        SyncGroup, which has the assignments if this member is the leader (`is_leader`)."""
+        SyncGroup. If this member is the leader (`is_leader`), the SyncGroup has the assignments."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -251,15 +252,15 @@ class Membership:
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
-        """Return True if this member is the group's leader. The leader computes the assignment,
-        unless the response says to skip it: the assignment from before the leader's restart then
-        stays (KIP-814)."""
+        """Return True if this member is the group's leader and computes the assignment. A response
+        may say to skip the assignment. The assignment from before the leader's restart then stays
+        (KIP-814)."""
         return response.leader == response.member_id
 
     def sync_request(
         self, assignments: Mapping[str, Iterable[TopicPartition]] | None = None
     ) -> SyncGroupRequest:
-        """Return the SyncGroup request; that of the leader has the partitions of all members."""
+        """Return the SyncGroup request. The leader's request has the partitions of all members."""
         rows = [
             SyncGroupRequestAssignment(
                 member_id=member_id,
@@ -282,8 +283,8 @@ class Membership:
     def synced(
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
-        """Take the response to a SyncGroup. Return the reaction, with GO_ON also the partitions of
-        this member."""
+        """Take the response to a SyncGroup. Return the reaction. With GO_ON also return the
+        partitions of this member."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
         if outcome is not Reaction.GO_ON:
             self._failed(outcome)
@@ -300,7 +301,7 @@ class Membership:
             self.require_rejoin(f"the last join ended with: {outcome.value}")
 
     def disconnected(self) -> None:
-        """Take the failure of a JoinGroup or SyncGroup without a response."""
+        """Handle a JoinGroup or SyncGroup that failed without a response."""
         self._failed(Reaction.FIND_COORDINATOR)
 
     def changes(
@@ -321,18 +322,18 @@ class Membership:
         self._last_poll_ms = now_ms
 
     def poll_overdue(self, now_ms: float) -> bool:
-        """Return True if the application has not polled for `max_poll_interval_ms`: the member then
+        """Return True if the application has not polled for `max_poll_interval_ms`. The member then
         leaves the group."""
         return now_ms - self._last_poll_ms > self.config.max_poll_interval_ms
 
     def session_expired(self, now_ms: float) -> bool:
-        """Return True if the coordinator must have removed this member: it got no response for a
-        session timeout."""
+        """Return True if this member got no response for a session timeout. The coordinator must
+        have removed the member."""
         return now_ms - self._session_start_ms > self.config.session_timeout_ms
 
     def next_heartbeat_ms(self) -> float | None:
-        """Return the time of the next heartbeat; None while joining, because JoinGroup itself keeps
-        the member in the group."""
+        """Return the time of the next heartbeat. Return None while joining, because JoinGroup
+        itself keeps the member in the group."""
         if self.state is not MemberState.STABLE:
             return None
         return self._last_heartbeat_ms + self.config.heartbeat_interval_ms
@@ -349,7 +350,7 @@ class Membership:
 
     def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
         """Take the response to a heartbeat of a member of `generation_id`, and return its meaning.
-        An error of an earlier generation has no effect: GO_ON."""
+        An error of an earlier generation has no effect (GO_ON)."""
         outcome = reaction(ApiKey.HEARTBEAT, code)
         if outcome is Reaction.GO_ON:
             self._session_start_ms = now_ms
@@ -367,8 +368,8 @@ class Membership:
 
     def leave_request(self, reason: str) -> LeaveGroupRequest | None:
         """Return the LeaveGroup request and forget the membership. Return None without a
-        membership, and for static members: the group keeps their place for their return
-        (KIP-345)."""
+        membership. Return None for a static member too, because the group keeps the member's place
+        for its return (KIP-345)."""
         member_id, known = self.member_id, self.generation_id != NO_GENERATION or self.member_id
         self.start_over()
         if not known or self.config.group_instance_id is not None:

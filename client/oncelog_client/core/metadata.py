@@ -1,4 +1,4 @@
-"""A client's view of the cluster: brokers, topics, leaders. It is immutable."""
+"""A client's view of the cluster: brokers, topics, leaders. The view is immutable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TopicInfo(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """The cluster as of the last responses. Topics that the last response does not have are
+    """The cluster as of the last responses. A topic that the last response does not have stays
     unchanged."""
 
     cluster_id: str | None = None
@@ -47,7 +47,7 @@ class Metadata(NamedTuple):
     topics: Mapping[str, TopicInfo] = MappingProxyType({})
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """Return the node id of the leader, None if it is unknown or there is none."""
+        """Return the node id of the leader, or None if the leader is unknown or there is none."""
         info = self.partition(partition)
         return None if info is None else info.leader
 
@@ -88,7 +88,7 @@ class Metadata(NamedTuple):
 
     def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
         """Return the metadata with a response merged in. `whole`: the response lists every topic,
-        so the others are deleted.
+        so topics that it does not list are deleted.
 
         A lower leader epoch comes from a broker with stale metadata: the known leader stays
         (KIP-320).
@@ -112,7 +112,7 @@ def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
     partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
     error = row.error_code
     if [partition.partition_index for partition in partitions] != [*range(len(partitions))]:
-        # A row is missing: the index would then stand for another partition.
+        # If a row were missing, the index would stand for another partition.
         partitions, error = [], error or ErrorCode.LEADER_NOT_AVAILABLE
     return TopicInfo(
         name,

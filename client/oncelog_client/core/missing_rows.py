@@ -14,7 +14,7 @@ from typing import Any, Final
 from oncelog_protocol.apis import ApiKey
 
 Keys = Set[Any]
-# The keys in the request and those in the response, in a given version.
+# The function returns the keys in the request and the keys in the response, in a given version.
 Rule = Callable[[Any, Any, int], tuple[Keys, Keys]]
 
 _NOTHING: Final[Keys] = frozenset()
@@ -27,8 +27,8 @@ _END_BUMPS: Final = 5
 
 
 def missing_rows(api: ApiKey, request: Any, response: Any, version: int) -> list[str]:
-    """Return the requested keys that the response lacks, as text; empty if the whole response is an
-    error. Raises KeyError for an API that is not in the table."""
+    """Return the requested keys that the response lacks, as text. The list is empty if the whole
+    response is an error. Raises KeyError for an API that is not in the table."""
     rule = RULES[api]
     if getattr(response, "error_code", 0):
         return []
@@ -52,7 +52,7 @@ def _partitions(asked: str = "topics", answered: str = "topics") -> Rule:
     )
 
 
-# Kafka's names for a topic, its rows, and a row's partition; a row may be the number itself.
+# Kafka's names for a topic, its rows, and a row's partition. A row may be the number itself.
 _TOPIC_FIELDS: Final = ("name", "topic")
 _ROWS_FIELDS: Final = (
     "partitions",

@@ -42,7 +42,7 @@ class PartitionQueue(Generic[T]):
         self.sent: list[Batch[T]] = []
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.next_sequence = 0
-        # The producer id of the last batch that was written: the leader has a batch of this
+        # The producer id of the last batch that was written. The leader has a batch of this
         # producer.
         self.known_producer = NO_IDENTITY.producer_id
         # A batch was lost or refused: the sequence has a gap, and only a new epoch closes it.
@@ -54,12 +54,12 @@ class PartitionQueue(Generic[T]):
 
     @property
     def is_settled(self) -> bool:
-        """Return True if none of the sent batches can be in the log. A batch after a missing one is
-        not in the log either."""
+        """Return True if no sent batch can be in the log. A batch after a missing batch is not in
+        the log either."""
         return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
 
     def next_batch(self, config: BatchingConfig, identity: ProducerIdAndEpoch) -> Batch[T] | None:
-        """Return the only batch that may be sent next, due or not; None if there is none."""
+        """Return the only batch that may be sent next, due or not. Return None if there is none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]
             held = self.is_unresolved and (config.transactional or not first.maybe_written)
@@ -75,8 +75,8 @@ class PartitionQueue(Generic[T]):
         ):
             return None
         if config.idempotent and self.sent and self.known_producer != identity.producer_id:
-            # A leader without a batch of this producer accepts any first sequence. If the leader
-            # refused the first batch (no leader yet) and accepted the second, the first could never
-            # be written.
+            # A leader without a batch of this producer accepts any first sequence. Suppose that the
+            # leader refuses the first batch (no leader yet) and accepts the second. Then the first
+            # batch could never be written.
             return None
         return self.waiting[0]

@@ -1,7 +1,7 @@
 """The partition of a record, chosen as by Kafka's Java client.
 
 The murmur2 hash of the key chooses the partition of a record with a key. Records without a key stay
-on one partition for about a batch; the next partition is drawn by the lengths of the queues
+on one partition for about a batch. The next partition is drawn by the lengths of the queues
 (KIP-480, KIP-794).
 """
 
@@ -40,7 +40,8 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 class _Sticky:
-    """The current partition of records without a key, and the bytes that were sent to it."""
+    """The current partition of records without a key, and the number of bytes sent to this
+    partition."""
 
     __slots__ = ("given_bytes", "partition")
 
@@ -52,7 +53,7 @@ class _Sticky:
 class Partitioner:
     """The partitioner of one producer.
 
-    `draw(n)` returns a number in 0..n-1; tests and simulations pass their own.
+    `draw(n)` returns a number in 0..n-1. Tests and simulations pass their own function.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:
@@ -80,9 +81,10 @@ class Partitioner:
     ) -> None:
         """Count a buffered record without a key, and choose the next partition after about a batch.
 
-        `available()` are the partitions that have a leader, `queued(n)` the batches waiting there.
-        The change happens at the end of a batch, so that batches are full, but at the latest after
-        the size of two batches, so that a slow partition does not hold the producer back (KIP-794).
+        `available()` returns the partitions that have a leader. `queued(n)` returns the number of
+        batches that wait for partition n. The change happens at the end of a batch, so that batches
+        are full. It happens at the latest after the size of two batches, so that a slow partition
+        does not hold the producer back (KIP-794).
         """
         sticky = self._sticky.get(topic)
         if sticky is None:

@@ -1,4 +1,4 @@
-"""The identity of a prepared transaction (KIP-939): the external coordinator stores it."""
+"""The identity of a prepared transaction (KIP-939). The external coordinator stores it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from oncelog_client.errors import ConfigError
 
 
 class PreparedTxnState(NamedTuple):
-    """The producer id and epoch of the transaction, both -1 for none. Its text is `id:epoch` as in
-    Kafka's clients. The application stores it in the same database transaction as its own data."""
+    """The producer id and epoch of the transaction. Both are -1 without a transaction. The text
+    form is `id:epoch`, as in Kafka's clients. The application stores this state in the same
+    database transaction as its own data."""
 
     producer_id: int = -1
     producer_epoch: int = -1
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the text; the empty text means no transaction. Raises ConfigError."""
+        """Parse the text. An empty text means no transaction. Raises ConfigError."""
         if not text:
             return cls()
         producer_id, colon, producer_epoch = text.partition(":")

@@ -19,8 +19,8 @@ from .settings import INT32_MAX, INT64_MAX, check_choices, check_ranges
 
 Acks = Literal[-1, 0, 1, "all"]
 
-# Brokers keep the last five batches of a producer (KIP-98), so they could not recognize a duplicate
-# with a sixth in flight.
+# Brokers keep the last five batches of a producer (KIP-98). With a sixth batch in flight, a broker
+# could not recognize a duplicate.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
 _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
@@ -75,7 +75,7 @@ class ProducerSettings(ClientSettings, total=False):
 
 
 class ProducerConfig(ClientConfig):
-    """The effective settings of a producer. `acks` is a number here: -1 stands for all."""
+    """The effective settings of a producer. `acks` is a number here, with -1 for all."""
 
     acks: int = -1
     batch_size: int = 16_384
@@ -138,7 +138,8 @@ def producer_config(
 
 
 def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
-    """KIP-679 and `ProducerConfig.postProcessAndValidateIdempotenceConfigs` of the Java client."""
+    """Return True if the producer is idempotent, by KIP-679 and the Java client's
+    `ProducerConfig.postProcessAndValidateIdempotenceConfigs`."""
     wanted = cast(bool, values["enable_idempotence"])
     obstacles = [
         text
@@ -189,7 +190,7 @@ def _check_delivery_timeout(values: dict[str, Any], explicit: bool) -> None:
 
 
 def batching_config(config: ProducerConfig) -> BatchingConfig:
-    """Return the settings of a producer that its accumulator needs."""
+    """Return the settings of a producer that the producer's accumulator needs."""
     return BatchingConfig(
         batch_size=config.batch_size,
         linger_ms=config.linger_ms,

@@ -1,4 +1,4 @@
-"""The producer's side of its current transaction: its state, partitions and groups.
+"""The producer's side of its current transaction: the state, partitions and groups.
 
 Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
 (fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
@@ -48,17 +48,18 @@ class ProducerTransaction:
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.version = 0
         self.bump_needed = False
-        # A commit was sent and got no response. It may have succeeded, whatever the later responses
-        # are.
+        # A commit was sent and got no response. The commit may have succeeded, whatever later
+        # responses say.
         self.maybe_committed = False
         # True if the coordinator may know this transaction, so that EndTxn is needed.
         self.started = False
         self.prepared: PreparedTxnState | None = None
         # Consumer group of InitProducerId, None without a group.
         self.group: TransactionGroup | None = None
-        # The caller asked to keep an open transaction, but it had already ended.
+        # The caller wanted to keep an open transaction, but the transaction had already ended.
         self.nothing_kept = False
-        # The epoch was used by an earlier transaction: before version 2, EndTxn does not bump it.
+        # An earlier transaction has used the epoch: before version 2, EndTxn does not bump the
+        # epoch.
         self._epoch_is_worn = False
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()
@@ -84,14 +85,14 @@ class ProducerTransaction:
     # -- events that carry something
 
     def initialized(self, identity: ProducerIdAndEpoch) -> None:
-        """Take the response of InitProducerId, the first one or that of a new generation."""
+        """Take the response of InitProducerId, for the first call or for a new generation."""
         self.apply(Event.INITIALIZED)
         self._clear()
         self.identity = identity
         self._epoch_is_worn = False
 
     def rejoin(self, group: TransactionGroup) -> None:
-        """Restart in this generation of the group, from any state."""
+        """Restart in this generation of the group. The call is allowed in any state."""
         self.apply(Event.REJOIN)
         self.group = group
         self._clear()
@@ -113,8 +114,8 @@ class ProducerTransaction:
 
     def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
         """Take the response of InitProducerId, with the transaction that is still open. If no
-        transaction is open, it has already ended, and the external coordinator has not seen the
-        response."""
+        transaction is open, the transaction has already ended, and the external coordinator has not
+        seen the response to its end."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True
@@ -128,8 +129,8 @@ class ProducerTransaction:
 
     def begin(self, version: int) -> None:
         """Start a transaction under the current `transaction.version`. If `bump_needed` is set
-        after that, abort and begin again. After a lower version a partition may still lack the last
-        marker, and would add new records to the old transaction."""
+        afterwards, the caller aborts and begins again. After a lower version a partition may still
+        lack the last marker, and would add new records to the old transaction."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False
@@ -143,7 +144,7 @@ class ProducerTransaction:
 
     def ended(self, event: Event, identity: ProducerIdAndEpoch | None) -> None:
         """Note that the coordinator has ended the transaction. `identity` is the new identity in
-        its response, if any."""
+        the response, if any."""
         self.apply(event)
         self._clear()
         self._epoch_is_worn = identity is None and not self.implicit
@@ -254,23 +255,24 @@ class ProducerTransaction:
 
     @property
     def is_abortable_by_closing(self) -> bool:
-        """Return True if closing the producer aborts the transaction. It does not abort a prepared
-        or empty transaction, a transaction with a commit that may have succeeded, or any
+        """Return True if closing the producer aborts the transaction. A close does not abort a
+        prepared or empty transaction, a transaction with a commit that may have succeeded, or any
         transaction after a fatal error."""
         return self.state in CLOSING_ABORTS
 
     @property
     def is_over(self) -> bool:
-        """Return True if no more records are sent, because they could not be committed."""
+        """Return True if no more records are sent, because such records could not be committed."""
         return self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR)
 
     def may_send(self, partition: TopicPartition) -> bool:
-        """Return True if the partition is in the transaction, so that a batch may be sent to it."""
+        """Return True if the partition is in the transaction, so that a batch may be sent to the
+        partition."""
         return partition in self._added and not self.is_over
 
     def partitions_to_add(self) -> list[TopicPartition]:
-        """Return the partitions for the next AddPartitionsToTxn. Return none during an abort: the
-        response might arrive in the next transaction."""
+        """Return the partitions for the next AddPartitionsToTxn. Return none during an abort,
+        because the response might arrive in the next transaction."""
         return sorted(self._to_add) if self.state in ADDS_PARTITIONS else []
 
     def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:

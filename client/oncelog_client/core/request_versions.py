@@ -1,4 +1,4 @@
-"""The versions of a request that can carry a field, or that have a behavior.
+"""The versions of a request that can carry a field, or that have a given behavior.
 
 The table of a message says in which version a field was added. Only changes of behavior are named
 here.
@@ -28,6 +28,6 @@ def versions_with(request: type, field: str) -> range:
 
 
 def explicit_versions(api: ApiKey) -> range:
-    """Return the versions of `api` with which the client adds partitions or groups to a transaction
-    itself (before KIP-890)."""
+    """Return the versions of `api` that do not add partitions or groups to a transaction by
+    themselves. With these versions the client adds them (before KIP-890)."""
     return range(_IMPLICIT_SINCE.get(api, _END))

@@ -39,7 +39,7 @@ def _parse_address(text: str) -> Address:
 
 def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
     """Raise ConfigError for an unknown setting, with the most similar name. The error does not
-    contain the value, which may be a secret under a misspelled name.
+    contain the value, because a misspelled name may have a secret as its value.
     """
     names = sorted(known)
     for name in settings:
@@ -57,8 +57,8 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
 def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
     """Raise ConfigError if a value does not have the type of its setting.
 
-    `types` are the annotations as text. For an int, the text "5" and the number 0.5 are refused; a
-    whole float such as 20e3 is converted in `values`.
+    `types` are the annotations as text. For an int, the text "5" and the number 0.5 are refused. A
+    whole float such as 20e3 becomes an int in `values`.
     """
     for name, kind in types.items():
         value = values[name]

@@ -18,7 +18,7 @@ from .consumer_config import OffsetReset
 
 
 class Mode(Enum):
-    """How the partitions are chosen; the three ways exclude each other."""
+    """The way in which the partitions are chosen. The three ways exclude each other."""
 
     NONE = "nothing"
     TOPICS = "topics"
@@ -28,7 +28,7 @@ class Mode(Enum):
 
 @dataclass(slots=True, eq=False)
 class Assigned:
-    """One assigned partition. Offsets are -1 (or None for the position) until known."""
+    """One assigned partition. Unknown offsets are -1. An unknown position is None."""
 
     partition: TopicPartition
     position: int | None = None
@@ -38,8 +38,8 @@ class Assigned:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # Incremented with every `jump`, so that earlier fetches are recognized as stale. Normal reading
-    # is no jump.
+    # The number of jumps. Each `jump` increments it, so that earlier fetches are recognized as
+    # stale. Normal reading is no jump.
     jumps: int = 0
     # True while on_partitions_revoked runs for this partition.
     revoking: bool = False
@@ -49,18 +49,18 @@ class Assigned:
         return self.position is not None and not self.paused and not self.revoking
 
     def jump(self, offset: int | None, leader_epoch: int = -1) -> None:
-        """Move the position to `offset`. None: until a position is found, the partition is not
-        fetched."""
+        """Move the position to `offset`. If `offset` is None, the partition is not fetched until a
+        position is found."""
         self.position = offset
         self.leader_epoch = leader_epoch
         self.reset = None
         self.jumps += 1
 
     def lag(self, *, read_committed: bool) -> int | None:
-        """Return the number of offsets between the position and the end that can be read; None
-        while it is unknown.
+        """Return the number of offsets between the position and the end that can be read. Return
+        None while this number is unknown.
 
-        Under read_committed that end is the last stable offset.
+        Under read_committed this end is the last stable offset.
         """
         end = self.last_stable_offset if read_committed else self.high_watermark
         if self.position is None or end < 0:
@@ -102,8 +102,8 @@ class Subscription:
         self.topics = frozenset(topics)
 
     def subscribe_pattern(self, pattern: str | TopicPattern) -> None:
-        """Subscribe to all topics with a name that the pattern matches as a whole, also later ones;
-        the group assigns the partitions."""
+        """Subscribe to all topics with a name that the pattern matches as a whole. Later topics are
+        included. The group assigns the partitions."""
         self._enter(Mode.PATTERN)
         self.pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
 
@@ -136,7 +136,7 @@ class Subscription:
     # -- partitions
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the partitions. Those that stay keep their positions."""
+        """Replace the partitions. A partition that stays keeps its position."""
         self._assigned = {
             partition: self._assigned.get(partition) or Assigned(partition)
             for partition in partitions
@@ -151,7 +151,7 @@ class Subscription:
         return list(self._assigned.values())
 
     def get(self, partition: TopicPartition) -> Assigned | None:
-        """Return the state of a partition, None if it is not assigned."""
+        """Return the state of a partition, or None if the partition is not assigned."""
         return self._assigned.get(partition)
 
     def __getitem__(self, partition: TopicPartition) -> Assigned:
@@ -161,7 +161,7 @@ class Subscription:
         return state
 
     def chosen(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
-        """Return the states of the given partitions, of all if none is given."""
+        """Return the states of the given partitions. Return all states if no partition is given."""
         wanted = list(partitions)
         return [self[partition] for partition in wanted] if wanted else self.assigned()
 
@@ -171,5 +171,5 @@ class Subscription:
         return [state for state in self._assigned.values() if state.position is None]
 
     def consumed(self) -> dict[TopicPartition, Assigned]:
-        """Return the partitions with a position: a commit without arguments commits these."""
+        """Return the partitions with a position, which a commit without arguments commits."""
         return {tp: state for tp, state in self._assigned.items() if state.position is not None}

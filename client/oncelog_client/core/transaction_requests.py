@@ -31,7 +31,7 @@ INIT_PRODUCER_ID_WITH_TWO_PHASE: Final = versions_with(InitProducerIdRequest, "e
 
 
 def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
-    """Return input partitions as InitProducerId carries them."""
+    """Return input partitions in the form of InitProducerId."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -41,7 +41,7 @@ def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]
 def offset_topics(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> list[TxnOffsetCommitRequestTopic]:
-    """Return offsets as TxnOffsetCommit carries them."""
+    """Return offsets in the form of TxnOffsetCommit."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
         row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
@@ -69,8 +69,8 @@ class TransactionRequests:
     def init_producer_id(
         self, identity: ProducerIdAndEpoch, *, keep_prepared: bool
     ) -> tuple[InitProducerIdRequest, range]:
-        """Return InitProducerId and the versions that can carry it. `identity` is the producer's
-        own for a bump of its epoch, NO_IDENTITY for a new instance."""
+        """Return InitProducerId and the versions that can carry it. To bump the epoch, `identity`
+        is the producer's own identity. For a new instance it is NO_IDENTITY."""
         two_phase = self._config.transaction_two_phase_commit_enable
         group = self._transaction.group
         request = InitProducerIdRequest(

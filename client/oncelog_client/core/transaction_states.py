@@ -18,7 +18,7 @@ class State(Enum):
     IN_TRANSACTION = "in a transaction"
     PREPARING = "preparing"
     # All records are written, and an external coordinator decides (KIP-939). Commit, abort or
-    # complete ends this state; a close of the producer does not.
+    # complete ends this state. A close of the producer does not end it.
     PREPARED = "prepared"
     # The user has called commit, and EndTxn was not sent yet: records are in flight, and an abort
     # is still possible.
@@ -86,18 +86,18 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.PREPARING, Event.HAND_OVER): State.UNINITIALIZED,
     (State.PREPARING, Event.ABORT): State.ABORTING,
     (State.PREPARING, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # The end is decided: after any error, only the commit may be called again.
+    # The end is decided. After any error, only the commit may be called again.
     (State.PREPARED, Event.PREPARE_COMMIT): State.COMMIT_UNKNOWN,
     (State.PREPARED, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
     (State.IN_TRANSACTION, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # The wait for the records timed out: the user may repeat the call, or abort.
+    # The wait for the records timed out. The user may repeat the call, or abort.
     (State.PREPARING_COMMIT, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
     (State.PREPARING_COMMIT, Event.SEND_COMMIT): State.COMMITTING,
     (State.PREPARING_COMMIT, Event.ABORT): State.ABORTING,
     (State.PREPARING_COMMIT, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # The coordinator reports that it did not commit.
+    # The coordinator reports that it has not committed.
     (State.COMMITTING, Event.ABORTABLE): State.ABORTABLE_ERROR,
     (State.COMMITTING, Event.COMMITTED): State.READY,
     (State.COMMITTING, Event.OUTCOME_UNKNOWN): State.COMMIT_UNKNOWN,
@@ -108,10 +108,10 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ABORTING, Event.ABORT): State.ABORTING,
     (State.ABORTING, Event.ABORTABLE): State.ABORTING,
     (State.ABORTING, Event.ABORTED): State.READY,
-    # The coordinator aborts the open transaction, or has aborted it.
+    # The coordinator aborts the open transaction, or has aborted the transaction before.
     **{(state, Event.REJOIN): State.INITIALIZING for state in _MAY_REJOIN},
     (State.FENCED_IN_GROUP, Event.ABORTABLE): State.FENCED_IN_GROUP,
-    # Also for requests that were in flight when the producer restarted.
+    # This row is also for requests that were in flight when the producer restarted.
     **{(state, Event.ABORTABLE): state for state in BEFORE_ANY},
     **{
         (state, Event.FENCED): State.FENCED_IN_GROUP
@@ -139,7 +139,7 @@ WHAT_TO_DO: Final[dict[State, str]] = {
     State.FATAL_ERROR: "close this producer",
 }
 
-# AddPartitionsToTxn may be sent.
+# States in which AddPartitionsToTxn may be sent.
 ADDS_PARTITIONS: Final = (State.IN_TRANSACTION, State.PREPARING, State.PREPARING_COMMIT)
 # In these states closing the producer aborts the transaction.
 CLOSING_ABORTS: Final = (*ADDS_PARTITIONS, State.ABORTABLE_ERROR)

@@ -15,7 +15,7 @@ _offset = attrgetter("offset")
 class UncommittedRecords:
     """Counts the records of open and aborted transactions in the read part of the log.
 
-    `ends`: records at and above a partition's end do not count.
+    `ends`: the partitions' ends. Records at and above the end of their partition do not count.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class UncommittedRecords:
             self._open[key] = self._open.get(key, 0) + number
 
     def end(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
-        """Take a marker, which ends the producer's open transaction in this partition."""
+        """Handle a marker. The marker ends the producer's open transaction in this partition."""
         number = self._open.pop((partition, producer_id), 0)
         if not committed:
             self._aborted += number

@@ -21,8 +21,9 @@ class Verdict(Enum):
     ABORTABLE = "abort"
     # Abort, then get a new epoch from InitProducerId, because the sequences must restart.
     ABORTABLE_BUMP = "abort and bump"
-    # The epoch is stale. Either a newer producer has bumped it (fatal), or the coordinator at the
-    # transaction's timeout. InitProducerId(producer id, epoch) shows which.
+    # The epoch is stale. Either a newer producer has bumped the epoch, which is fatal. Or the
+    # coordinator has bumped it at the transaction's timeout. InitProducerId(producer id, epoch)
+    # shows which.
     FENCED = "fenced"
     FATAL = "fatal"
 
@@ -48,7 +49,7 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
 
 _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # In a response to InitProducerId this code is fatal.
+    # Only in a response to InitProducerId this code is fatal.
     ApiKey.INIT_PRODUCER_ID: {
         ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
         ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
@@ -67,7 +68,7 @@ _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.TXN_OFFSET_COMMIT: {
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.ABORTABLE,
-        # KIP-447: this consumer is a zombie; the producer itself is not.
+        # KIP-447: the consumer of this generation is a zombie. The producer is not.
         ErrorCode.ILLEGAL_GENERATION: Verdict.ABORTABLE,
         ErrorCode.UNKNOWN_MEMBER_ID: Verdict.ABORTABLE,
         ErrorCode.FENCED_INSTANCE_ID: Verdict.ABORTABLE,
@@ -95,8 +96,8 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# In a consumer group these error codes mean that another producer has taken over. They are then not
-# fatal, and the producer need not abort first.
+# In a consumer group these error codes mean that another producer has taken over. The codes are not
+# fatal then, and the producer need not abort first.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -109,8 +110,8 @@ FENCES_IN_GROUP: Final = frozenset(
     }
 )
 
-# Error codes of Produce that are raised before the append. Others may follow an append, such as
-# NOT_LEADER_OR_FOLLOWER if a leader loses its partition while it waits for the followers.
+# Error codes of Produce that are raised before the append. Other codes may follow an append: a
+# leader returns NOT_LEADER_OR_FOLLOWER if it loses its partition while it waits for the followers.
 NOT_WRITTEN: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

@@ -1,5 +1,5 @@
-"""Automatic commits of the records that earlier polls returned, never of those of the current
-poll."""
+"""Automatic commits of records that earlier polls returned. The records of the current poll are
+never committed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .positions import Positions
 
 log = logging.getLogger(__name__)
 
-# Time limit of a commit. It is needed because a single refused partition, as of a deleted topic,
-# delays the whole commit. Missing offsets are in the next commit, or the next owner of the
+# Time limit of a commit. Without the limit, a single refused partition (as of a deleted topic)
+# would delay the whole commit. The next commit has the missing offsets, or the next owner of the
 # partition reads the records again.
 _COMMIT_MS: Final = 2_000
 
@@ -40,29 +40,30 @@ class AutoCommit:
             self.due_ms = monotonic_ms() + self._config.auto_commit_interval_ms
 
     def commit_if_due(self, now_ms: float) -> None:
-        """Commit the current positions in the background. Call it before they move: the records of
-        the current poll are not processed yet when the request is sent, and a crash would lose
-        them.
+        """Commit the current positions in the background. Call this method before the positions
+        move: when the request is sent, the records of the current poll are not processed yet, and a
+        crash would lose them.
         """
         if now_ms < self.due_ms:
             return
         self.due_ms = now_ms + self._config.auto_commit_interval_ms
         if self._task is None or self._task.done():
-            # The positions are taken here, because they have moved when the task runs.
+            # The task runs later, when the positions have moved. So they are read here.
             consumed = self._positions.consumed()
             self._task = self._cluster.spawn(self._positions.commit_quietly(consumed, _COMMIT_MS))
 
     def give_way(self) -> None:
         """Cancel a commit in flight, because the application commits itself. A stale commit must
-        not follow the application's. The next commit is due at once, for partitions that the
-        application's commit leaves out."""
+        not follow the application's commit. The next automatic commit is due at once, because the
+        application's commit may leave partitions out."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             self.due_ms = monotonic_ms()
 
     async def finish(self) -> None:
         """Commit the positions before partitions are given up, or for the last time. A failure is
-        logged. There is no retry after two seconds, because a deleted topic is refused for ever."""
+        logged. A refused commit is retried for two seconds at most, because a deleted topic is
+        refused for ever."""
         if not self._config.enable_auto_commit:
             return
         self.give_way()

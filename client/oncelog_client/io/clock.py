@@ -6,7 +6,7 @@ import time
 
 
 def monotonic_ms() -> float:
-    """Return the time for deadlines and timers: it never goes back."""
+    """Return the time for deadlines and timers. This clock never goes back."""
     return time.monotonic() * 1000
 
 

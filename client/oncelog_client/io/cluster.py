@@ -64,8 +64,8 @@ def _is_lasting(error: RetriableError) -> bool:
 
 
 class Cluster:
-    """The cluster connection that producer, consumer and admin client share. `auto_create`: a
-    Metadata request may create a topic."""
+    """The cluster connection that producer, consumer and admin client share. `auto_create`:
+    Metadata requests may create topics."""
 
     def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
         self.config = config
@@ -82,17 +82,17 @@ class Cluster:
         self._soon = False
         self._failed_refreshes = 0
         self._refreshed_ms = -math.inf
-        # A dict, because `close` cancels in the order of the starts, which a set does not keep.
+        # A dict keeps the order of the starts, and a set does not. `close` cancels in this order.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Reach any broker within `timeout_ms`, by default twice the request timeout.
 
-        Raises RetriableError otherwise: its `failures` have the reason for each bootstrap server.
-        With `fail_fast` it raises ConnectError as soon as every address has refused (connection
-        refused, no such host, another protocol), because a retry would not help. Without
-        `fail_fast`, the call waits for a broker that is starting.
+        Raises RetriableError otherwise. The error's `failures` have the reason for each bootstrap
+        server. With `fail_fast` the call raises ConnectError as soon as every address has refused
+        (connection refused, no such host, another protocol), because a retry would not help.
+        Without `fail_fast`, the call waits for a broker that is starting.
         """
         if timeout_ms is None:
             timeout_ms = 2 * self.config.request_timeout_ms
@@ -134,15 +134,15 @@ class Cluster:
     # -- connections
 
     async def connection(self, address: Address, lane: str = "") -> Connection:
-        """Return an open connection, as `Connections.get`."""
+        """Return an open connection, as `Connections.get` does."""
         return await self._connections.get(address, lane)
 
     def ready_connection(
         self, node_id: int, lane: str, callback: Callable[[], None]
     ) -> Connection | None:
-        """Return the connection to a broker if it is open, else None. If it is not open, open it in
-        the background and call `callback` after the success or failure. Return None, without a
-        later call of `callback`, also for a broker that the metadata do not have."""
+        """Return the connection to a broker if the connection is open. Otherwise return None, open
+        the connection in the background, and call `callback` after the success or failure. For a
+        broker that the metadata do not have, return None and never call `callback`."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             return None
@@ -155,16 +155,18 @@ class Cluster:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the failure of the last connect to each address, if it failed."""
+        """Return the last connect's failure for each address with a failed last connect."""
         return self._connections.failures
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return `failures` if no connection to a broker is open, else nothing."""
+        """Return `failures` if no connection to a broker is open. Otherwise return an empty
+        tuple."""
         return self._connections.outage
 
     def address(self, node_id: int) -> Address:
-        """Return the address of a broker. Raises RetriableError if the metadata do not know it."""
+        """Return the address of a broker. Raises RetriableError if the broker is not in the
+        metadata."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             raise RetriableError(
@@ -192,8 +194,8 @@ class Cluster:
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
 
     async def call_any(self, request: object, response: type[R]) -> R:
-        """Call any broker, with one attempt at each. Open connections come first (those to known
-        brokers before those to bootstrap servers), then known brokers, then bootstrap servers."""
+        """Call any broker, with one attempt at each. Open connections come first: those to known
+        brokers before those to bootstrap servers. Known brokers follow, then bootstrap servers."""
         failures: list[ConnectFailure] = []
         failure: KafkaError | None = None
         for address in self._candidates():
@@ -331,8 +333,8 @@ class Cluster:
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
-        """Call the coordinator, with one attempt. A retriable failure, such as a broken connection
-        or a timeout, makes the next call look it up again."""
+        """Call the coordinator, with one attempt. After a retriable failure, such as a broken
+        connection or a timeout, the next call looks the coordinator up again."""
         connection = await self.coordinator_connection(kind, key, lane)
         try:
             return await connection.call(
@@ -345,7 +347,8 @@ class Cluster:
     async def coordinator_connection(
         self, kind: CoordinatorType, key: str, lane: str = COORDINATOR_LANE
     ) -> Connection:
-        """Return an open connection to the coordinator; one attempt, as `call_coordinator`."""
+        """Return an open connection to the coordinator, with one attempt as in
+        `call_coordinator`."""
         node_id = await self.coordinator(kind, key)
         try:
             return await self.connection(self.address(node_id), lane)
@@ -363,8 +366,8 @@ class Cluster:
         attempt: Callable[[], Awaitable[R]],
         timeout_ms: float,
     ) -> R:
-        """Repeat `attempt` until it succeeds. Look the coordinator up again after an error that
-        says so."""
+        """Repeat `attempt` until it succeeds. After an error of a stale coordinator, look the
+        coordinator up again."""
 
         async def once() -> R:
             try:
@@ -384,9 +387,9 @@ class Cluster:
         *,
         hopeless: Callable[[RetriableError], bool] = never,
     ) -> R:
-        """Return the result of the first attempt that succeeds, as `retrying.retry`.
+        """Return the result of the first attempt that succeeds, as `retrying.retry` does.
 
-        The `failures` of an error list the addresses that could not be connected to.
+        The `failures` of an error list the addresses with a failed connect.
         """
         return await retry(
             attempt,

@@ -1,6 +1,6 @@
 """One socket to one broker: pipelined requests, deadlines, negotiated versions.
 
-`oncelog_protocol.requests` pairs requests and responses; this adds the transport and futures.
+`oncelog_protocol.requests` pairs requests and responses. This module adds transport and futures.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ R = TypeVar("R")
 
 SOFTWARE_NAME: Final = "oncelog-python"
 
-# These are not the newest versions: the next version of each replaces names by topic ids, or is for
-# brokers only (KIP-516, 848, 890).
+# These are not the newest versions. The next version of each API replaces names by topic ids, or is
+# for brokers only (KIP-516, 848, 890).
 _NEWEST_USED: Final[dict[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
@@ -75,7 +75,7 @@ class _Pending(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """A connection, made by `Connection.open`. After it has closed, every call raises
+    """A connection, made by `Connection.open`. After the connection has closed, every call raises
     DisconnectedError."""
 
     def __init__(self, address: Address, config: ClientConfig) -> None:
@@ -89,14 +89,15 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        # Callbacks of `when_writable`: each is called once, in this order, when the connection is
+        # Callbacks of `when_writable`. Each is called once, in this order, when the connection is
         # writable again or has ended.
         self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = math.inf
         self._failure: KafkaError | None = None
-        # The first bytes of the peer, until they show whether it speaks Kafka's protocol.
+        # The first bytes of the peer. They are kept until they show whether the peer speaks Kafka's
+        # protocol.
         self._first: bytes | None = b""
         self._foreign: ConnectCause | None = None
 
@@ -109,9 +110,9 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect within `socket_connection_setup_timeout_ms`; `negotiate` comes next.
+        """Connect within `socket_connection_setup_timeout_ms`. `negotiate` comes next.
 
-        Raises ConnectError for any failure. Metadata may hold any address: for a port of -1 or a
+        Raises ConnectError for any failure. Metadata may hold any address. For a port of -1 or a
         NUL in a host, the resolver raises OverflowError or ValueError.
         """
         host, port = address
@@ -126,8 +127,8 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def negotiate(self) -> None:
-        """Request the versions that the broker speaks. Raises ConnectError and closes if that
-        fails."""
+        """Request the versions that the broker speaks. If this fails, close and raise
+        ConnectError."""
         try:
             await self._negotiate()
         except BaseException as error:
@@ -158,9 +159,9 @@ class Connection(asyncio.Protocol):
     ) -> R:
         """Send a request and return its response.
 
-        Raises DisconnectedError; TimedOutError, after which the connection is closed, because the
-        later responses would be late too; IncompleteResponseError if requested rows are missing; or
-        UnsupportedVersionError if the broker speaks none of `versions`.
+        Raises DisconnectedError; IncompleteResponseError if requested rows are missing;
+        UnsupportedVersionError if the broker speaks none of `versions`; or TimedOutError. After a
+        timeout the connection is closed, because later responses would be late too.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = monotonic_ms() + timeout_ms
@@ -181,8 +182,8 @@ class Connection(asyncio.Protocol):
         return answer
 
     async def _room_for(self, api_name: str, timeout_ms: float) -> None:
-        """Wait until most of the sent bytes have left, or the connection has ended. Raises
-        TimedOutError and closes if the peer takes too few bytes in `timeout_ms`."""
+        """Wait until most of the sent bytes have left, or the connection has ended. If the peer
+        takes too few bytes in `timeout_ms`, close and raise TimedOutError."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._writable.wait()
@@ -215,8 +216,8 @@ class Connection(asyncio.Protocol):
         return self._writable.is_set()
 
     def when_writable(self, ready: Callable[[], None]) -> None:
-        """Call `ready` once, when more may be sent or the connection has ended. For a connection
-        that is not `writable`."""
+        """Call `ready` once, when more may be sent or the connection has ended. This method is for
+        a connection that is not `writable`."""
         self._held_back[ready] = None
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
@@ -401,8 +402,8 @@ def _connect_failure(address: Address, error: Exception, timeout_s: float) -> Co
         detail = "" if known else error.strerror or str(error)
         return ConnectFailure(address, ConnectCause.NO_SUCH_HOST, detail)
     if isinstance(error, OSError):
-        # For a name with several addresses the loop raises one error, with the error numbers as
-        # text.
+        # For a name with several addresses the loop raises one error. The text of this error has
+        # the error numbers.
         numbers = [error.errno] if error.errno else map(int, re.findall(_ERRNO, str(error)))
         causes = [_CAUSES.get(number, ConnectCause.FAILED) for number in numbers]
         if isinstance(error, TimeoutError) and not causes:

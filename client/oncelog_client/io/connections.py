@@ -1,4 +1,5 @@
-"""The open connections of a client: at most one for each address and lane, opened with backoff."""
+"""The open connections of a client: at most one for each address and lane. A connect has
+backoff."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # True to find out at once the protocol of a silent or foreign peer, with one more connect.
+        # If True, the protocol of a silent or foreign peer is found out at once, with one more
+        # connect.
         self.fail_fast = False
         # The finalized features of the last connected broker, with their levels.
         self.features: dict[str, int] = {}
@@ -50,12 +52,12 @@ class Connections:
         self._on_failed = on_failed
         self._open_ones: dict[tuple[Address, str], Connection] = {}
         self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
-        # The callbacks of `ready` that wait for a connection: each is called once.
+        # The callbacks of `ready` that wait for a connection. Each is called once.
         self._notified: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         # By address: the number of failures in a row, and the time of the next attempt.
         self._delays: dict[Address, tuple[int, float]] = {}
-        # The failure of the last connect to each address, if it failed.
+        # The last connect's failure for each address with a failed last connect.
         self._unreachable: dict[Address, ConnectFailure] = {}
         self._closed = False
 
@@ -63,7 +65,7 @@ class Connections:
         return iter(self._open_ones.values())
 
     async def get(self, address: Address, lane: str = "") -> Connection:
-        """Return an open connection. Open it, after the backoff, if there is none.
+        """Return an open connection. If there is none, open a connection after the backoff.
 
         Raises ConnectError, and ClosedError after `close`.
         """
@@ -101,7 +103,7 @@ class Connections:
         found = self._usable(key)
         if found is not None:
             return found
-        # This task is needed even if another call is opening the connection, because that call does
+        # This task is needed even if another call is opening the connection. The other call does
         # not call `callback`.
         if (key, callback) not in self._notified:
             self._notified.add((key, callback))
@@ -110,12 +112,13 @@ class Connections:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the failure of the last connect to each address, if it failed."""
+        """Return the last connect's failure for each address with a failed last connect."""
         return tuple(self._unreachable.values())
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return `failures` if no connection to a broker is open, else nothing."""
+        """Return `failures` if no connection to a broker is open. Otherwise return an empty
+        tuple."""
         return self.failures if all(connection.closed for connection in self) else ()
 
     def addresses(self) -> list[Address]:

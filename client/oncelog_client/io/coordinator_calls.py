@@ -21,13 +21,13 @@ from .randomness import fraction
 
 R = TypeVar("R")
 
-# The coordinator is about to finish the previous transaction, in less than 100 ms.
+# The coordinator finishes the previous transaction in less than 100 ms.
 _CONCURRENT_BACKOFF: Final = Backoff(5, 100)
 
 
 class Unanswered(Exception):
-    """The deadline has expired. `maybe_done`: an attempt was sent to the coordinator and got no
-    response."""
+    """Raised when the deadline has expired. `maybe_done`: an attempt was sent to the coordinator
+    and got no response."""
 
     def __init__(self, message: str, *, maybe_done: bool) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """The coordinator has refused the call. `maybe_done` as in Unanswered."""
+    """Raised if the coordinator refuses the call. `maybe_done` is that of Unanswered."""
 
     def __init__(
         self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
@@ -66,11 +66,11 @@ async def ask(
     implicit: bool = False,
 ) -> R:
     """Repeat the request until the response is a success. `codes` returns the error codes in a
-    response. `implicit`: the transaction has version 2, so brokers add partitions to it and EndTxn
-    bumps the epoch; otherwise the epoch stays.
+    response. `implicit`: the transaction has version 2. Brokers then add partitions to the
+    transaction, and EndTxn bumps the epoch. Otherwise the epoch stays.
 
-    Raises Unanswered at `deadline_ms`, even during an attempt, and Refused for a response that is
-    neither success nor a reason to retry.
+    Raises Unanswered at `deadline_ms`, even during an attempt. Raises Refused for a response that
+    is neither success nor a reason to retry.
     """
     api = api_of(type(request)).key
     if not implicit:
@@ -119,7 +119,7 @@ async def _attempt(
     deadline_ms: float,
 ) -> R:
     """Make one attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
-    `sent` False if the request was not sent, TimedOutError without a response."""
+    `sent` False if the request was not sent, or TimedOutError without a response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
             connection = await cluster.coordinator_connection(kind, key)
@@ -137,8 +137,8 @@ async def _attempt(
 
 
 def _refusal(request: object, code: int, what: str) -> str:
-    """Return a message with the refused request and advice, if the code alone is not clear. KIP-939
-    has one code for a disabled setting and for a missing right."""
+    """Return a message with the refused request, and with advice if the code alone is not clear.
+    KIP-939 has one code for a disabled setting and for a missing right."""
     if (
         code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         and isinstance(request, InitProducerIdRequest)
@@ -152,7 +152,7 @@ def _refusal(request: object, code: int, what: str) -> str:
 
 
 def _worst(api: ApiKey, codes: Iterable[int]) -> int:
-    """Return the code that decides the outcome: a code that ends the call before a code that
+    """Return the code that decides the outcome. A code that ends the call comes before a code that
     requires a retry."""
     order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
 
@@ -167,7 +167,7 @@ def _worst(api: ApiKey, codes: Iterable[int]) -> int:
 
 
 def known_code(code: int) -> ErrorCode:
-    """Return the ErrorCode of a number, UNKNOWN_SERVER_ERROR for an unknown number."""
+    """Return the ErrorCode of a number, or UNKNOWN_SERVER_ERROR for an unknown number."""
     try:
         return ErrorCode(code)
     except ValueError:

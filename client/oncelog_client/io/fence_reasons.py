@@ -1,6 +1,6 @@
 """The reason of a producer's fence or of a transaction's timeout, from oncelog's coordinator.
 
-Apache Kafka has one error code for all causes, and its message is unchanged.
+Apache Kafka has one error code for all causes. Its message is not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oncelog_protocol.messages.describe_transactions import (
 from .clock import wall_ms
 from .cluster import Cluster, CoordinatorType
 
-# Maximum wait of an error for this look-up, which only improves the message.
+# Maximum time by which this look-up delays an error. The look-up only improves the message.
 _TIMEOUT_S: Final = 1.0
 
 # The broker's names of causes (those of `oncelog transactions describe`).
@@ -42,8 +42,8 @@ async def fence_reason(
     transactional_id: str,
     identity: ProducerIdAndEpoch,
 ) -> str | None:
-    """Return the cause, client and time of this producer's fence; None if they are unknown. `kind`
-    and `key` are those of its coordinator."""
+    """Return the cause, client and time of this producer's fence, or None if they are unknown.
+    `kind` and `key` name the producer's coordinator."""
     if GROUP_TRANSACTIONS not in cluster.features:
         return None
     try:
@@ -65,7 +65,7 @@ async def fence_reason(
 def described(
     transactional_id: str, identity: ProducerIdAndEpoch, fences: Sequence[FenceData], now_ms: int
 ) -> str | None:
-    """Return a sentence for the first of `fences` that fenced this producer id and epoch; `now_ms`
+    """Return a sentence for the first of `fences` that fenced this producer id and epoch. `now_ms`
     is the wall clock."""
     for fence in fences:
         if fence.producer_id == identity[0] and fence.producer_epoch >= identity[1]:

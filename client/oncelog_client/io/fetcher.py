@@ -1,4 +1,4 @@
-"""The consumer's fetches: one in flight at every leader, ahead of the application's polls."""
+"""The consumer's fetches. One is in flight at every leader, ahead of the application's polls."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ _FULL_FETCH_EPOCH: Final = -1
 
 
 class _FetchedPartition(NamedTuple):
-    """A partition in a Fetch request: from `offset` on. `epoch` is the leader epoch of the record
-    before it.
-
-    `jumps` are those of the partition's state when the request was made."""
+    """A partition in a Fetch request. The request reads from `offset` on. `epoch` is the leader
+    epoch of the record before `offset`. `jumps` is the count of the partition's state when the
+    request was made."""
 
     state: Assigned
     jumps: int
@@ -80,7 +79,7 @@ class Fetcher:
         self._closed = False
 
     def raise_failure(self) -> None:
-        """Raise an error that no retry resolves, once."""
+        """Raise an error that no retry resolves. The error is raised once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -93,7 +92,7 @@ class Fetcher:
         self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
 
     def pump(self) -> None:
-        """Start a fetch at every leader without one in flight, if there is something to fetch."""
+        """Start a fetch at every leader that has none in flight, if there is something to fetch."""
         if self._failure is not None:
             return
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
@@ -175,8 +174,8 @@ class Fetcher:
         if response.error_code:
             self._failed(asked, error_for(response.error_code))
             return
-        # A partition that is missing in the response is retried like a refused one. The partitions
-        # are in the order of the request, because each draws a random pause.
+        # A partition that is missing in the response is retried like a refused partition. The
+        # partitions stay in the order of the request, because each partition draws a random pause.
         refused = dict.fromkeys(asked)
         out_of_range: list[TopicPartition] = []
         for topic in response.responses:
@@ -277,8 +276,8 @@ class Fetcher:
         self._pause(asked)
 
     def _pause(self, partitions: Iterable[TopicPartition], *, free: int = 0) -> None:
-        """Pause the partitions, each for longer with each failure in a row; the first `free`
-        failures cause no pause."""
+        """Pause the partitions. The pause of a partition grows with each failure in a row. The
+        first `free` failures cause no pause."""
         now_ms = monotonic_ms()
         for partition in partitions:
             self._pauses.failed(partition, now_ms, fraction(), free=free)

@@ -1,5 +1,5 @@
-"""Committed offsets of a group: write and read them at its coordinator. Used by consumer and
-admin."""
+"""Committed offsets of a group, written and read at the group's coordinator. Consumer and admin
+client use this module."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def commit_offsets(
     """Commit offsets for a group. `group` names the member.
 
     Raises CommitFailedError, RebalanceInProgressError, FencedInstanceError, AuthorizationError or
-    another KafkaError; RetriableError when time is up.
+    another KafkaError. Raises RetriableError when time is up.
     """
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
@@ -84,9 +84,9 @@ async def fetch_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets of the partitions (None: all of the group). A partition without
-    an offset is left out. With `require_stable`, wait for an offset that is pending in a
-    transaction (KIP-447).
+    """Return the committed offsets of the partitions. None stands for all partitions of the group.
+    A partition without an offset is left out. With `require_stable`, wait for an offset that is
+    pending in a transaction (KIP-447).
     """
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
@@ -103,8 +103,8 @@ async def ask_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Make one attempt of `fetch_offsets`. Raises KafkaError; a RetriableError may succeed
-    later."""
+    """Make one attempt of `fetch_offsets`. Raises KafkaError. After a RetriableError a retry may
+    succeed."""
     try:
         response = await cluster.call_coordinator(
             CoordinatorType.GROUP,

@@ -1,6 +1,6 @@
-"""A consumer's membership in its group: carries out the decisions of `core.membership`. As in the
-Java client, a rebalance runs inside poll, so listeners never run concurrently with the application.
-Between polls, only heartbeats and the search for the coordinator run.
+"""A consumer's membership in its group. The session carries out the decisions of `core.membership`.
+As in the Java client, a rebalance runs inside poll, so listeners never run concurrently with the
+application. Between polls, only heartbeats and the search for the coordinator run.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from .randomness import fraction
 
 log = logging.getLogger(__name__)
 
-# The response to JoinGroup comes when all members have joined: after the rebalance timeout, and a
-# little more, at the latest.
+# The response to JoinGroup comes when all members have joined. That is at the latest after the
+# rebalance timeout and a little more.
 _JOIN_GRACE_MS = 5_000
 
-# The number of JoinGroups without a delay. A new member gets an id, and rejoins with it. A member
-# also rejoins if a rebalance begins before its SyncGroup. The other members wait for both.
+# The number of JoinGroups without a delay. A new member gets an id, and rejoins with this id. A
+# member also rejoins if a rebalance begins before its SyncGroup. The other members wait for both
+# rejoins.
 _FREE_ROUNDS: Final[dict[int, int]] = {
     ErrorCode.MEMBER_ID_REQUIRED: 1,
     ErrorCode.REBALANCE_IN_PROGRESS: 2,
@@ -46,22 +47,22 @@ _LEAVE_S = 2.0
 
 
 class RebalanceListener:
-    """The callbacks of a rebalance; override the needed ones.
+    """The callbacks of a rebalance. A subclass overrides the needed callbacks.
 
-    They are awaited inside `poll`, and may commit or change positions. Their exceptions are raised
-    by poll after the rebalance is complete.
+    The callbacks are awaited inside `poll`, and may commit or change positions. `poll` raises their
+    exceptions after the rebalance is complete.
     """
 
     async def on_partitions_assigned(
         self, partitions: Sequence[TopicPartition], generation_id: int
     ) -> None:
-        """These partitions were assigned in this generation of the group."""
+        """Handle partitions that were assigned in this generation of the group."""
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are about to be revoked: commit the processed offsets."""
+        """Handle partitions that are about to be revoked: commit the processed offsets."""
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions may belong to another member already; their offsets cannot be
+        """Handle partitions that may already belong to another member. Their offsets cannot be
         committed."""
         await self.on_partitions_revoked(partitions)
 
@@ -110,7 +111,7 @@ class GroupSession:
     async def poll(self) -> None:
         """Advance the rebalance as far as possible without waiting for other members.
 
-        Raises the errors that make membership impossible, and those of listeners.
+        Raises the errors that make membership impossible, and the errors of listeners.
         """
         self._raise_failure()
         while self.needs_attention:
@@ -225,7 +226,7 @@ class GroupSession:
         await self._pause(free=_FREE_ROUNDS.get(code, 0))
 
     async def _pause(self, *, free: int = 0) -> None:
-        """Wait before the next round, for longer with each failure in a row; the first `free`
+        """Wait before the next round. The wait grows with each failure in a row. The first `free`
         failures cause no wait."""
         self._failed_rounds += 1
         delay_ms = self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
@@ -234,7 +235,8 @@ class GroupSession:
     async def _assignments(
         self, joined: JoinGroupResponse
     ) -> dict[str, list[TopicPartition]] | None:
-        """Return the partitions of all members, if this member is the leader and they change."""
+        """Return the partitions of all members. Return none unless this member is the leader and
+        the partitions change."""
         self._assigned_counts = None
         if not self.membership.is_leader(joined):
             return None

@@ -31,7 +31,7 @@ MAX_TIMESTAMP: Final = -3
 _ISOLATED = versions_with(ListOffsetsRequest, "isolation_level")
 
 
-# None: the log has no such record.
+# The second argument is None if the log has no such record.
 Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
 
 
@@ -44,8 +44,8 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return for each partition the first offset at or after its timestamp (ms).
 
-    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. Partitions without such a record are
-    left out. With `read_committed` LATEST is the last stable offset. Raises the partition's error,
+    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. With `read_committed` LATEST is the last
+    stable offset. Partitions without such a record are left out. Raises the partition's error, or
     RetriableError at the timeout.
     """
     missing = dict(timestamps)
@@ -72,7 +72,7 @@ async def ask_leaders(
 ) -> None:
     """Request all known leaders at once, and call `found` with each result as it arrives.
 
-    If a partition has no result, raise at the end: preferably an error that no retry resolves, else
+    If a partition has no result, raise at the end. An error that no retry resolves is preferred to
     a RetriableError.
     """
     topics = {partition.topic for partition in timestamps}
@@ -111,7 +111,7 @@ async def ask_leaders(
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
-    """Return one leader's results. Raises KafkaError if there is no response."""
+    """Return one leader's results. Raises KafkaError without a response."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp in wanted.items():
         info = cluster.metadata.partition(partition)

@@ -1,7 +1,7 @@
-"""Finds out the protocol of a peer that does not speak Kafka's, with one more connection and one
-request.
+"""Finds out the protocol of a peer that does not speak Kafka's protocol. The probe makes one more
+connection and one request.
 
-Used only for an interactive command (`fail_fast`), never with a healthy broker.
+Only an interactive command (`fail_fast`) uses the probe, and never with a healthy broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oncelog_client.errors import ConnectError
 
 from .connection import Connection
 
-# After this time without a response a peer counts as silent: a broker responds to ApiVersions in a
+# After this time without a response a peer counts as silent. A broker responds to ApiVersions in a
 # few ms.
 _PATIENCE_S: Final = 0.3
 # A local peer responds within a few ms, and the user waits at a prompt.
@@ -53,13 +53,13 @@ async def negotiate_or_tell(connection: Connection) -> None:
 
 
 async def speaks_tls(address: Address) -> bool:
-    """Return True if the peer responds to a TLS hello: a TLS server closes any other connection
+    """Return True if the peer responds to a TLS hello. A TLS server closes any other connection
     without a response."""
     return await _answer(address, _client_hello()) is ConnectCause.TLS
 
 
 async def speaks_http(address: Address) -> bool:
-    """Return True if the peer responds to an HTTP request: an HTTP server waits for the end of a
+    """Return True if the peer responds to an HTTP request. An HTTP server waits for the end of a
     line."""
     return await _answer(address, _HTTP_REQUEST) is ConnectCause.HTTP
 

@@ -37,7 +37,7 @@ _RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST
 
 
 class Positions:
-    """The positions of a subscription; `membership` is set for a consumer with a group."""
+    """The positions of a subscription. `membership` is set for a consumer with a group."""
 
     def __init__(
         self,
@@ -60,14 +60,15 @@ class Positions:
     def find_soon(self) -> None:
         """Begin to find missing positions in the background, so that a partition without a leader
         does not block the others. `on_news` is called for each position that is found, and after a
-        failed attempt, which the next call repeats."""
+        failed attempt. The next call repeats a failed attempt."""
         states = [s for s in self._subscription.without_position() if s not in self._looking]
         if states:
             self._looking.update(states)
             self._cluster.spawn(self._look(states))
 
     def raise_failure(self) -> None:
-        """Raise an error of the background work that no retry resolves, once."""
+        """Raise an error of the background work that no retry resolves. The error is raised
+        once."""
         failure, self._failure = self._failure, None
         if failure is not None and any(self._subscription.without_position()):
             raise failure
@@ -90,8 +91,9 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Find the positions of all partitions without one. Raises NoOffsetForPartitionError,
-        another error of the brokers, or RetriableError when time is up."""
+        """Find the positions of all partitions without a position. Raises
+        NoOffsetForPartitionError, another error of the brokers, or RetriableError when time is
+        up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
@@ -179,7 +181,8 @@ class Positions:
     async def commit_quietly(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float
     ) -> None:
-        """Commit. A failure is ignored: the next interval or the rebalance commits again."""
+        """Commit. A failure is ignored, because the next interval or the rebalance commits
+        again."""
         with suppress(KafkaError):
             await self.commit(offsets, timeout_ms)
 
@@ -187,7 +190,7 @@ class Positions:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
     ) -> None:
         """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
-        `timeout_ms` is given. Raises as `Consumer.commit` does."""
+        `timeout_ms` is given. Raises the errors of `Consumer.commit`."""
         membership = self.membership
         if membership is None:
             raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")

@@ -1,6 +1,6 @@
 """Random numbers of the client, from the operating system.
 
-The client does not use the module `random`: the application may seed its generator, and the client
+The client does not use the module `random`. The application may seed its generator. And the client
 draws from other threads (in Spark) and in forked processes.
 """
 

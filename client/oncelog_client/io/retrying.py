@@ -32,8 +32,9 @@ async def retry(
     """Return the result of the first attempt that succeeds within `timeout_ms`.
 
     Raises the exception of an attempt if it is no RetriableError, or if `hopeless` returns True for
-    it. Raises the last RetriableError if the next attempt would start after the deadline, and
-    TimedOutError, with the `failures` of that moment, if the deadline expires during an attempt.
+    the exception. Raises the last RetriableError if the next attempt would start after the
+    deadline. Raises TimedOutError, with the `failures` of that moment, if the deadline expires
+    during an attempt.
     """
     deadline_ms = monotonic_ms() + timeout_ms
     failed = 0

@@ -1,4 +1,4 @@
-"""The producer's sender: sends the accumulator's due batches, and completes the records' futures.
+"""The producer's sender. It sends the accumulator's due batches and completes records' futures.
 
 There is one task per producer. Requests are pipelined and completed by callbacks, so that each
 connection keeps the order in which batches were drained.
@@ -84,7 +84,7 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Current errors of batches that are retried, by partition; `refusals` shows them.
+        # Current errors of batches that are retried, by partition. `refusals` returns these errors.
         self._refusals: dict[TopicPartition, KafkaError] = {}
         # The error after which no batch is sent any more.
         self.failure: FatalError | None = None
@@ -97,7 +97,7 @@ class Sender:
         self._awake.set()
 
     async def progressed(self) -> None:
-        """Wait until some batch is done, or another change."""
+        """Wait until some batch is done, or something else has changed."""
         await asyncio.shield(self._progress)
 
     def wake_progressed(self) -> None:
@@ -125,8 +125,8 @@ class Sender:
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, self._too_late(batch))
             if self._has_identity():
-                # Both calls use the same time. Otherwise both would miss a batch that falls due in
-                # between.
+                # Both calls use the same time. Otherwise both calls would miss a batch that falls
+                # due in between.
                 now_ms = monotonic_ms()
                 self._send_ready(now_ms)
             timeout_ms = self._idle_ms(now_ms)
@@ -148,14 +148,15 @@ class Sender:
         return error
 
     def _obstacle(self, batch: Batch[Delivery]) -> str:
-        """Return the reason why a batch is not written yet; an empty text if it is unknown."""
+        """Return the reason why a batch is not written yet. The text is empty if the reason is
+        unknown."""
         if self._cluster.metadata.leader(batch.partition) is None:
             return str(self._cluster.metadata.no_leader(batch.partition))
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return the reason why the oldest unfinished batch is not written yet, with its partition;
-        an empty text if it is unknown."""
+        """Return the reason why the oldest unfinished batch is not written yet, with its partition.
+        The text is empty if the reason is unknown."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:
@@ -164,8 +165,8 @@ class Sender:
         return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
-        """Handle the end of `run` or of a part of it. An exception there is a defect: all batches
-        fail."""
+        """Handle the end of `run` or of a part of `run`. An exception at the end is a defect: all
+        batches fail."""
         cause = None if work.cancelled() else work.exception()
         if cause is None:
             return
@@ -178,7 +179,7 @@ class Sender:
     # -- identity
 
     def _has_identity(self) -> bool:
-        """Return True if there is a producer id for the batches; request one if not.
+        """Return True if there is a producer id for the batches. If not, request a producer id.
 
         The call does not wait, because batches may expire meanwhile.
         """
@@ -191,7 +192,7 @@ class Sender:
         return False
 
     async def _identify(self) -> None:
-        """Get a producer id; wait a little after a failure."""
+        """Get a producer id. After a failure wait a little."""
         try:
             response = await self._cluster.call_any(
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1),
@@ -313,8 +314,8 @@ class Sender:
             for partition in accumulator.partitions()
             if transaction is None or transaction.may_send(partition)
         ]
-        # Batches that are due wait for a connection, for room in it or for a place in flight: each
-        # of these wakes the sender.
+        # Batches that are due wait for a connection, for room in the connection or for a place in
+        # flight. Each of these events wakes the sender.
         times = [time for time in times if time is not None and time > now_ms]
         times.append(accumulator.next_expiry_ms())
         due = min((time for time in times if time is not None), default=None)
@@ -442,7 +443,8 @@ class Sender:
         self.wake_progressed()
 
     def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
-        """Fail all batches that are not in flight, with `in_flight` also the others."""
+        """Fail all batches that are not in flight. With `in_flight` also fail the batches in
+        flight."""
         accumulator = self._accumulator
         for batch in accumulator.drop_all() if in_flight else accumulator.drop_unsent():
             self.fail_deliveries(batch, error)
@@ -450,7 +452,7 @@ class Sender:
 
 def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
     """Return the partition and the reason of its refusal. The message for the whole batch may
-    repeat the errors of single records; they are listed once."""
+    repeat the errors of single records. Such errors are listed once."""
     reasons: dict[str, list[str]] = {}
     for error in row.record_errors:
         if error.batch_index_error_message:
@@ -461,7 +463,7 @@ def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
 
 
 def _of_records(numbers: list[str], reason: str) -> str:
-    """Return the reason for a batch's refusal, and the records that it applies to."""
+    """Return the reason for a batch's refusal, and the records that the reason applies to."""
     named = ", ".join(numbers[:NAMED_RECORDS])
     more = len(numbers) - NAMED_RECORDS
     which = f"{named} and {more} more" if more > 0 else named

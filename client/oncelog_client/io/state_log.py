@@ -3,7 +3,7 @@ open transactions and markers. Each write is a whole transaction of a producer t
 share.
 
 The producer uses transaction version 1, so that all processes can use the same epoch. The caller
-passes the sequence number of an append, which it has read from the log.
+reads the sequence number of an append from the log, and passes it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from .log_offsets import EARLIEST, list_offsets
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# From version 2 on, brokers add the partition and the epoch changes.
+# From version 2 on, brokers add the partition, and the epoch changes.
 _EXPLICIT: Final = explicit_versions(ApiKey.PRODUCE)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
@@ -84,8 +84,9 @@ class StateLog:
     # -- reading
 
     async def read(self, offset: int = 0) -> list[LoggedBatch]:
-        """Return all batches from `offset` to the current high watermark; from the beginning if the
-        log has no such offset. Raises KafkaError, RetriableError when time is up."""
+        """Return all batches from `offset` to the current high watermark. If the log has no such
+        offset, begin at the start of the log. Raises KafkaError, or RetriableError when time is
+        up."""
         found: list[LoggedBatch] = []
         end_offset = -1
         begun_anew = False
@@ -103,7 +104,7 @@ class StateLog:
                 message = f"{self._partition} at {offset}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             found += batches
-            # If the response has no batches, compaction has left only gaps.
+            # If the response has no batches, compaction has left only a gap.
             offset = batches[-1].next_offset if batches else end_offset
             if offset >= end_offset:
                 return found
@@ -148,13 +149,13 @@ class StateLog:
         group_id: str | None = None,
         offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]] = (),
     ) -> None:
-        """Write one transaction of `parent`: the records (keys and values) as one batch with that
-        sequence number, and offsets of a group. An earlier transaction that was left open becomes
-        part of the new one.
+        """Write one transaction of `parent`, the producer that the processes share. The transaction
+        has the records (keys and values) as one batch with that sequence number, and offsets of a
+        group. An earlier transaction that was left open becomes part of the new transaction.
 
-        Raises ProducerFencedError (nothing is committed) if the parent has another producer id or
-        epoch, CommitOutcomeUnknown without a response to the commit, and KafkaError or
-        RetriableError in all other cases, with nothing committed.
+        Raises ProducerFencedError if the parent has another producer id or epoch: nothing is
+        committed. Raises CommitOutcomeUnknown without a response to the commit. In all other cases
+        raises KafkaError or RetriableError, with nothing committed.
         """
         deadline_ms = monotonic_ms() + self._timeout_ms
         rows = list(offsets)

@@ -44,7 +44,7 @@ class Background:
             raise TimeoutError(f"no result after {timeout_s:g} s") from None
 
     async def client(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Return the client of `key`, made and started at first use. Call it on the loop.
+        """Return the client of `key`, made and started at first use. Call this method on the loop.
 
         Raises what `start` raises; the next call starts a new client.
         """
@@ -62,8 +62,8 @@ _lock = threading.Lock()
 
 
 def background() -> Background:
-    """Return the background of this process. A Python worker of Spark is a fork: it cannot use the
-    threads and sockets of its parent."""
+    """Return the background of this process. A Python worker of Spark is a fork. A fork cannot use
+    the threads and sockets of the process that made it."""
     pid = os.getpid()
     with _lock:
         found = _backgrounds.get(pid)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class OncelogDataSource(DataSource):
-    """Options and columns are those of Spark's own Kafka connector.
+    """The data source. Its options and columns are those of Spark's own Kafka connector.
 
-    Spark runs it in Python processes of the driver, never in the user's process. To find a data
-    source, Spark loads all of them. So readers and writers are imported at first use, and only this
-    use raises UnsupportedSpark with an old PySpark.
+    Spark runs this class in Python processes of the driver, never in the user's process. To find a
+    data source, Spark loads all data sources. So readers and writers are imported at first use.
+    With an old PySpark only this first use raises UnsupportedSpark.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

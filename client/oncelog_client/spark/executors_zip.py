@@ -39,8 +39,8 @@ LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def write_executors_zip(path: Path) -> None:
-    """Write the zip. Its C extensions fit executors with this Python version and kind of machine;
-    others need them installed, and raise an ImportError that says so."""
+    """Write the zip. Its C extensions fit executors with this Python version and kind of machine.
+    Other executors need installed extensions, and raise an ImportError that says so."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         for package in PACKAGES:
             for name, file in _files(package):
@@ -69,7 +69,7 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
 
 
 def _papers(package: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the license of a package, and the version that it may look up."""
+    """Yield the license of a package, and the metadata with its version."""
     for file in importlib.metadata.distribution(package).files or ():
         if ".dist-info/" in str(file) and (file.name == "METADATA" or "licenses" in file.parts):
             yield file.as_posix(), file.read_binary()

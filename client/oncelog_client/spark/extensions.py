@@ -1,9 +1,9 @@
-"""Loads C extensions from the zip of `executors_zip` on an executor. Python cannot import them from
-a zip.
+"""Loads C extensions from the zip of `executors_zip` on an executor, because Python cannot import
+extensions from a zip.
 
-The zip has a stand-in for each extension, which calls `load`. `load` prefers an installed
-extension. Otherwise it unpacks the one of the zip next to the zip, once for all processes of the
-executor.
+The zip has a stand-in for each extension. A stand-in calls `load`. `load` prefers an installed
+extension. Otherwise `load` unpacks the extension into the folder of the zip, once for all processes
+of the executor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 EXTENSIONS: Final = ("cramjam", "crc32c")
 FOLDER: Final = "extensions"
-# The file with the interpreter and the kind of machine of the extensions.
+# The file in the zip that names the interpreter and the kind of machine of the extensions.
 ABI_FILE: Final = f"{FOLDER}/ABI"
 
 

@@ -1,9 +1,9 @@
 """Fail points for tests. `ONCELOG_SPARK_FAIL_DIR` names a folder; without it nothing happens.
 
-A test puts a file there with the name of a fail point. The content of the file is a command for the
-first process at the fail point: an empty file ends the process as if killed, `stop` pauses it until
-a SIGCONT. The process renames the file to `<name>.<process id>`, so that no other process finds it
-and the test knows the process.
+A test puts a file with the name of a fail point into the folder. The content of the file is a
+command for the first process at the fail point: an empty file ends the process as if killed, `stop`
+pauses the process until a SIGCONT. The process renames the file to `<name>.<process id>`. So no
+other process finds the file, and the test knows the process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ STOP: Final = "stop"
 
 
 def fail_at(name: str) -> None:
-    """Carry out the command for the fail point `name`, if there is one. If several processes come
-    at once, one of them finds the file."""
+    """Carry out the command for the fail point `name`, if there is a command. If several processes
+    reach the fail point at once, only one process finds the file."""
     folder = os.environ.get(FAIL_DIR)
     if folder is None:
         return

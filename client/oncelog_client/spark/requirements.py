@@ -27,21 +27,22 @@ _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class UnsupportedSpark(Exception):
-    """This PySpark is too old for the data source."""
+    """Raised if this PySpark is too old for the data source."""
 
 
 class UnreadyWorkers(Exception):
-    """Spark would run its workers with a Python without oncelog. Spark itself would only report
-    DATA_SOURCE_NOT_FOUND."""
+    """Raised if Spark would run its workers with a Python without oncelog. Spark itself would only
+    report DATA_SOURCE_NOT_FOUND."""
 
 
 class MissingJava(Exception):
-    """There is no Java, or an old one. PySpark itself would only report JAVA_GATEWAY_EXITED."""
+    """Raised if there is no Java, or an old Java. PySpark itself would only report
+    JAVA_GATEWAY_EXITED."""
 
 
 def check_pyspark(version: str = pyspark.__version__) -> None:
-    """Raise UnsupportedSpark before 4.2, which brought limits for `latestOffset` and
-    `Trigger.AvailableNow` for Python sources."""
+    """Raise UnsupportedSpark if PySpark is older than 4.2. Version 4.2 brought limits for
+    `latestOffset` and `Trigger.AvailableNow` for Python sources."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < OLDEST_PYSPARK:
         wanted = ".".join(map(str, OLDEST_PYSPARK))
@@ -52,8 +53,8 @@ def check_pyspark(version: str = pyspark.__version__) -> None:
 
 
 def check_workers(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the Python of Spark's workers on the driver's machine. Raises UnreadyWorkers if it has
-    no oncelog."""
+    """Return the Python of Spark's workers on the driver's machine. Raises UnreadyWorkers if that
+    Python has no oncelog."""
     python = environment.get("PYSPARK_PYTHON") or "python3"
     found = shutil.which(python, path=environment.get("PATH", "")) or ""
     code = "import importlib.util as u; assert u.find_spec('pyspark_oncelog')"
@@ -87,8 +88,8 @@ def _runs(python: str, code: str, environment: Mapping[str, str]) -> bool:
 
 
 def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Find the Java of PySpark's scripts: that of JAVA_HOME, or that of the PATH if JAVA_HOME is
-    not set."""
+    """Return the Java that PySpark's scripts find: the Java of JAVA_HOME, or of the PATH if
+    JAVA_HOME is not set."""
     home = environment.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home, "bin"))), f"in JAVA_HOME={home}"

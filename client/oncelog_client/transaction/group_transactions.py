@@ -1,5 +1,5 @@
-"""Requests for the transactions of a consumer group, and for those that another process decides
-(feature `oncelog.group.transactions`)."""
+"""Requests for the transactions of a consumer group, and for transactions that another process
+decides (feature `oncelog.group.transactions`)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSA
 
 
 def check_feature(cluster: Cluster) -> None:
-    """Raise UnsupportedVersionError if transactions cannot belong to a group. A broker without the
-    feature would skip the unknown tagged fields, and fence no producer."""
+    """Raise UnsupportedVersionError if the broker lacks the feature. Such a broker would skip the
+    unknown tagged fields, and fence no producer."""
     if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
         raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
 
@@ -88,8 +88,8 @@ async def commit_group(
     *,
     timeout_ms: float,
 ) -> None:
-    """Send AddOffsetsToTxn and TxnOffsetCommit for the parent if there are offsets, then one
-    EndTxn."""
+    """Send one EndTxn for the whole group. If there are offsets, first send AddOffsetsToTxn and
+    TxnOffsetCommit for the parent. The parent is the producer that sends the EndTxn."""
     check_feature(cluster)
     deadline_ms = _deadline(timeout_ms)
     if offsets:
@@ -111,7 +111,7 @@ async def stage_offsets(
     *,
     timeout_ms: float,
 ) -> None:
-    """Send AddOffsetsToTxn and TxnOffsetCommit for the parent; its EndTxn comes later."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit for the parent. The parent's EndTxn comes later."""
     check_feature(cluster)
     await _send_offsets(cluster, group_id, parent, offsets, _deadline(timeout_ms))
 
@@ -123,7 +123,7 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    """Send both requests at once, in this order, which takes one round trip if one broker serves
+    """Send both requests at once, in this order. They take one round trip if one broker serves
     both. If the second request reaches another broker first, that broker refuses the request, and
     the client retries it."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
@@ -215,7 +215,7 @@ async def _ask(
 
 
 def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError:
-    """Return the error to raise; `transactional_id` is that of the request."""
+    """Return the error to raise. `transactional_id` is the id in the request."""
     answer = refused.answer
     if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
         code = known_code(refused.code)

@@ -64,8 +64,8 @@ class TransactionLifecycle:
     # -- the transactional id
 
     async def init(self, consumer: GroupConsumer | None, *, keep_prepared: bool) -> None:
-        """Send InitProducerId without a group. Later offsets are committed as the member of
-        `consumer`."""
+        """Send InitProducerId without a group. Later offsets are committed for `consumer` as the
+        member."""
         await self._session.init(self._deadline(), keep_prepared=keep_prepared)
         self._consumer = consumer
         self._accumulator.adopt(self.transaction.identity)
@@ -106,7 +106,8 @@ class TransactionLifecycle:
     # -- a transaction
 
     async def begin(self, sender: Sender) -> None:
-        """Start a transaction; under a new epoch if `transaction.version` has come to 2."""
+        """Start a transaction. If `transaction.version` has come to 2, start it under a new
+        epoch."""
         version = self._session.cluster_version
         self.transaction.begin(version)
         if self.transaction.bump_needed:
@@ -119,7 +120,7 @@ class TransactionLifecycle:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata | str | None,
     ) -> None:
-        """Add offsets of `group`; without it, of the group of `init` or `rejoin`."""
+        """Add offsets of `group`. Without `group`, the group of `init` or `rejoin` is used."""
         try:
             if group is None:
                 group = self._group()
@@ -160,7 +161,7 @@ class TransactionLifecycle:
         return self.transaction.flushed()
 
     async def complete(self, sender: Sender, state: PreparedTxnState) -> None:
-        """Commit the prepared transaction if it is the one of `state`, else abort it (KIP-939)."""
+        """Commit the prepared transaction if `state` names it, else abort it (KIP-939)."""
         prepared = self.transaction.prepared
         if prepared is None:
             if self.transaction.nothing_kept:
@@ -184,7 +185,7 @@ class TransactionLifecycle:
         """Drop the buffered records, then abort."""
         deadline_ms = self._deadline()
         if self.transaction.state is State.FENCED_IN_GROUP:
-            # The coordinator has aborted the transaction; init_transactions comes next.
+            # The coordinator has aborted the transaction. The next call is init_transactions.
             await self._drop_all(sender, deadline_ms)
             return
         self.transaction.apply(Event.ABORT)
@@ -211,7 +212,8 @@ class TransactionLifecycle:
             raise self.transaction.error
 
     async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:
-        """Drop unsent batches, wait for those in flight. Raises TimedOutError (call again)."""
+        """Drop unsent batches, and wait for batches in flight. Raises TimedOutError (call
+        again)."""
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():

@@ -1,7 +1,7 @@
 """The calls of a transactional producer to its coordinators, repeated until the outcome is known.
 
-`verdicts` says what a response means, `transaction_requests` builds the requests; the deadlines and
-the order of the calls are here.
+`verdicts` says what a response means. `transaction_requests` builds the requests. This module has
+the deadlines and the order of the calls.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class TransactionSession:
         self._id = config.transactional_id
         self._transaction = transaction
         self._requests = TransactionRequests(self._id, config, transaction)
-        # The last error with a looked-up reason: the same error can be raised several times.
+        # The last errors with a looked-up reason. The same error can be raised several times.
         self._explained: tuple[KafkaError, ...] = ()
 
     @property
     def cluster_version(self) -> int:
-        """Return the finalized `transaction.version` of the cluster, 0 without one."""
+        """Return the finalized `transaction.version` of the cluster, or 0 without one."""
         return self._cluster.features.get(TRANSACTION_VERSION, 0)
 
     def check_group_transactions(self) -> None:
@@ -84,8 +84,8 @@ class TransactionSession:
     # -- the calls
 
     async def init(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
-        """Send InitProducerId: fence every older producer of this id, and end its open transaction,
-        or keep it with `keep_prepared`.
+        """Send InitProducerId. The request fences every older producer of this id and ends the open
+        transaction. With `keep_prepared` the transaction stays open.
 
         Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
         """
@@ -93,9 +93,9 @@ class TransactionSession:
         await self._take(deadline_ms, keep_prepared=keep_prepared)
 
     async def rejoin(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
-        """Send InitProducerId in the group's generation. It fences the producers that own one of
-        the input partitions, and aborts their open transactions. Call `ProducerTransaction.rejoin`
-        first.
+        """Send InitProducerId in the group's generation. The request fences the producers that own
+        an input partition of this producer, and aborts the open transactions of these producers.
+        Call `ProducerTransaction.rejoin` first.
 
         Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
         or a FatalError.
@@ -221,8 +221,8 @@ class TransactionSession:
                     fatal=True,
                 )
                 if transaction.is_fence(refused.code):
-                    # The next generation starts from the committed offsets, so it does not need the
-                    # outcome.
+                    # The next generation starts from the committed offsets, so the outcome is not
+                    # needed.
                     transaction.fenced_in_group(unknown)
                     raise unknown from None
                 raise transaction.fail_fatal(unknown) from None
@@ -250,8 +250,8 @@ class TransactionSession:
                         return
                     match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
-                            # The coordinator has aborted the transaction at its timeout, or a newer
-                            # producer has fenced this one: InitProducerId shows which.
+                            # Either the coordinator has aborted the transaction at its timeout, or
+                            # a newer producer has fenced this producer. InitProducerId shows which.
                             bump = True
                         case _:
                             raise
@@ -309,7 +309,8 @@ class TransactionSession:
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
-        """Return the coordinator of the transactions: that of the id, or that of its group."""
+        """Return the coordinator of the transactions: the coordinator of the id, or of its
+        group."""
         if self._transaction.group is not None:
             return CoordinatorType.TRANSACTION_GROUP, self._transaction.group.group_id
         return CoordinatorType.TRANSACTION, self._id
@@ -333,7 +334,7 @@ class TransactionSession:
     async def _refused(self, refused: Refused, deadline_ms: float) -> KafkaError:
         """Apply an error code to the transaction, and return the error to raise.
 
-        For a fenced epoch, send InitProducerId first: if the coordinator has aborted the
+        For a fenced epoch, send InitProducerId first. If the coordinator has aborted the
         transaction at its timeout, this producer continues with a new epoch."""
         before = self._transaction.identity
         if refused.verdict is not Verdict.FENCED or self._transaction.is_fence(refused.code):

@@ -30,7 +30,7 @@ from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 _EPOCH_BUMPS: Final = 2
 
-# Error codes of EndTxn for a transaction that is neither open nor was ended this way.
+# Error codes of EndTxn for a transaction that is neither open nor was ended with this outcome.
 _GONE: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -50,8 +50,8 @@ async def init_producer(
     transaction_timeout_ms: int,
     timeout_ms: float,
 ) -> TransactionMember:
-    """Send InitProducerId for a producer of another process; wait until its open transaction is
-    aborted."""
+    """Send InitProducerId for a producer of another process. Wait until the producer's open
+    transaction is aborted."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=transaction_timeout_ms,

@@ -1,5 +1,5 @@
-"""The messages that a group's members send to each other through the coordinator, which only stores
-them.
+"""The messages that a group's members send to each other. The coordinator only stores these
+messages.
 
 Source: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to 3.
 """
@@ -46,7 +46,7 @@ class ConsumerProtocolAssignment:
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = LATEST) -> bytes:
-    """The `metadata` of a JoinGroup request's protocol."""
+    """Return the `metadata` of a JoinGroup request's protocol."""
     return encode_versioned(subscription, version)
 
 
@@ -60,14 +60,14 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = LATEST) -> bytes:
-    """The `assignment` of a SyncGroup request and response."""
+    """Return the `assignment` of a SyncGroup request and response."""
     return encode_versioned(assignment, version)
 
 
 def decode_assignment(data: Buffer) -> ConsumerProtocolAssignment:
     """Decode a member's assignment. The known fields of a newer version are read, as in Java.
-    Raises ProtocolError, also for empty bytes: a member gets them if the leader's assignment omits
-    the member.
+    Raises ProtocolError, also for empty bytes. A member gets empty bytes if the leader's assignment
+    omits the member.
     """
     version = _known_version("ConsumerProtocolAssignment", data)
     return decode_body(ConsumerProtocolAssignment, version, data, exact=False)

@@ -36,7 +36,8 @@ class OffsetCommitKey:
 
 @message(OFFSET_COMMIT_VALUE_VERSIONS, flexible_since=4)
 class OffsetCommitValue:
-    """A committed offset. Timestamps in ms since 1970; an `expire_timestamp` of -1 means none."""
+    """A committed offset. Timestamps are in ms since 1970. An `expire_timestamp` of -1 means
+    none."""
 
     offset: int = int64()
     leader_epoch: int = int32(since=3, default=-1)
@@ -55,7 +56,7 @@ class GroupMetadataKey:
 
 @struct
 class MemberMetadata:
-    """A member of a group; `subscription` and `assignment` are the protocol's own bytes."""
+    """A member of a group. `subscription` and `assignment` are the protocol's own bytes."""
 
     member_id: str = string()
     group_instance_id: str | None = string(since=3, nullable_since=3, default=None)
@@ -69,7 +70,7 @@ class MemberMetadata:
 
 @message(GROUP_METADATA_VALUE_VERSIONS, flexible_since=4)
 class GroupMetadataValue:
-    """A group after a rebalance, or without members. Timeouts in ms."""
+    """A group after a rebalance, or a group without members. Timeouts are in ms."""
 
     protocol_type: str = string()
     generation: int = int32()
@@ -80,17 +81,17 @@ class GroupMetadataValue:
 
 
 def encode_offset_commit_key(key: OffsetCommitKey) -> bytes:
-    """The key of a committed offset."""
+    """Return the key of a committed offset."""
     return encode_versioned(key, 0, OFFSET_COMMIT)
 
 
 def encode_group_metadata_key(key: GroupMetadataKey) -> bytes:
-    """The key of a group."""
+    """Return the key of a group."""
     return encode_versioned(key, 0, GROUP_METADATA)
 
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey:
-    """Return the decoded key, of an offset or of a group. The type of the key decides how to read
+    """Return the decoded key of an offset or of a group. The type of the key decides how to read
     the value.
 
     Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged key.
@@ -106,12 +107,13 @@ def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey:
 def encode_offset_commit_value(
     value: OffsetCommitValue, version: int = OFFSET_COMMIT_VALUE_VERSION
 ) -> bytes:
-    """The value of a committed offset. Only version 1 has an expire timestamp."""
+    """Return the value of a committed offset. Only version 1 has an expire timestamp."""
     return encode_versioned(value, version)
 
 
 def decode_offset_commit_value(data: Buffer) -> OffsetCommitValue:
-    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    """Return the decoded value. Raises UnknownRecordVersion for a newer version, ProtocolError for
+    a damaged value."""
     version = read_version("OffsetCommitValue", data)
     if version not in OFFSET_COMMIT_VALUE_VERSIONS:
         raise UnknownRecordVersion("offset commit value", version)
@@ -121,12 +123,13 @@ def decode_offset_commit_value(data: Buffer) -> OffsetCommitValue:
 def encode_group_metadata_value(
     value: GroupMetadataValue, version: int = GROUP_METADATA_VALUE_VERSION
 ) -> bytes:
-    """The value of a group."""
+    """Return the value of a group."""
     return encode_versioned(value, version)
 
 
 def decode_group_metadata_value(data: Buffer) -> GroupMetadataValue:
-    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    """Return the decoded value. Raises UnknownRecordVersion for a newer version, ProtocolError for
+    a damaged value."""
     version = read_version("GroupMetadataValue", data)
     if version not in GROUP_METADATA_VALUE_VERSIONS:
         raise UnknownRecordVersion("group metadata value", version)

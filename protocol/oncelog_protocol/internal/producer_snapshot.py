@@ -1,7 +1,7 @@
 """The `.snapshot` file beside a segment: the state of every producer at that offset.
 
-Source: Kafka's ProducerSnapshot and ProducerStateManager. Version, CRC32C of all that follows,
-entries.
+Source: Kafka's ProducerSnapshot and ProducerStateManager. A file has a version, the CRC32C of all
+bytes after the CRC, and the entries.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CRC_START: Final = 6
 
 
 class ProducerEntry(NamedTuple):
-    """The state of one producer id: its last batch, and the first offset of its open transaction
-    (-1 if none is open). `offset_delta` is the last offset delta of the batch, `timestamp` its
-    greatest timestamp in ms since 1970.
+    """The state of one producer id: the last batch, and the first offset of the open transaction
+    (-1 if none is open). `offset_delta` is the last offset delta of the batch. `timestamp` is the
+    batch's greatest timestamp in ms since 1970.
     """
 
     producer_id: int
@@ -50,8 +50,8 @@ def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_producer_snapshot(data: Buffer) -> list[ProducerEntry]:
-    """Return the entries of a file. Raises UnknownRecordVersion, and ProtocolError if CRC or length
-    are wrong; the caller then rebuilds the snapshot from the log.
+    """Return the entries of a file. Raises UnknownRecordVersion. Raises ProtocolError if CRC or
+    length are wrong: the caller then rebuilds the snapshot from the log.
     """
     version = read_version("producer snapshot", data)
     if version != VERSION:

@@ -43,12 +43,13 @@ class TransactionGroupValue:
 
 
 def encode_transaction_group_key(key: TransactionGroupKey) -> bytes:
-    """The record's key."""
+    """Return the record's key."""
     return encode_versioned(key, 0, KEY_TYPE)
 
 
 def decode_transaction_group_key(data: Buffer) -> TransactionGroupKey:
-    """Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged one."""
+    """Return the decoded key. Raises UnknownRecordVersion for a record of another type,
+    ProtocolError for a damaged key."""
     kind = read_version("TransactionGroupKey", data)
     if kind != KEY_TYPE:
         raise UnknownRecordVersion("transaction group key", kind)
@@ -56,12 +57,13 @@ def decode_transaction_group_key(data: Buffer) -> TransactionGroupKey:
 
 
 def encode_transaction_group_value(value: TransactionGroupValue, version: int = 0) -> bytes:
-    """The record's value."""
+    """Return the record's value."""
     return encode_versioned(value, version)
 
 
 def decode_transaction_group_value(data: Buffer) -> TransactionGroupValue:
-    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    """Return the decoded value. Raises UnknownRecordVersion for a newer version, ProtocolError for
+    a damaged value."""
     version = read_version("TransactionGroupValue", data)
     if version not in VALUE_VERSIONS:
         raise UnknownRecordVersion("transaction group value", version)

@@ -64,10 +64,10 @@ class DecidedMember:
 
 @message(VALUE_VERSIONS, flexible_since=1)
 class TransactionLogValue:
-    """The state after a transition. Kafka writes null for the partitions when it is EMPTY.
+    """The state after a transition. Kafka writes null for the partitions if the state is EMPTY.
 
-    Four fields are oncelog's own. `last_producer_epoch`: Kafka keeps it in memory only, and loses
-    it on a fail-over. `decided_members`: the other transactions that a group commit named.
+    Four fields are oncelog's own. `last_producer_epoch`: Kafka keeps this value in memory only, and
+    loses it on a fail-over. `decided_members`: the other transactions that a group commit named.
     `client_id` and `client_address`: the client that opened the transaction, empty unless the state
     is ONGOING.
     """
@@ -94,12 +94,13 @@ class TransactionLogValue:
 
 
 def encode_transaction_log_key(key: TransactionLogKey) -> bytes:
-    """The record's key."""
+    """Return the record's key."""
     return encode_versioned(key, 0, KEY_TYPE)
 
 
 def decode_transaction_log_key(data: Buffer) -> TransactionLogKey:
-    """Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged one."""
+    """Return the decoded key. Raises UnknownRecordVersion for a record of another type,
+    ProtocolError for a damaged key."""
     kind = read_version("TransactionLogKey", data)
     if kind != KEY_TYPE:
         raise UnknownRecordVersion("transaction log key", kind)
@@ -107,12 +108,14 @@ def decode_transaction_log_key(data: Buffer) -> TransactionLogKey:
 
 
 def encode_transaction_log_value(value: TransactionLogValue, version: int = VALUE_VERSION) -> bytes:
-    """The record's value. Version 0, Kafka's below transaction.version 1, has no tagged fields."""
+    """Return the record's value. Version 0, which Kafka uses below transaction.version 1, has no
+    tagged fields."""
     return encode_versioned(value, version)
 
 
 def decode_transaction_log_value(data: Buffer) -> TransactionLogValue:
-    """Raises UnknownRecordVersion for a newer version, ProtocolError for a damaged value."""
+    """Return the decoded value. Raises UnknownRecordVersion for a newer version, ProtocolError for
+    a damaged value."""
     version = read_version("TransactionLogValue", data)
     if version not in VALUE_VERSIONS:
         raise UnknownRecordVersion("transaction log value", version)

@@ -1,6 +1,7 @@
 """The int16 in front of every key and value of an internal topic.
 
-In a key it is the type of the record (Kafka's CoordinatorRecordType), in a value its version.
+In a key the int16 is the type of the record (Kafka's CoordinatorRecordType), in a value the
+version.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ def read_version(part: str, data: Buffer) -> int:
 
 
 def encode_versioned(message: object, version: int, prefix: int | None = None) -> bytes:
-    """Return `message` after its version. A key has `prefix`, its record type, in place of the
-    version."""
+    """Return `message` after its version. If `prefix` (the record type of a key) is given, it
+    stands in place of the version."""
     parts = [_PREFIX.pack(version if prefix is None else prefix)]
     encoder(type(message), version)(message, parts.append)
     return b"".join(parts)
 
 
 def decode_body(cls: type[T], version: int, data: Buffer, *, exact: bool = True) -> T:
-    """Return the message after the int16. Raises ProtocolError, with `exact` also for bytes after
-    the message."""
+    """Return the message after the int16. Raises ProtocolError. With `exact` bytes after the
+    message are an error too."""
     message, position = decoder(cls, version)(data, _PREFIX.size)
     if exact and position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes after a {cls.__name__} v{version}")

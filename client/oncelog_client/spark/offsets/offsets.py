@@ -1,7 +1,7 @@
 """Offsets as JSON, and the options for start and end, by their precedence.
 
-The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`. An offset is that
-of the next record to read. In options -2 means earliest and -1 latest.
+The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`. Each number is the
+offset of the next record to read. In options -2 means earliest and -1 means latest.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _OFFSETS_SHOWN: Final = '{"purchases":{"0":23,"1":-2}}'
 _TIMES_SHOWN: Final = '{"purchases":{"0":1700000000000}}'
 _SINK: Final = "sink:"
 
-# The start of a query that has read nothing yet. It is constant, because Spark requests it more
-# than once. No topic can have this name.
+# The start of a query that has read nothing yet. The value is constant, because Spark requests the
+# start more than once. No topic can have this name.
 START: Final = ":start"
 
 
@@ -39,19 +39,19 @@ class AtEdge(NamedTuple):
 
 
 class AtOffsets(NamedTuple):
-    """At an offset, EARLIEST or LATEST for each partition."""
+    """At a given position for each partition: an offset, EARLIEST or LATEST."""
 
     offsets: tuple[tuple[TopicPartition, int], ...]
 
 
 class AtTimes(NamedTuple):
-    """At the first record at or after a time (ms since 1970), a time for each partition."""
+    """At the first record at or after a time. Each partition has its own time (ms since 1970)."""
 
     times_ms: tuple[tuple[TopicPartition, int], ...]
 
 
 class AtTime(NamedTuple):
-    """At the first record at or after a time (ms since 1970), one time for all partitions."""
+    """At the first record at or after a time (ms since 1970). The time holds for all partitions."""
 
     time_ms: int
 
@@ -170,7 +170,8 @@ def to_json(offsets: Offsets) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """Return the offsets, None for the start of a query. Raises ValueError for anything else."""
+    """Return the offsets, or None for the start of a query. Raises ValueError for any other
+    JSON."""
     try:
         if isinstance(document.get(START), str):
             return None
@@ -185,13 +186,13 @@ def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
 
 
 def whole_stream(start: Offsets, end: Offsets) -> dict[str, Any]:
-    """Return the end of a first batch that is not empty (the only batch of `Trigger.Once`). The end
-    contains the start, because the start is not durable elsewhere."""
+    """Return the end of the first batch that is not empty (the only batch of `Trigger.Once`). The
+    end contains the start, because the start is durable nowhere else."""
     return {**to_json(end), START: to_json(start)}
 
 
 def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """Return the start that an end contains, None without one."""
+    """Return the start that an end contains, or None if the end contains no start."""
     carried = document.get(START)
     return from_json(carried) if isinstance(carried, dict) else None
 

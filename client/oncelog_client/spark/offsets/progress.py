@@ -1,5 +1,5 @@
-"""The progress of a micro-batch by partition, from Spark's report: offsets, lag and rate; and the
-same as one line for a terminal."""
+"""The progress of a micro-batch by partition, from Spark's report: offsets, lag and rate.
+`progress_line` returns the progress as a line for a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ANONYMOUS: Final = "query"
 
 
 class PartitionProgress(NamedTuple):
-    """One partition in one micro-batch, which read the offsets [`start`, `end`). `latest` is the
-    end of the partition at that time; None if Spark did not request it, as for a repeated batch.
-    All counts are of offsets, with markers and aborted records."""
+    """One partition in one micro-batch that read the offsets [`start`, `end`). `latest` is the end
+    of the partition at that time. `latest` is None if Spark did not request it, as for a repeated
+    batch. All numbers count offsets, so markers and aborted records are included."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The number of existing offsets that were not read yet, None if unknown."""
+        """The number of existing offsets that were not read yet. None if unknown."""
         return None if self.latest is None else max(self.latest - self.end, 0)
 
     @property
@@ -62,7 +62,7 @@ class BatchProgress:
 
     def metrics(self) -> dict[str, str]:
         """Return the metrics that Spark's own Kafka connector has in `sources[].metrics`, under the
-        same names; none if no lag is known."""
+        same names. The result is empty if no lag is known."""
         if not self.lags:
             return {}
         return {
@@ -107,7 +107,7 @@ def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProg
     ends = _offsets(source.get("endOffset"))
     starts = _offsets(source.get("startOffset")) or _offsets(source.get("endOffset"), carried_start)
     latest = _offsets(source.get("latestOffset"))
-    # A partition that is newer than the plan of the batch is in `latest` alone.
+    # A partition that was created after the plan of the batch is only in `latest`.
     return [
         PartitionProgress(
             *end,
@@ -124,7 +124,7 @@ def _offsets(
     text: str | Mapping[str, Any] | None,
     read: Callable[[Mapping[str, Any]], dict[TopicPartition, int] | None] = from_json,
 ) -> dict[TopicPartition, int]:
-    """Return offsets by partition. None for anything else: an offset of another format, or the
+    """Return offsets by partition. The result is empty if `text` is another format's offset, or the
     start of a query, which has no offsets yet."""
     try:
         document = json.loads(text) if isinstance(text, str) else text

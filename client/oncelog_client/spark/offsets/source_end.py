@@ -1,10 +1,11 @@
 """The source end of a batch: the end offsets of its sources. A sink keeps it with the committed
 batch.
 
-A query that has lost its checkpoint starts there with `startingOffsets=sink:<sinkId>`. The sink
-reads the source end from the checkpoint before it commits, and keeps it as `sourceEnd` in its
-state: one document for all sources of the query, with an entry for each topic. If two sources have
-read the same partition to different ends, there is no common end, and the sink stores none.
+A query that has lost its checkpoint starts at the source end with `startingOffsets=sink:<sinkId>`.
+Before a sink commits, it reads the source end from the checkpoint. The sink keeps the source end as
+`sourceEnd` in its state: one document for all sources of the query, with an entry for each topic.
+If two sources have read the same partition to different ends, there is no common end, and the sink
+stores none.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class NoSourceEnd(ValueError):
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """Read the file `offsets/<batchId>`; None if no source has offsets of our form. Raises
-    TwoEnds."""
+    """Return the source end in the file `offsets/<batchId>`, or None if no source has offsets of
+    this format. Raises TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
         return None

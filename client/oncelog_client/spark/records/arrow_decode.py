@@ -1,7 +1,7 @@
 """Decodes fetched batches into Arrow, with the columns of Spark's Kafka source.
 
-Names and types are those that `pyspark.sql.pandas.types.to_arrow_schema` gives for the source's
-schema: Spark compares them.
+The columns have the names and types that `pyspark.sql.pandas.types.to_arrow_schema` returns for the
+source's schema, because Spark compares them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from .record_columns import Body, Numbers, RecordPositions, Unusual, find, gathe
 # The default limit of a decompressed batch, in bytes: the defaults of fetch_max_bytes times
 # fetch_max_decompressed_factor.
 MAX_BATCH_BYTES: Final = 200 << 20
-# An Arrow batch is closed at this many rows or decompressed bytes. Its last batch may exceed them.
+# An Arrow batch is closed at this many rows or decompressed bytes. The last record batch in an
+# Arrow batch may exceed the limits.
 ROWS: Final = 10_000
 _MOST_BYTES: Final = 1 << 26
 
@@ -86,8 +87,8 @@ def decode(
 
 @dataclass(slots=True)
 class _Group:
-    """Batches that become one Arrow batch. `bodies` are the positions of their records in
-    `data`."""
+    """Record batches that become one Arrow batch. `bodies` are the positions of the batches'
+    records in `data`."""
 
     is_compressed: bool
     positions: list[int] = field(default_factory=list)
@@ -184,7 +185,7 @@ def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _expanded(numbers: list[int], group: _Group) -> Numbers:
-    """Return the number of its batch for each record."""
+    """Return for each record the number of the record's batch."""
     if len(set(numbers)) == 1:
         return pa.scalar(numbers[0], _INT64)
     ends, last = [], 0

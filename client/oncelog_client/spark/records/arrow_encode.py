@@ -46,12 +46,13 @@ class RowEncoder:
     """The encoder of one task. The columns are Spark's: `value` and optionally `key` (strings or
     binary), `topic`, `partition`, `headers`. Other columns are ignored.
 
-    `topic` overrides the column. `batch_size`, in bytes, limits a batch, and rows without a key
-    stay with a partition for as many bytes, as in Kafka's producer. `draw(n)` returns a random
+    `topic` overrides the column. `batch_size`, in bytes, limits a batch. Rows without a key stay
+    with a partition for `batch_size` bytes, as in Kafka's producer. `draw(n)` returns a random
     number in 0..n-1, which chooses the next partition.
 
-    Use with a producer: `topics(rows)`; `partitions_for` each new topic; `partitions_now` for each
-    of `outgrown(rows, ...)`; `encode(rows, ...)`; `send_encoded` of each batch.
+    The caller is a producer's task. It calls `topics(rows)`, the producer's `partitions_for` for
+    each new topic, `partitions_now` for each topic of `outgrown(rows, ...)`, `encode(rows, ...)`,
+    and `send_encoded` for each batch.
     """
 
     def __init__(self, topic: str | None, batch_size: int, draw: Callable[[int], int]) -> None:
@@ -64,8 +65,8 @@ class RowEncoder:
         return self._topics_of(rows)[0] if rows.num_rows else []
 
     def outgrown(self, rows: pa.RecordBatch, partition_counts: Mapping[str, int]) -> list[str]:
-        """Return the topics for which a row names a partition beyond the known count: they may have
-        got more partitions meanwhile."""
+        """Return the topics for which a row names a partition beyond the known count. Such a topic
+        may have got more partitions meanwhile."""
         column = _column(rows, "partition")
         if column is None or column.null_count == len(column):
             return []
@@ -77,9 +78,9 @@ class RowEncoder:
     def encode(
         self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
-        """Yield the rows as batches; those of a partition keep the order of the rows.
+        """Yield the rows as batches. The rows of a partition keep their order.
 
-        `partition_counts` has the number of partitions of each of `topics(rows)`; every record gets
+        `partition_counts` has the number of partitions of each of `topics(rows)`. Every record gets
         `timestamp_ms`. Raises RowError for a row without a topic, a partition that the topic does
         not have, a header without a key, or a column of the wrong type.
         """
@@ -224,7 +225,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return a column as binary, all nulls if it is missing."""
+    """Return a column as binary. A missing column is all nulls."""
     column = _column(rows, name)
     if column is None or pa.types.is_null(column.type):
         return pa.nulls(rows.num_rows, pa.binary())
@@ -237,7 +238,7 @@ def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _headers(rows: pa.RecordBatch) -> pa.Array:
-    """Return the end of each record: the header count and the headers."""
+    """Return the last part of each record: the header count and the headers."""
     column = _column(rows, "headers")
     if column is None or column.null_count == len(column):
         return pa.repeat(pa.scalar(_NO_HEADERS, pa.binary()), rows.num_rows)
@@ -258,7 +259,7 @@ def _headers(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _length(column: pa.Array) -> pa.Array:
-    """Return the varint before a key or value: its length, -1 for null."""
+    """Return the varint before each key or value: the length, or -1 for null."""
     return varints(pc.fill_null(pc.binary_length(column), -1))
 
 
@@ -279,7 +280,7 @@ def _joined(*columns: pa.Array) -> pa.Array:
 def _bodies(
     key: pa.Array, value: pa.Array, headers: pa.Array, cuts: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, memoryview]]:
-    """Yield each cut with its records as bytes; offset deltas start at 0 in each."""
+    """Yield each cut with the bytes of its records. Offset deltas start at 0 in each cut."""
     deltas = pa.concat_arrays([counting(end - start) for start, end in cuts])
     before = pa.scalar(_ATTRIBUTES_AND_TIMESTAMP_DELTA, pa.binary())
     columns: list[Any] = [deltas, _length(key), key, _length(value), value, headers]

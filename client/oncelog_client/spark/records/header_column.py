@@ -20,8 +20,8 @@ _MOST: Final = 64
 
 
 def headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
-    """Return the headers column. Raises Unusual for very many headers, or if they do not end with
-    their record."""
+    """Return the headers column. Raises Unusual for very many headers, or if the headers do not end
+    where their record ends."""
     if isinstance(found.headers_count, pa.Scalar) and not found.headers_count.as_py():
         return pa.nulls(found.rows, HEADERS)
     try:
@@ -65,7 +65,7 @@ def _headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
 
 
 def _headers_at(data: Bytes, position: pa.Array) -> pa.Table:
-    """Return the places of key and value of the header at each position."""
+    """Return the positions of key and value of the header at each position."""
     length, key_start = varints(data, position)
     key_end = pc.add(key_start, length_of(length))
     length, value_start = varints(data, key_end)
@@ -96,10 +96,10 @@ def _entries(data: Bytes, places: pa.Table) -> pa.Array:
 
 
 def plain_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """Return the headers of a `Record` as `pa.array` takes them."""
+    """Return the headers of a `Record` in the form that `pa.array` takes."""
     return [{"key": _text(key), "value": value} for key, value in headers] or None
 
 
 def _text(key: str) -> str:
-    """Replace bytes that are not UTF-8 by the replacement character, as Java does."""
+    """Return the key with the replacement character for bytes that are not UTF-8, as Java does."""
     return key.encode("utf-8", HEADER_KEY_ERRORS).decode("utf-8", "replace")

@@ -29,7 +29,7 @@ _CONTINUED: Final = pa.scalar(0x80, pa.uint8())
 _LOW_BITS: Final = pa.scalar(0x7F, _INT64)
 _NO_MORE: Final = pa.scalar(0, pa.uint8())
 _OFFSET_BITS: Final = pa.scalar(32, _INT64)
-# A varint of this many bytes always fits an int32 or an int64; a longer one may not.
+# A varint of this many bytes always fits an int32 or an int64. A longer varint may not fit.
 _INT32_BYTES: Final = 4
 _INT64_BYTES: Final = 9
 
@@ -48,7 +48,8 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordPositions:
-    """The positions of the parts, one row for a record; `*_null` is None if none is null."""
+    """The positions of the parts of records, one row for each record. A `*_null` column is None if
+    no part is null."""
 
     rows: int
     timestamp_delta: Numbers
@@ -66,7 +67,7 @@ class RecordPositions:
 
 
 def find(data: Bytes, bodies: Sequence[Body]) -> RecordPositions:
-    """Return the positions of all parts in the records of these batches, which are not empty.
+    """Return the positions of all parts in the records of these batches. No batch is empty.
 
     Raises Unusual. The bytes between `headers_start` and `end` are not checked.
     """
@@ -154,8 +155,8 @@ def _bytes(data: Bytes) -> pa.Array:
 def varints(
     data: Bytes, position: pa.Array, most_bytes: int = _INT32_BYTES
 ) -> tuple[Numbers, pa.Array]:
-    """Return the numbers at these positions, still in zigzag, and the positions after them. There
-    is at least one position.
+    """Return the numbers at these positions, still in zigzag, and the positions after the numbers.
+    There is at least one position.
 
     Raises Unusual, or IndexError beyond the end of the data.
     """
@@ -218,8 +219,8 @@ def length_of(numbers: Numbers) -> Numbers:
 
 
 def nulls(length: Numbers) -> Numbers | None:
-    """Return a mask of the lengths in zigzag that are -1, the only valid negative length; None if
-    none is."""
+    """Return a mask of the lengths that are -1 (in zigzag), the only valid negative length. Return
+    None if no length is -1."""
     if not _has_odd(length):
         return None
     null = pc.equal(length, _ONE)
@@ -232,7 +233,7 @@ def nulls(length: Numbers) -> Numbers | None:
 
 
 class _Evens:
-    """The numbers 0, 2, 4 and so on, in a column that grows on demand."""
+    """The numbers 0, 2, 4 and so on. The column grows on demand."""
 
     def __init__(self) -> None:
         self._column = pa.array([], pa.int32())
@@ -252,7 +253,7 @@ def gather(data: Bytes, start: Numbers, end: Numbers, null: Numbers | None, rows
     """Return the bytes from each start to its end as a binary column."""
     if isinstance(null, pa.Scalar):
         return pa.nulls(rows, pa.binary())
-    # One column over the whole data, alternately a wanted piece and the gap after it.
+    # One column over the whole data. Wanted pieces and the gaps after them alternate.
     pairs = pc.bit_wise_or(start, pc.shift_left(end, _OFFSET_BITS))
     buffers = [None, pairs.buffers()[1], pa.py_buffer(data)]
     alternating = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, buffers)

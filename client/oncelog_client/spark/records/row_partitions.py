@@ -1,5 +1,6 @@
 """The partitions of the rows of an Arrow batch: the choice of `partitioner`, for many rows at once.
-Keyed rows go by murmur2 of the key; rows without a key stay with a partition for about a batch.
+The murmur2 hash of the key chooses the partition. Rows without a key stay with a partition for
+about a batch.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ _SEED: Final = 0x9747B28C
 _M: Final = pa.scalar(0x5BD1E995, pa.uint32())
 _SHIFTS: Final = {bits: pa.scalar(bits, pa.uint32()) for bits in (13, 15, 24)}
 _POSITIVE: Final = pa.scalar(0x7FFFFFFF, pa.uint32())
-# Up to this many keys of one length are hashed faster in a loop.
+# Up to this many keys of one length, a loop hashes faster.
 _FEW: Final = 8
 
 
 def partitions_for_keys(keys: pa.Array, counts: pa.Array | pa.Scalar) -> pa.Array:
-    """Return `partition_for_key` of each key (binary, not null). `counts` (int64): the number of
-    partitions, one for all keys or one for each."""
+    """Return `partition_for_key` of each key (binary, not null). `counts` (int64) is the number of
+    partitions: one number for all keys, or one for each key."""
     hashes = pc.cast(pc.bit_wise_and(murmur2_of_all(keys), _POSITIVE), pa.int64())
     rest = pc.subtract(hashes, pc.multiply(pc.divide(hashes, counts), counts))
     return pc.cast(rest, pa.int32())
@@ -70,20 +71,20 @@ def _murmur2_of_one_length(keys: pa.Array, length: int) -> pa.Array:
 class StickyPartitions:
     """The partitions of rows without a key, topic by topic.
 
-    `draw(n)` returns a random number in 0..n-1. As in KIP-480, another partition is drawn when the
-    current one has got the bytes of a batch. The queues of the partitions (KIP-794) are not
-    considered.
+    `draw(n)` returns a random number in 0..n-1. As in KIP-480, `draw` chooses another partition
+    when the current partition has got the bytes of a batch. The queues of the partitions (KIP-794)
+    are not considered.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:
         self._batch_size = max(batch_size, 1)
         self._draw = draw
-        # Topic -> its current partition, and the bytes that this has got.
+        # Topic -> its current partition, and the bytes that the partition has got.
         self._now: dict[str, tuple[int, int]] = {}
 
     def partitions(self, topic: str, sizes: pa.Array, count: int) -> pa.Array:
-        """Return the partition of each row, out of `count`, by the rows' sizes in bytes (int64).
-        Size 0 marks a row that has a key or an explicit partition."""
+        """Return a partition for each row, out of `count` partitions. `sizes` are the rows' sizes
+        in bytes (int64). Size 0 marks a row that has a key or an explicit partition."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         rows = len(sizes)
         partition, given = self._now.get(topic, (count, 0))

@@ -1,6 +1,6 @@
 """Options `kafka.*` as settings of our clients, with Java's names. The same options are refused as
-by Spark's own connector. A `ClientSetup` holds the arguments of a client. It is hashable, as the
-key of a cache of connected clients, and picklable, because executors receive it.
+by Spark's own connector. A `ClientSetup` holds the arguments of a client. A setup is hashable,
+because it is the key of a cache of connected clients, and picklable, because executors receive it.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
     "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
 }
-# Settings of a secured connection. They must not be ignored, because data would be sent
-# unencrypted.
+# Settings of a secured connection. An unknown security setting is refused, because without the
+# setting data would be sent unencrypted.
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
-# Java has a level for each compression type, our client one for all.
+# Java has a level for each compression type. Our client has one level for all types.
 _LEVELS: Final = frozenset(f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd"))
 # Consumer settings about a group. The source joins no group: it assigns partitions itself.
 _GROUP: Final = frozenset(
@@ -99,7 +99,7 @@ class ClientSetup(NamedTuple):
 def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
     """Return the setup of a client of a source or a sink. Raises OptionError.
 
-    Defaults that are not the client's own: `isolation_level` is read_committed (Spark's connector
+    Some defaults are not the client's own: `isolation_level` is read_committed (Spark's connector
     reads uncommitted), `client_id` is oncelog-spark, `max_partition_fetch_bytes` is 4 MiB.
     """
     servers = options.required(BOOTSTRAP_SERVERS)
@@ -168,7 +168,8 @@ def _typed(option: str, text: str, wanted: Any) -> Any:
 
 
 def _check(kind: Kind, servers: str, values: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Check `values` by the rules of the client. The error names the option, not the setting."""
+    """Raise OptionError if `values` break a rule of the client. The error names the option, not the
+    setting."""
     try:
         if kind == "admin":
             admin_config(servers, cast(AdminSettings, values))

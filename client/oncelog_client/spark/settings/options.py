@@ -15,7 +15,7 @@ from oncelog_protocol.secret import HIDDEN, displayed
 
 KAFKA_PREFIX: Final = "kafka."
 
-# Option -> where it has an effect. `remarks` warns of names that are not here.
+# Option -> the side on which the option has an effect. `remarks` warns of other names.
 OPTIONS: Final[Mapping[str, str]] = {
     # Which partitions.
     "subscribe": "source",
@@ -58,7 +58,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 
 _SPELLING: Final = {name.lower(): name for name in OPTIONS}
 
-# Spark's units of time in milliseconds (`JavaUtils.timeStringAs`); "us" is below one.
+# Spark's units of time in milliseconds (`JavaUtils.timeStringAs`). "us" is below a millisecond.
 _UNITS_MS: Final[Mapping[str, float]] = {
     "us": 0.001,
     "ms": 1,
@@ -75,8 +75,8 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 class OptionError(ValueError):
     """An option is missing, or its value is refused. The message has the option, its value and the
-    expected form. It omits a value that may be a secret, because messages end in the driver's logs,
-    in notebooks and bug reports."""
+    expected form. The message omits a value that may be a secret, because messages end in the
+    driver's logs, in notebooks and bug reports."""
 
     def __init__(self, name: str, value: str | None, wanted: str) -> None:
         shown = None if value is None else displayed(name, value)
@@ -93,7 +93,7 @@ class OptionError(ValueError):
 class Options:
     """The options as Spark passes them. Every method may raise OptionError.
 
-    Picklable and immutable: a reader takes it to the executors.
+    The object is picklable and immutable, because a reader takes it to the executors.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -124,7 +124,7 @@ class Options:
         return tuple(sentences)
 
     def text(self, name: str) -> str | None:
-        """Return the value without spaces at its ends, None if the option is missing."""
+        """Return the value without spaces at its ends, or None if the option is missing."""
         value = self._values.get(name.lower())
         return None if value is None else value.strip()
 
@@ -136,7 +136,7 @@ class Options:
         return value
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """Return the entry of `choices` that equals the value, in any case."""
+        """Return the entry of `choices` that equals the value. Case is ignored."""
         value = self.text(name)
         if value is None:
             return default
@@ -149,12 +149,13 @@ class Options:
         return default if value is None else read_boolean(name, value)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """Return a whole number of `least` or more, None if the option is missing."""
+        """Return a whole number of `least` or more, or None if the option is missing."""
         value = self.text(name)
         return None if value is None else read_integer(name, value, least=least)
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """Return a time such as `"15m"`, `"30s"`, `"250ms"` in ms; a plain number is in ms."""
+        """Return a time such as `"15m"`, `"30s"`, `"250ms"` in ms. A number without a unit is in
+        ms."""
         value = self.text(name)
         if value is None:
             return default_ms

@@ -1,13 +1,13 @@
 """The one interface of the two ways to commit: `group_commit` (oncelog) and `record_commit` (any
 broker that speaks Kafka's protocol).
 
-`planning`, `committing` and `aborting` decide the order of commands, the same for both. A back-end
-performs one command at a time and returns its result. It keeps no state of a sink between two
-commands, because different processes may perform them. Tasks work in the same way with both
-(`task_writer`), except for the start of a transaction. Every attempt takes an id that no other
-attempt of its batch can have (`ids`), initializes it, writes, and leaves the transaction open. The
-driver cannot assign ids to partitions: a task of PySpark does not know the attempt of its stage, so
-two attempts could get the same id.
+`planning`, `committing` and `aborting` decide the order of commands. The order is the same for both
+ways. A back-end performs one command at a time and returns its result. A back-end keeps no state of
+a sink between two commands, because different processes may perform the commands. Tasks work in the
+same way with both (`task_writer`), except for the start of a transaction. Every attempt takes an id
+that no other attempt of its batch can have (`ids`), initializes the id, writes, and leaves the
+transaction open. The driver cannot assign ids to partitions: a task of PySpark does not know the
+attempt of its stage, so two attempts could get the same id.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oncelog_client.spark.sink.protocol.steps import Answer, Command
 
 
 class BackEnd(Protocol):
-    """The back-end of one sink, made in each process for one call of Spark. Call it on the
+    """The back-end of one sink, made in each process for one call of Spark. Methods run on the
     background loop."""
 
     async def perform(self, command: Command) -> Answer:
@@ -30,15 +30,17 @@ class BackEnd(Protocol):
 
         Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, of all
         generations. The state and the ids may be read at the same time. FenceParent: sends
-        InitProducerId for the parent, the transactional id `sinkId`. The producer id and epoch stay
-        the same through the generation. Returns after the parent's open transaction is aborted or
-        committed. AbortOpen: runs before the decision of its batch. A committer that has paused
-        must not end transactions that a newer generation has decided meanwhile.
+        InitProducerId for the parent, the driver's own producer with the transactional id `sinkId`.
+        The parent's producer id and epoch stay the same through the generation. The command returns
+        after the parent's open transaction is aborted or committed. AbortOpen: runs before the
+        decision of its batch. A committer that has paused must not end transactions that a newer
+        generation has decided meanwhile.
         """
         ...
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
-        """On an executor: bump the epoch of the producer's transactional id, which aborts its open
-        transaction, and begin a transaction. Raises FencedInGroupError or ProducerFencedError if a
-        newer driver has taken over. `Producer.hand_over_transaction` comes next."""
+        """Begin a transaction on an executor. The call first bumps the epoch of the producer's
+        transactional id, which aborts the id's open transaction. `Producer.hand_over_transaction`
+        comes next. Raises FencedInGroupError or ProducerFencedError if a newer driver has taken
+        over."""
         ...

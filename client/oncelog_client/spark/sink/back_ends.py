@@ -11,7 +11,7 @@ from .back_end import BackEnd
 def back_end(
     options: SinkOptions, kind: CommitKind, sink_id: str, *, is_kept: bool = True
 ) -> BackEnd:
-    """Return the back-end of a kind of commit. `is_kept`: as `Plan.is_kept`."""
+    """Return the back-end of a kind of commit. `is_kept` is `Plan.is_kept`."""
     timeout_ms = options.transaction_timeout_ms
     if kind is CommitKind.GROUP:
         from .group_commit import GroupCommit

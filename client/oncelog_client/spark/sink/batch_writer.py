@@ -1,8 +1,8 @@
 """`df.write.format("oncelog").mode("append")`, also inside foreachBatch.
 
 With txnAppId and txnVersion, which correspond to the query id and batch number of a stream, a
-version is written once, even if the write is repeated. Without them a write is atomic, but a
-repetition writes its rows again.
+version is written once, even if the write is repeated. Without txnAppId and txnVersion a write is
+atomic, but a repeated write writes its rows again.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class BatchWriter(DataSourceArrowWriter):
         kind = driver.commit_kind(options)
         if options.sink_id is None:
             driver.check_timeout(options)
-            # The name is used only once and no state is stored: all transactions under it belong to
-            # this write.
+            # The name is used only once, and no state is stored: all transactions under the name
+            # belong to this write.
             return Plan(f"spark-write-{uuid.uuid4()}", kind, 1, None, None, 0)
         app_id, version = options.txn_app_id, options.txn_version
         return driver.plan(options, Intent(options.sink_id, kind, app_id, version, options.adopts))

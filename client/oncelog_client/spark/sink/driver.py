@@ -1,6 +1,6 @@
 """Runs the state machines of the driver on a back-end, with fail points around each step. Planning
-and commit run in different processes. A process keeps its generation of a sink and its connections,
-but the next call may reach another process.
+and commit run in different processes. A process keeps its connections, and the generation of a sink
+that it has begun. The next call of Spark may reach another process.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ from .back_ends import back_end
 
 _log: Final = logging.getLogger(__name__)
 
-# Longer than the timeouts of the calls, so that a call fails first: its error has the cause.
+# Longer than the timeouts of the calls. So a call fails first, with an error that has the cause.
 CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
 _logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
-# Sinks with a kind of commit that is logged already: it is logged once for each.
+# The sinks with a kind of commit that was logged already. Each entry is logged once.
 _logged_kinds: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")
 
 
 def commit_kind(options: SinkOptions) -> CommitKind:
-    """Return the kind of commit: the option sinkProtocol, or what the broker announces. Raises
-    SinkError or KafkaError."""
+    """Return the kind of commit: the value of the option sinkProtocol, or the kind that the broker
+    announces. Raises SinkError or KafkaError."""
     return background().run(_commit_kind(options), CALL_TIMEOUT_S)
 
 
 def check_timeout(options: SinkOptions) -> None:
-    """Raise SinkError if the broker would refuse the transactions for their timeout."""
+    """Raise SinkError if the transaction timeout exceeds the broker's limit."""
     most_ms = background().run(_longest_timeout_ms(options.admin), CALL_TIMEOUT_S)
     if most_ms is not None and options.transaction_timeout_ms > most_ms:
         raise timeout_too_long(options.transaction_timeout_ms, most_ms)
 
 
 async def _longest_timeout_ms(setup: ClientSetup) -> int | None:
-    """Return the broker's limit, None if it cannot be read. The broker then checks at the first
-    transaction."""
+    """Return the broker's limit, or None if the limit cannot be read. In that case the broker
+    checks the timeout at the first transaction."""
     admin = await _admin(setup)
     with suppress(KafkaError):
         cluster = await admin.describe_cluster()
@@ -128,8 +128,8 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
 
 
 def _log_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
-    """Log how a sink commits: as a warning if the broker has decided it, because Spark's Python
-    workers show only warnings."""
+    """Log how a sink commits. The event is a warning if the broker has decided the kind of commit,
+    because Spark's Python workers show only warnings."""
     if options.forced is None and intent.kind is CommitKind.RECORD and key not in _logged_kinds:
         _logged_kinds.add(key)
         _log.warning(
@@ -202,7 +202,8 @@ def abort(
 
 
 def _warn_of_long_end(begun: committing.Committing) -> None:
-    """Warn once for each process and sink. The topic of A-record has room for any length."""
+    """Warn, once for each process and sink, that a source end is too long to keep. A sink that
+    commits by record keeps a source end of any length in its state topic."""
     plan, decide = begun.plan, begun.decide
     if plan is None or plan.kind is CommitKind.RECORD or decide is None or decide.state is None:
         return
@@ -211,9 +212,9 @@ def _warn_of_long_end(begun: committing.Committing) -> None:
         return
     _logged_kinds_of_long_ends.add(key)
     _log.warning(
-        "sink %s: where the batch ended in its sources is not kept, as for so many partitions that"
+        "sink %s: where the batch ended in its sources is not kept: the text for so many partitions"
         " is longer than the %d bytes that a broker keeps with an offset. If the checkpoint is"
-        " lost, startingOffsets=sink:%s cannot go on from there",
+        " lost, startingOffsets=sink:%s cannot start a query at this end",
         plan.sink_id,
         MAX_METADATA_BYTES,
         plan.sink_id,
@@ -226,7 +227,7 @@ def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | N
     )
     if longest_ms > options.transaction_timeout_ms / 2:
         _log.warning(
-            "a task took %d ms, and its batch is lost after %s=%d",
+            "a task took %d ms; the broker aborts the batch of a task that takes longer than %s=%d",
             longest_ms,
             TIMEOUT_OPTION,
             options.transaction_timeout_ms,
@@ -246,8 +247,8 @@ def _run(
     step: Callable[[S, Answer], tuple[S, Any]],
     said: Callable[[Outcome], str],
 ) -> Outcome:
-    """Run a machine to its outcome and log what `said` returns for it. Raises SinkError for
-    Raised."""
+    """Run a machine to its outcome and log the text that `said` returns for the outcome. Raises
+    SinkError if the outcome is `Raised`."""
     started_ms, steps = monotonic_ms(), 0
     state, command = begun
     while not isinstance(command, Planned | Returned | Raised):

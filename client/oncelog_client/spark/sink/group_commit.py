@@ -1,4 +1,5 @@
-"""A-group: oncelog decides a whole batch by one EndTxn (feature `oncelog.group.transactions`)."""
+"""The commit by group: oncelog decides a whole batch by one EndTxn (feature
+`oncelog.group.transactions`)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from oncelog_client.spark.sink.protocol.steps import (
 )
 from oncelog_client.values import TransactionGroup, TransactionMember
 
-# How long a decision without a response is repeated, beyond the time of one call.
+# Time for which a decision without a response is repeated, besides the time of one call.
 PATIENCE_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
 
@@ -126,8 +127,9 @@ class GroupCommit:
         return Done()
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort by InitProducerId. The call is idempotent and safe: decided transactions are in the
-        log, and a late decision is refused because the member's epoch has changed."""
+        """Abort transactions by InitProducerId. The call is idempotent and safe: decided
+        transactions are in the log, and a late decision is refused because the member's epoch has
+        changed."""
         group = TransactionGroup(self._sink_id, abort.generation)
         try:
             await asyncio.gather(
@@ -157,7 +159,8 @@ class GroupCommit:
             except FencedInGroupError:
                 return Outdated()
             except IllegalStateError as error:
-                # The parent's transaction has timed out, or was aborted by a new generation.
+                # The transaction of the driver's producer has timed out, or a new generation has
+                # aborted it.
                 return MemberGone(parent.transactional_id, error.message)
             except UnknownOutcomeError as error:
                 if error.fatal or monotonic_ms() > deadline_ms:

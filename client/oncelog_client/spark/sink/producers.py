@@ -1,7 +1,7 @@
 """The producers of a Python worker, kept from one batch to the next with their connections.
 
-Each belongs to a transactional id, and ids are used again (`ids`). A producer of an older
-generation is never used again, nor the id of a failed task. Idle producers are closed.
+Each producer belongs to a transactional id, and ids are reused (`ids`). A producer of an older
+generation is never reused. The id of a failed task is never reused. Idle producers are closed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]
 
-# Idle time after which a producer is closed at the next `take`: its sink has ended, or has fewer
-# tasks now.
+# Idle time after which the next `take` closes a producer: the producer's sink has ended, or has
+# fewer tasks now.
 IDLE_MS: Final = 5 * 60_000
-# Maximum number of idle producers, without those of the sink that takes a producer.
+# Maximum number of idle producers. Producers of the sink that takes a producer are not counted.
 MOST_OF_OTHERS: Final = 64
 
 
@@ -45,7 +45,7 @@ class _Idle(NamedTuple):
 
 class _Sink:
     """The ids and idle producers of one sink in this process. The ids outlive the producers,
-    because with new ids the broker would have to store the old and the new."""
+    because with new ids the broker would have to store the old ids and the new ids."""
 
     def __init__(self) -> None:
         self.ids = ProcessIds(uuid.uuid4().hex[:12])
@@ -56,10 +56,11 @@ _sinks: Final[dict[Key, _Sink]] = {}
 
 
 async def take(setup: ClientSetup, plan: Plan) -> Taken:
-    """Return a connected producer with an id for this attempt. Raises RetriableError without a
-    broker."""
+    """Return a connected producer with an id for this attempt. Raises RetriableError if no broker
+    can be reached."""
     key = (os.getpid(), setup, plan.sink_id)
-    # A sink that is used once has an id for each attempt, and its producers are not kept.
+    # A sink that is used once has a new id for each attempt. The producers of such a sink are not
+    # kept.
     sink = _sinks.setdefault(key, _Sink()) if plan.is_kept else _Sink()
     is_newer = plan.generation > sink.ids.generation
     sink.ids, transactional_id = sink.ids.take(plan)
@@ -78,8 +79,9 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
 
 
 def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
-    """Remove and return producers that are idle for too long, and the oldest of too many."""
-    # A fork has a copy of its parent's producers, which it must not use.
+    """Remove and return producers that are idle for too long, and the oldest if there are too
+    many."""
+    # A fork has copies of the producers of the process that made it. A fork must not use them.
     own = [sink for (pid, *_), sink in _sinks.items() if pid == os.getpid()]
     idle = [(entry.since_ms, name, sink) for sink in own for name, entry in sink.idle.items()]
     idle.sort(key=itemgetter(0))
@@ -94,7 +96,7 @@ def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
 
 
 async def give_back(taken: Taken, plan: Plan) -> None:
-    """Keep a producer after its hand-over; close that of a sink that is used once."""
+    """Keep a producer after its hand-over, or close the producer of a sink that is used once."""
     if plan.is_kept:
         idle = _Idle(taken.producer, monotonic_ms())
         _sinks[taken.key].idle[taken.transactional_id] = idle
@@ -103,7 +105,7 @@ async def give_back(taken: Taken, plan: Plan) -> None:
 
 
 async def drop(taken: Taken) -> None:
-    """Close a failed producer, without a wait for its requests in flight."""
+    """Close a failed producer without waiting for its requests in flight."""
     await _close(taken.producer)
 
 

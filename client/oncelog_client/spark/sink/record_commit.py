@@ -1,9 +1,10 @@
-"""A-record, for any broker that speaks Kafka's protocol: a record in a compacted topic decides a
-batch, then each of its transactions is ended, then another record marks the batch as done.
+"""The commit by record, for any broker that speaks Kafka's protocol. A record in a compacted topic
+decides a batch. Then each transaction of the batch is ended, and another record marks the batch as
+done.
 
 Between the two records readers may see a part of the batch. If the driver dies there, the next
-planning finishes the batch. Its transactions must still be open then: with two-phase commit
-(KIP-939) they have no timeout.
+planning finishes the batch. The batch's transactions must still be open then. With two-phase commit
+(KIP-939) the transactions have no timeout.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ from oncelog_client.spark.sink.protocol.steps import (
 from oncelog_client.values import TransactionMember
 from oncelog_protocol.errors import ErrorCode
 
-# The timeout of the driver's own transactions, which have two records each.
+# The timeout of the driver's own transactions. Each holds two records.
 PARENT_TIMEOUT_MS: Final = 60_000
 _ASK_AGAIN_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
-# For each process: each sink's log as read so far, the features of a broker, and the sinks that
-# were warned.
+# Values kept in each process: the log of each sink as read so far, the features of a broker, and
+# the sinks that have logged the warning.
 _logs: dict[tuple[ClientSetup, str], RecordLog] = {}
 _two_phase: dict[ClientSetup, bool] = {}
 _checked: set[tuple[ClientSetup, str]] = set()
@@ -93,9 +94,9 @@ _warned: set[tuple[ClientSetup, str]] = set()
 
 
 class RecordCommit:
-    """The back-end. `setup` makes an admin client. `transaction_timeout_ms`: of the tasks'
-    transactions, if they have one. `is_kept`: as `Plan.is_kept`; if False, the log of states is not
-    used."""
+    """The back-end. `setup` makes an admin client. `transaction_timeout_ms`: the timeout of the
+    tasks' transactions, if they have a timeout. `is_kept` is `Plan.is_kept`. If `is_kept` is False,
+    the log of states is not used."""
 
     def __init__(
         self,
@@ -122,9 +123,9 @@ class RecordCommit:
         await producer.begin_transaction()
 
     async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
-        """Initialize a task's transaction: without a timeout if the broker allows it and another
-        planning will follow. After a write without a stored state, only a timeout ends open
-        transactions."""
+        """Initialize a task's transaction. The transaction has no timeout if the broker allows this
+        and another planning will follow. After a write without a stored state, only a timeout ends
+        open transactions."""
         if self._is_kept and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)
@@ -207,8 +208,8 @@ class RecordCommit:
         return tuple(name for name in ids if name.startswith(prefix))
 
     async def _check_topic(self, admin: Admin) -> None:
-        """Create the state topic if it is missing, and check, once in a process, that it is
-        compacted. Raises SinkError."""
+        """Create the state topic if it is missing. Check that the topic is compacted, once in a
+        process. Raises SinkError."""
         key = (self._setup, STATE_PARTITION.topic)
         if key in _checked:
             return
@@ -228,7 +229,7 @@ class RecordCommit:
         _checked.add(key)
 
     async def _check_kind(self, admin: Admin) -> None:
-        """Raise SinkError for a sink that was written by A-group, which counts its batches
+        """Raise SinkError if the sink commits by group. Such a sink counts its batches
         elsewhere."""
         offsets = await admin.list_group_offsets(self._sink_id, [SINK_PARTITION])
         if SINK_PARTITION in offsets:
@@ -263,8 +264,9 @@ class RecordCommit:
             )
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort by InitProducerId. The call is idempotent and safe: ids of a generation that has
-        decided a batch are aborted only before its next decision, or after the batch is done."""
+        """Abort transactions by InitProducerId. The call is idempotent and safe: ids of a
+        generation that has decided a batch are aborted only before the generation's next decision,
+        or after the batch is done."""
         await asyncio.gather(
             *(
                 self._init_member(admin, transactional_id)
@@ -316,7 +318,8 @@ class RecordCommit:
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
-        """Check the members against what Look has found, if it has run."""
+        """Check the members against the transactions that Look has found. Without Look there is no
+        check."""
         unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
         for member in members:
@@ -333,8 +336,8 @@ class RecordCommit:
     async def _append(
         self, admin: Admin, parent: TransactionMember, entry: Entry, *, is_done: bool
     ) -> Done | Outdated | OutcomeUnknown:
-        """Append a record in a transaction of the parent. `is_done`: the batch is done, so the
-        group's offset is committed with it, for tools that show it."""
+        """Append a record in a transaction of the parent. `is_done`: the batch is done. The group's
+        offset is then committed with the record, for tools that show the offset."""
         key = (self._setup, self._sink_id)
         log = _logs.get(key, RecordLog())
         sequence = log.first_sequence(parent)
@@ -367,9 +370,9 @@ async def _create_topic(admin: Admin) -> None:
 
 
 async def _cleanup_policy(admin: Admin) -> str | None:
-    """Return cleanup.policy of the state topic, None if it is unknown. A Kafka broker may learn of
-    a topic some milliseconds after the controller has created it, so an unknown topic is retried
-    until default_api_timeout_ms. Raises KafkaError."""
+    """Return cleanup.policy of the state topic, or None if it is unknown. A Kafka broker may learn
+    of a topic some milliseconds after the controller has created the topic. So an unknown topic is
+    retried until default_api_timeout_ms. Raises KafkaError."""
     place = ConfigResource(ResourceType.TOPIC, STATE_PARTITION.topic)
     deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
     while True:
@@ -383,7 +386,8 @@ async def _cleanup_policy(admin: Admin) -> str | None:
 
 
 async def _holders(admin: Admin, ids: Iterable[str]) -> dict[str, TransactionMember | None]:
-    """Return the producer with an open transaction for each id, None if there is none."""
+    """Return for each id the producer with an open transaction, or None if no transaction is
+    open."""
     names = list(ids)
     found = await asyncio.gather(*(_described(admin, name) for name in names))
     return {

@@ -12,8 +12,8 @@ from oncelog_client.spark.records.arrow_encode import RowEncoder
 
 from .task_producer import TaskProducer
 
-# Above the producer's default, because rows come by the thousand: fewer requests, and fewer batches
-# for readers. Below the default of max.message.bytes, with room for growth.
+# The size is above the producer's default, because rows come by the thousand: requests are fewer,
+# and readers get fewer batches. It is below the default of max.message.bytes, with room for growth.
 BATCH_SIZE: Final = 256 * 1024
 
 

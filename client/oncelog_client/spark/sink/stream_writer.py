@@ -1,8 +1,8 @@
 """`writeStream.format("oncelog")`.
 
-Spark makes two writers for each batch, in two processes: it pickles one for the tasks, and makes
-another just before the commit. Only the first writer plans, when it is pickled. The constructor
-must not plan, because the second writer would fence the first.
+Spark makes two writers for each batch, in two processes. Spark pickles the first writer for the
+tasks, and makes the second writer just before the commit. Only the first writer plans, when it is
+pickled. The constructor must not plan, because the second writer would fence the first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._worker = PromptWorker()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plan the batch (step 0). Spark pickles a writer twice in a row: the plan is the same."""
+        """Plan the batch (step 0). Spark pickles a writer twice in a row, so the second call
+        returns the same plan."""
         if self._plan is None:
             self._plan = self._planned()
         return dict(self.__dict__)

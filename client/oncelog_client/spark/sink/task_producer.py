@@ -1,5 +1,5 @@
-"""The producer of task attempts. It lives as long as its worker; topics may get partitions
-meanwhile."""
+"""The producer of task attempts. A producer lives as long as its worker. Meanwhile topics may get
+partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class TaskProducer(Producer):
     """A producer that can refresh the metadata of a topic before `metadata_max_age_ms`."""
 
     async def partitions_now(self, topic: str) -> int:
-        """Return the number of partitions of a topic, from the broker. Raises as
+        """Return the number of partitions of a topic, read from the broker. Raises the errors of
         `partitions_for`."""
         await self._cluster.retry(self._cluster.refresh, self.config.max_block_ms)
         return len(await self.partitions_for(topic))

@@ -38,7 +38,7 @@ ABORT_TIMEOUT_S: Final = 10
 def write(
     plan: Plan, options: SinkOptions, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
 ) -> TaskMessage:
-    """Write the rows of an attempt. On SinkError or KafkaError abort the rows, if possible."""
+    """Write the rows of an attempt. After SinkError or KafkaError abort the rows, if possible."""
     begun = begin(plan, attempt)
     if isinstance(begun, Refusal):
         raise _sink_error(begun)
@@ -103,7 +103,8 @@ class _Transaction:
         return RowSender(self._taken.producer, self._options.topic, batch_size)
 
     async def _hand_over(self) -> TransactionMember | None:
-        """Hand the transaction over; None without rows, because nothing was begun."""
+        """Hand the transaction over and return it. Return None without rows, because no transaction
+        was begun."""
         if self._taken is None:
             return None
         producer = self._taken.producer
@@ -116,7 +117,8 @@ class _Transaction:
         return member
 
     async def _give_up(self) -> None:
-        """Abort, so that readers need not wait. If that fails, the next planning aborts it."""
+        """Abort, so that readers need not wait. If the abort fails, the next planning aborts the
+        transaction."""
         if self._taken is None:
             return
         fail_at(f"{Step.TASK_ABORT}.before")
@@ -130,7 +132,7 @@ class _Transaction:
         return int(monotonic_ms() - self._begun_ms) if self._taken is not None else 0
 
     def _explained(self, error: KafkaError) -> Exception:
-        """Explain a fence: a newer driver, or a timeout."""
+        """Return the error with the cause of a fence: a newer driver, or a timeout."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
             cause = cause.__cause__

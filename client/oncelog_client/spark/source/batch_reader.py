@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 class BatchReader(DataSourceReader):
-    """The reader: planned in a Python process of the driver, used in those of the executors."""
+    """The reader. Spark plans with it in a Python process of the driver, and reads with it in the
+    executors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options

@@ -26,7 +26,7 @@ T = TypeVar("T")
 # Spark requests the latest offsets every 10 ms while there are no new records. New topics and
 # partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
-# The time of one attempt, after which a topic that was deleted meanwhile is noticed.
+# The time limit of one attempt. After it the reader notices a topic that was deleted meanwhile.
 _ATTEMPT_MS: Final = 5_000
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -41,8 +41,8 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """A timeout longer than those of `start` and of all methods, because their errors have the
-        cause."""
+        """A timeout longer than those of `start` and of all methods. So a method fails first, with
+        an error that has the cause."""
         config = _admin_config(self.setup)
         start_ms = 2 * config.request_timeout_ms
         attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms
@@ -51,7 +51,8 @@ class CatalogueKey(NamedTuple):
 
 class Catalogue:
     """The partitions of one subscription. Every method retries `retries` times, each attempt for
-    `default_api_timeout_ms`, then raises RetriableError, or another KafkaError at once."""
+    `default_api_timeout_ms`. Then the method raises RetriableError. Another KafkaError is raised at
+    once."""
 
     def __init__(self, key: CatalogueKey) -> None:
         self._key = key
@@ -116,7 +117,8 @@ class Catalogue:
         return await self._patiently(attempt)
 
     def topic_ids(self) -> dict[str, bytes]:
-        """Return the topic ids of the last look-up, all zero if the broker reports none."""
+        """Return the topic ids of the last look-up. An id is all zero if the broker reports
+        none."""
         return {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -126,8 +128,8 @@ class Catalogue:
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
     async def sink_state(self, sink_id: str) -> SinkState | None:
-        """Return the state of a sink in the same cluster, None if it has committed no batch. Raises
-        StateUnreadable."""
+        """Return the state of a sink in the same cluster, or None if the sink has committed no
+        batch. Raises StateUnreadable."""
 
         # Imported here: few queries need it, and each query starts several processes.
         from .sink_states import sink_state

@@ -26,7 +26,7 @@ _MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
 
 
 class FetchSocket:
-    """A connection, open after the constructor. After any error it must be closed.
+    """A connection. It is open after the constructor. After any error the caller must close it.
 
     `version` is the version of Fetch that another connection has negotiated with this broker.
     """
@@ -46,7 +46,7 @@ class FetchSocket:
         except TimeoutError:
             raise TimedOutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
         except Exception as error:
-            # Also for an invalid port or host: metadata may name anything.
+            # This error is also for an invalid port or host: metadata may name anything.
             raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
 
     @property
@@ -68,7 +68,7 @@ class FetchSocket:
         """Wait for the response to the oldest request, and return it. Raises DisconnectedError,
         also for an invalid response, or TimedOutError after `request_timeout_ms` without a byte.
 
-        Its records are in a buffer that the next call overwrites.
+        The response's records are in a buffer that the next call overwrites.
         """
         try:
             (size,) = read_size(self._take(_SIZE_BYTES))

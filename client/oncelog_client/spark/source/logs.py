@@ -35,8 +35,8 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
 
 
 async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:
-    """Return the ends of all partitions of a query that begins. Raises KafkaError if a topic that
-    the options name does not exist: it may be misspelled."""
+    """Return the ends of all partitions of a query that begins. Raises KafkaError if a topic in the
+    options does not exist, because the name may be misspelled."""
     subscription = options.subscription
     for attempt in range(options.fetch_retries):
         if attempt:
@@ -55,7 +55,8 @@ async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[Topic
 
 
 def report(losses: Iterable[str], *, fail: bool) -> None:
-    """Raise DataLossError with `fail` (`failOnDataLoss`), else warn."""
+    """Raise DataLossError if `fail` (the option `failOnDataLoss`) is set. Otherwise log a
+    warning."""
     found = list(losses)
     if found and fail:
         raise data_loss.error(found)

@@ -34,7 +34,7 @@ async def resolve(
     *,
     starting: bool,
 ) -> dict[TopicPartition, int]:
-    """Return an offset for each partition in `ends`; an offset found by time is at most its end.
+    """Return an offset for each partition in `ends`. An offset found by time is at most the end.
 
     Raises OptionError if the option names other partitions, or a time after the last record
     (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.

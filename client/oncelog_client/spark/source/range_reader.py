@@ -139,7 +139,7 @@ class _Leader:
 
 # Idle connections, by process (a fork must not share them), settings and leader.
 _idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
-# Leaders that an earlier range has found; forgotten at the first error.
+# Leaders that an earlier range has found. A leader is forgotten at the first error.
 _leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
 # The bytes per offset in the last response.
 _bytes_per_offset: dict[TopicPartition, float] = {}
@@ -170,7 +170,7 @@ class _Reader:
         _bytes_per_offset[self._partition] = size_bytes / offsets
 
     def prefetch(self, offset: int) -> None:
-        """Send the Fetch from an offset on; `fetched` retries a failure."""
+        """Send the Fetch from an offset on. If the Fetch fails, `fetched` retries it."""
         try:
             self._ask(offset, 0)
         except RetriableError:
@@ -315,7 +315,7 @@ class _Reader:
         return os.getpid(), self._config, leader.address, leader.fetch_version
 
     def _drop(self) -> None:
-        """Drop the connection, and look the leader up again, in fresh metadata."""
+        """Drop the connection, and look the leader up again in fresh metadata."""
         self._asked = self._leader = None
         self._is_old, self._is_stale = False, True
         if self._socket is not None:
@@ -335,5 +335,5 @@ class _Reader:
 
 
 def _patience_s(timeout_ms: float) -> float:
-    """Return a timeout above the coroutine's own timeout, in case the loop does not run."""
+    """Return a timeout above the coroutine's own timeout, for a loop that does not run."""
     return timeout_ms / 1000 + 10

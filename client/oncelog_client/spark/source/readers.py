@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def source_schema(options: Options) -> str:
-    """Return the schema for a query without its own. Raises OptionError, also for options that a
-    reader would refuse later."""
+    """Return the schema for a query without a schema of its own. Raises OptionError, also for
+    options that a reader would refuse later."""
     read_subscription(options)
     client_setup(options, "source", "consumer")
     return ddl(include_headers=include_headers(options))

@@ -18,7 +18,8 @@ _ASK_AGAIN_S: Final = 0.01
 
 
 async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkState | None:
-    """Return the state from the group's offset (A-group) or the state topic (A-record).
+    """Return the state from the group's offset (commit by group) or the state topic (commit by
+    record).
 
     A decision counts even if it is not carried out yet. Return None for a sink that has committed
     no batch. Raises NoSourceEnd if the source end was too long to keep, StateUnreadable,
@@ -46,7 +47,7 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
 
 
 async def _whole(log: StateLog, sink_id: str, timeout_ms: float) -> record_log.RecordLog:
-    """Read the log until no transaction of the sink is open in it."""
+    """Return the log, read until it holds no open transaction of the sink."""
     deadline_ms = monotonic_ms() + timeout_ms
     read = record_log.RecordLog()
     while True:

@@ -1,9 +1,9 @@
 """`spark.readStream.format("oncelog")`: the ranges of offsets of each micro-batch.
 
-The reader lives in one Python process of the driver while the query runs; only `read` runs on
-executors. The range of a batch is in Spark's own log of offsets before it is read, so that a
-repeated batch reads the same. Therefore the first batch is empty and only fixes the start, and a
-new partition is read from the batch after the one that has found it.
+The reader lives in one Python process of the driver while the query runs. Only `read` runs on
+executors. The range of a batch is in Spark's own log of offsets before the batch is read, so that a
+repeated batch reads the same range. Therefore the first batch is empty and only fixes the start. A
+new partition is read from the batch after the batch that has found it.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _NO_LIMIT: Final = (1 << 63) - 1
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader. Every method may raise OptionError, DataLossError, KafkaError or TimeoutError.
-    Each ends the query, so transient errors are retried before."""
+    Each error ends the query, so transient errors are retried before."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._reads = PartitionReads.of(options, columns)
-        # The last known ends; the target of `Trigger.AvailableNow`, where the query ends.
+        # The last known ends, and the target of `Trigger.AvailableNow`, at which the query ends.
         self._ends: Offsets = {}
         self._target: Offsets | None = None
         self._topic_ids: dict[str, bytes] = {}
@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if not ranges:
             return []
-        # A batch of an earlier process, or a target from the start of the query.
+        # The end is from a batch of an earlier process, or a target from the start of the query.
         is_old = end != self._planned or self._target is not None
         kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
         logs.report(losses, fail=self._options.fail_on_data_loss)
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- the commit
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit to `commitOffsetsToGroup`, for tools that show lag. The query uses its
+        """Commit to `commitOffsetsToGroup`, for tools that show lag. The query itself uses its
         checkpoint."""
         group, offsets = self._options.commit_to_group, from_json(end)
         if group is None or not offsets:
@@ -183,7 +183,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, catalogue: Catalogue, position: Offsets
     ) -> tuple[SettledOffsets, Offsets]:
         """Return the next offsets to read, and the ends. A loss counts only if it remains after
-        `fetchOffset.numRetries`: a broker that has just started may not know all partitions."""
+        `fetchOffset.numRetries`, because a broker that has just started may not know all
+        partitions."""
         for attempt in range(self._options.fetch_retries):
             if attempt:
                 await asyncio.sleep(self._options.fetch_retry_interval_ms / 1_000)
@@ -202,8 +203,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
             if ends != self._ends:
-                # The response has no topic id. If the id is the same after the response, it was the
-                # same before.
+                # The response has no topic id. If the id after the response is still the id before
+                # it, the response is about this topic.
                 there = await catalogue.partitions()
                 ends = {partition: end for partition, end in ends.items() if partition in there}
         ids = catalogue.topic_ids()
@@ -236,7 +237,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 async def _check(
     catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Check that the planned ranges are still there: see `readable`."""
+    """Check that the planned ranges are still there, as `readable` describes."""
     partitions = frozenset(wanted.partition for wanted in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
     if is_old:

@@ -26,8 +26,8 @@ from .steps import (
 )
 
 
-# Each machine has phases and a state of its own, which belong to its table. Some phases of
-# `planning` have the same names, but other rows.
+# Each machine has its own phases and its own state, which belong to its table. `planning` has some
+# phases of the same names, with other rows.
 class AbortingPhase(Enum):
     READ = "read"
     FENCE = "fence"
@@ -51,12 +51,12 @@ _RETURNED: Final = Returned(committed=False)
 
 
 def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
-    """`messages`: one for each task, None if the task has failed.
+    """Begin an abort. `messages`: one for each task, None if the task has failed.
 
-    The messages alone say which generation is this driver's. Without a message, no transaction is
-    aborted: those of killed tasks stay open until the next planning or their timeout. An abort of
-    the newest generation would often hit a newer driver, because its start makes all tasks of an
-    older driver fail.
+    Only the messages say which generation belongs to this driver. Without a message, no transaction
+    is aborted: the transactions of killed tasks stay open until the next planning or their timeout.
+    An abort of the newest generation would often hit a newer driver, because the start of a newer
+    driver makes all tasks of an older driver fail.
     """
     known = [message for message in messages if message is not None and not message.skipped]
     members = tuple(
@@ -82,7 +82,7 @@ def _read(state: Aborting, answer: Stored) -> Next:
         return _members(state, answer)
     if _is_settled(state, answer):
         return _OVER, _RETURNED
-    # Fence the parent first, so that a commit in flight is refused.
+    # Fence the driver's producer (the parent) first, so that a commit in flight is refused.
     fence = FenceParent(Step.ABORT_FENCE, state.plan.generation)
     return replace(state, phase=AbortingPhase.FENCE), fence
 
@@ -97,8 +97,8 @@ def _read_again(state: Aborting, answer: Stored) -> Next:
 
 
 def _members(state: Aborting, answer: Stored) -> Next:
-    """Return the open transactions of this generation, also of tasks that failed and left no
-    message."""
+    """Return the open transactions of this generation. Tasks that failed and left no message are
+    included."""
     plan = state.plan
     assert plan is not None
     left = [

@@ -1,4 +1,4 @@
-"""The rule that admits a query to a sink, and the number of its batches that are done."""
+"""The rule that admits a query to a sink and counts the finished batches of the query."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ def admit(
     *,
     is_version: bool = False,
 ) -> int | Refusal:
-    """Return the number of batches that are done: those below it are skipped. `query_id` and
-    `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion, and a written version
-    may be repeated, which is skipped.
+    """Return the number of batches that are done. Batches below this number are skipped. `query_id`
+    and `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion. A version that was
+    written before may be repeated, and is then skipped.
 
-    A stream repeats at most the last batch, if Spark does not know that it is done. An earlier
-    batch comes from a checkpoint that was restored from a copy. Its new plan may have other ends
-    than the committed batch of the same number, so rows would be lost if it were skipped.
+    A stream repeats at most the last batch, if Spark does not know that this batch is done. An
+    earlier batch comes from a checkpoint that was restored from a copy. The new plan of such a
+    batch may have other ends than the committed batch of the same number. If the sink skipped the
+    batch, rows would be lost.
 
     Batch numbers of two queries are never compared. A query that takes a sink over begins at its
     batch 0. A query at a later batch is not new, and has lost the sink to another query.

@@ -11,9 +11,9 @@ from .refusals import Refusal, unknown_query
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The properties of a task. Except for the partition, Spark does not promise their names: a
-    missing property is None. Safety does not depend on them: without `batch_id`, a task writes a
-    finished batch again, which is then not committed."""
+    """The properties of a task. Spark promises only the name of the partition: any other property
+    may be missing, and is then None. Safety does not depend on these properties: without
+    `batch_id`, a task writes a finished batch again, and the batch is then not committed."""
 
     partition: int
     query_id: str | None = None
@@ -28,8 +28,8 @@ class Write:
 
 
 def begin(plan: Plan, attempt: Attempt) -> Write | TaskMessage | Refusal:
-    """Return Write, the message of a batch that is done, or a refusal: Spark repeats no batch of a
-    stream before the last one that is done."""
+    """Return Write, or the message of a batch that is done, or a refusal. A batch before the last
+    finished batch is refused, because Spark repeats no such batch of a stream."""
     query_id = plan.query_id or attempt.query_id
     batch_id = attempt.batch_id if plan.batch_id is None else plan.batch_id
     if query_id is None and plan.is_kept:

@@ -1,4 +1,4 @@
-"""The columns of a sink: those of Spark's own Kafka sink, by its rules. Others are ignored."""
+"""The columns of a sink, by the rules of Spark's own Kafka sink. Other columns are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .refusals import SinkError
 
 
 class SinkColumn(NamedTuple):
-    """One column of the rows. `type` is written as by Spark's `simpleString`."""
+    """One column of the rows. `type` has the form of Spark's `simpleString`."""
 
     name: str
     type: str
@@ -26,7 +26,8 @@ TYPES: Final = {
 
 
 def check_columns(columns: Iterable[SinkColumn], topic: str | None) -> None:
-    """Check the columns of the rows. `topic` is the option. Raises SinkError."""
+    """Raise SinkError if the columns of the rows do not fit a sink. `topic` is the value of the
+    option."""
     given = {column.name: column.type for column in columns}
     if "value" not in given:
         raise SinkError(f"a column 'value' is needed; there are {_names(given)}")

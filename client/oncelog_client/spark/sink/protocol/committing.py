@@ -1,8 +1,8 @@
 """Step 2, the commit, in a Python process of the driver that has only the tasks' messages.
 
-Read the state, abort the attempts that did not win, put the state into the parent's transaction,
-then decide all members at once. If the driver is fenced, or a member's transaction has ended,
-nothing is committed.
+The steps are: read the state, abort the attempts that did not win, put the state into the
+transaction of the driver's own producer (the parent), then decide all members at once. If the
+driver is fenced, or the transaction of a member has ended, nothing is committed.
 """
 
 from __future__ import annotations
@@ -139,8 +139,9 @@ def _read(state: Committing, answer: Stored) -> Next:
 def _repeated(
     plan: Plan, stored: SinkState | None, batch_id: int, source_end: str | None
 ) -> Returned | Raised:
-    """Return the outcome for a batch that is done. A stream repeats the last batch, which must have
-    the same source end. With a checkpoint that was restored from a copy, the end may differ."""
+    """Return the outcome for a batch that is done. A stream repeats only the last batch, and the
+    repeated batch must have the same source end. The end may differ if the checkpoint was restored
+    from a copy."""
     if plan.is_version or stored is None or None in (stored.source_end, source_end):
         return Returned(committed=False)
     assert stored.source_end is not None

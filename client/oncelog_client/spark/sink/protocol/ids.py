@@ -3,8 +3,8 @@
 At most one attempt of a batch has an id, whatever Spark does (retries, another attempt of the
 stage, speculation): each Python worker process has its own ids and runs one task at a time. The
 driver cannot assign ids to partitions, because a task of PySpark does not know the attempt of its
-stage. Later batches in the same process use the ids again. Spark ends processes that are idle for a
-minute: with longer triggers every batch has new ids, and the broker keeps an id for days.
+stage. Later batches in the same process reuse the ids. Spark ends processes that are idle for a
+minute. So with longer triggers every batch has new ids, and the broker keeps an id for days.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .messages import Plan
 @dataclass(frozen=True, slots=True)
 class ProcessIds:
     """The ids of one process for one sink. `process`: a name that no other process has. `used`: the
-    number of ids that the newest batch has taken here; `late`: those of older batches."""
+    number of ids that attempts of the newest batch have taken here. `late`: the number of ids that
+    attempts of older batches have taken."""
 
     process: str
     generation: int = 0
@@ -28,9 +29,9 @@ class ProcessIds:
     def take(self, plan: Plan) -> tuple[ProcessIds, str]:
         """Return an id for an attempt of a planned batch, and the ids after it.
 
-        A newer batch is planned when all earlier batches are done, so its ids start from 0 again.
-        An attempt of an older batch comes after the decision and may hold its id forever, so that
-        id is never used again.
+        A newer batch is planned when all earlier batches are done, so the ids of a newer batch
+        start from 0 again. An attempt of an older batch comes after the decision and may hold its
+        id forever. So that id is never reused.
         """
         batch, newest = (plan.generation, plan.done), (self.generation, self.done)
         if batch < newest:
@@ -46,7 +47,7 @@ def member_id(plan: Plan, name: str) -> str:
 
 
 def generation_of(sink_id: str, transactional_id: str) -> int | None:
-    """Return the generation of a task attempt's id, None for an id of another sink."""
+    """Return the generation of a task attempt's id, or None for an id of another sink."""
     if not transactional_id.startswith(f"{sink_id}/"):
         return None
     number, slash, name = transactional_id[len(sink_id) + 1 :].partition("/")

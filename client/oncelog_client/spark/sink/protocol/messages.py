@@ -1,5 +1,5 @@
-"""The values between driver and executors: the plan of a batch goes out, a message of each task
-comes back."""
+"""The values between driver and executors. The plan of a batch goes to the executors, and each task
+returns a message."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from oncelog_client.values import TransactionMember
 
 
 class CommitKind(StrEnum):
-    """How a batch is decided: by one EndTxn for all its transactions (oncelog), or by a record
-    before each is ended (any broker)."""
+    """The way to decide a batch. GROUP: one EndTxn for all transactions of the batch (oncelog).
+    RECORD: a record that is written before each transaction is ended (any broker)."""
 
     GROUP = "group"
     RECORD = "record"
@@ -19,10 +19,10 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A batch to be planned. `query_id` and `batch_id` are None if unknown before the tasks run: a
-    stream has the query id if its checkpoint can be read; a batch write has txnAppId and
+    """A batch to be planned. `query_id` and `batch_id` are None if unknown before the tasks run. A
+    stream has the query id if its checkpoint can be read. A batch write has txnAppId and
     txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
-    `noted_batch`: the newest batch in the checkpoint of a stream, which shows that the stream is
+    `noted_batch`: the newest batch in the checkpoint of a stream, which shows whether the stream is
     new, or older than the sink.
     """
 
@@ -35,7 +35,7 @@ class Intent:
 
     @property
     def number(self) -> int | None:
-        """The number of the batch, None if unknown."""
+        """The number of the batch. None if unknown."""
         return self.noted_batch if self.batch_id is None else self.batch_id
 
     @property
@@ -46,12 +46,12 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of one batch, which goes to every task inside the pickled writer.
+    """The plan of one batch. Every task gets the plan inside the pickled writer.
 
-    `parent`: the driver's own producer, None if no state is kept (a batch write without txnAppId).
-    `owner` and `done`: the query of the durable state; its batches below `done` are done.
-    `query_id` and `batch_id`: those of this batch, None if only the tasks will know them.
-    `adopts`: a new query may take the sink over.
+    `parent`: the driver's own producer. It is None if no state is kept (a batch write without
+    txnAppId). `owner`: the query of the durable state. `done`: the number of the owner's finished
+    batches; batches below `done` are done. `query_id` and `batch_id`: those of this batch, None if
+    only the tasks will know them. `adopts`: a new query may take the sink over.
     """
 
     sink_id: str
@@ -77,9 +77,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage:
-    """The result of one task attempt, for the driver to decide. `member`: its transaction, None if
-    it is empty. `skipped`: the batch was done before. `duration_ms`: from the beginning of the
-    transaction to its hand-over."""
+    """The result of one task attempt, for the driver to decide. `member`: the transaction of the
+    attempt, None if the transaction is empty. `skipped`: the batch was done before. `duration_ms`:
+    the time from the beginning of the transaction to its hand-over."""
 
     plan: Plan
     query_id: str | None

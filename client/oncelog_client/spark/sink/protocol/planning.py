@@ -1,15 +1,15 @@
 """Step 0, planning: once a batch, in a Python process of the driver.
 
-A process that has begun the generation continues it while its last planned batch is done and no
-newer generation exists. Otherwise it begins another generation: fence, read, make the generation
-durable. The state is read after the fence, when no older decision can appear any more. Two
-processes of one driver may take turns, and a process may end: the next one then begins another
-generation.
+A process continues the generation that it has begun while its last planned batch is done and no
+newer generation exists. Otherwise the process begins another generation: fence, read, make the
+generation durable. The state is read after the fence, when no older decision can appear any more.
+Two processes of one driver may take turns, and a process may end. The next process then begins
+another generation.
 
-The parent's transactions keep its epoch (EndTxn v4), so with A-group every batch begins with a new
-epoch. Otherwise a delayed request of the batch before, or of OPEN, would count for this batch: a
-late TxnOffsetCommit would set the state back, a late EndTxn would commit the state without the
-members.
+The parent is the driver's own producer. The parent's transactions keep their epoch (EndTxn v4). So
+with a commit by group, every batch begins with a new epoch. Otherwise a delayed request of the
+previous batch, or of OPEN, would count for this batch: a late TxnOffsetCommit would set the state
+back, a late EndTxn would commit the state without the members.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ Next = tuple[Planning, Command | Planned | Raised]
 
 
 def begin(intent: Intent, begun: Generation | None) -> Next:
-    """Begin to plan. `begun`: the generation of the sink that this process has."""
+    """Begin to plan. `begun`: the generation of the sink that this process has begun."""
     return Planning(intent, PlanningPhase.READ, begun), Look(Step.PLAN_READ, stable=False)
 
 
@@ -93,14 +93,14 @@ def step(state: Planning, answer: Answer) -> Next:
 
 
 def _read(state: Planning, answer: Stored) -> Next:
-    """Decide before the fence. The state may be stale, but a batch that is done stays done, and a
-    query that may not write must not fence the query that may."""
+    """Decide before the fence. The state may be stale, but a batch that is done stays done. A query
+    that may not write must not fence the query that may write."""
     stored, intent = answer.state, state.intent
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
-        # A finished batch write needs no decision, and so no generation.
+        # A finished batch write needs no decision. So it needs no generation.
         skipping = _plan(intent, stored, 0 if stored is None else stored.generation, None, done)
         return state, Planned(skipping, None)
     begun = state.begun
@@ -108,7 +108,7 @@ def _read(state: Planning, answer: Stored) -> Next:
         begun is not None
         and stored is not None
         and stored.generation == begun.number
-        # The batch planned last is done, so no request of it is in flight.
+        # The batch that was planned last is done, so no request of that batch is in flight.
         and stored.offset > begun.planned
         and answer.unfinished is None
     ):
@@ -117,7 +117,8 @@ def _read(state: Planning, answer: Stored) -> Next:
         return _opened(state)
     newest = 0 if stored is None else stored.generation
     # If the brokers refuse generations that are not in the state, the state was lost. The search
-    # for the next generation takes growing steps, small at first, because a generation has 31 bits.
+    # for the next generation takes growing steps. The first steps are small, because a generation
+    # has 31 bits.
     step = 1 << min(state.refused, MOST_DOUBLINGS)
     return _fence(state, max(newest + 1, state.number + step - 1))
 
@@ -163,7 +164,7 @@ def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
 
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
-    """The batch is done now: admit the query again."""
+    """The decided batch is done now. Admit the query again."""
     done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
@@ -179,7 +180,7 @@ def _open(state: Planning) -> Next:
         state.number,
         state.done,
         0 if stored is None else stored.rows,
-        # Kept for a new query too: its source may still need it.
+        # A new query keeps the source end too, because its source may still need it.
         None if stored is None else stored.source_end,
         is_end_too_long=stored is not None and stored.is_end_too_long,
         is_planner_known=intent.query_id is not None,
@@ -205,8 +206,8 @@ def _renewed(state: Planning, answer: Fenced) -> Next:
 
 
 def _clean(state: Planning) -> Next:
-    """Abort the open transactions. None of them is in use, because no task of this batch has begun.
-    Ids of newer generations are never touched."""
+    """Abort the open transactions. No open transaction is in use, because no task of this batch has
+    begun. Ids of newer generations are never touched."""
     left = tuple(
         transactional_id
         for transactional_id in state.open_ids
@@ -260,8 +261,8 @@ def _refused(state: Planning, answer: Outdated) -> Next:
 
 
 def _taken_over(state: Planning, number: int | None) -> Next:
-    """Begin another generation, because another driver has begun one at the same time. Give up
-    after MOST_TAKEOVERS."""
+    """Begin another generation, because another driver has begun a generation at the same time.
+    After MOST_TAKEOVERS, end with an error."""
     state = replace(state, takeovers=state.takeovers + 1, begun=None)
     if state.takeovers > MOST_TAKEOVERS:
         return state, Raised(contended(state.intent.sink_id, state.takeovers))

@@ -1,8 +1,8 @@
-"""The state topic as one sink reads it: its newest committed record, its open records, and the next
-sequence number.
+"""The state topic as one sink reads it: the sink's newest committed record, its open records, and
+the next sequence number.
 
-The topic is read with open transactions and markers: a sink must not wait for the driver of another
-sink that died inside a transaction.
+A reader does not stop at open transactions, and it reads markers: a sink must not wait for the
+driver of another sink that died inside a transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .state_topic import STATE_TOPIC
 STATE_PARTITION: Final = TopicPartition(STATE_TOPIC, 0)
 STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
     "cleanup.policy": "compact",
-    # Small segments: compaction keeps up with two records a batch, and a read is short.
+    # With small segments compaction keeps up with two records a batch, and a read is short.
     "segment.bytes": str(1 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
@@ -38,7 +38,7 @@ class Pending:
 @dataclass(frozen=True, slots=True)
 class RecordLog:
     """One sink's part of the topic, up to `next_offset`. `entry`: None for a new sink. `newest`:
-    producer id, epoch and last sequence number of its newest batch."""
+    producer id, epoch and last sequence number of the sink's newest batch."""
 
     next_offset: int = 0
     entry: Entry | None = None
@@ -53,8 +53,8 @@ class RecordLog:
 
 
 def read_on(log: RecordLog, sink_id: str, batches: Iterable[LoggedBatch]) -> RecordLog:
-    """Return the log with the batches that follow. If the topic was deleted and created again, the
-    log starts anew. Raises StateUnreadable."""
+    """Return the log extended by `batches`. If the topic was deleted and created again, the log
+    starts anew. Raises StateUnreadable."""
     for batch in batches:
         if batch.base_offset < log.next_offset:
             log = RecordLog()
@@ -71,7 +71,7 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
         return log
     entry = None if values[-1] is None else decode(values[-1], sink_id)
     if not batch.is_transactional:
-        # A record of an operator, outside a transaction.
+        # An operator has written this record, outside a transaction.
         return replace(log, entry=entry)
     pending = (*log.pending, Pending(batch.producer_id, entry))
     newest = (batch.producer_id, batch.producer_epoch, batch.last_sequence)
@@ -79,7 +79,8 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
 
 
 def _ended(log: RecordLog, producer_id: int, *, committed: bool) -> RecordLog:
-    """Drop aborted records; if several records are committed together, the last one counts."""
+    """Remove the open records of a producer. Aborted records are dropped. If several records are
+    committed together, the last record counts."""
     ended = [record.entry for record in log.pending if record.producer_id == producer_id]
     if not ended:
         return log

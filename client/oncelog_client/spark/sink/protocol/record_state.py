@@ -1,4 +1,4 @@
-"""The state of a sink in A-record: the value of its newest record in the state topic.
+"""The state of a sink that commits by record: the value of its newest record in the state topic.
 
 Every record has the whole state, because compaction keeps only the newest record of a key. OPEN
 begins a generation, COMMIT decides a batch, DONE marks a decision as carried out.
@@ -20,15 +20,15 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The content of a record. `state`: of the last batch that is done. `unfinished`: a decision
-    that may not be carried out yet, with the state after it."""
+    """The content of a record. `state`: the state after the last batch that is done. `unfinished`:
+    a decision that may not be carried out yet, with the state after this decision."""
 
     state: SinkState
     unfinished: Unfinished | None = None
 
 
 def encode(entry: Entry) -> bytes:
-    """Return a record's value: JSON, which an operator can read in the topic."""
+    """Return a record's value: JSON, so that an operator can read the value in the topic."""
     found = _state(entry.state)
     if entry.unfinished is not None:
         members = [list(member) for member in entry.unfinished.members]
@@ -51,7 +51,8 @@ def _state(state: SinkState) -> dict[str, Any]:
 
 
 def decode(value: bytes, sink_id: str) -> Entry:
-    """Read a record's value. Raises StateUnreadable for a foreign record or a newer release."""
+    """Read a record's value. Raises StateUnreadable for a value that no sink has written, or a
+    newer release has written."""
     try:
         found = json.loads(value)
         if found["format"] != FORMAT:

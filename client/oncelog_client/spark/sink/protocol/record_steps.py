@@ -1,9 +1,10 @@
-"""A decision of A-record, step by step: look at the members, write COMMIT, end each member, write
-DONE. `RollForward` begins in the middle.
+"""A decision by record, step by step: look at the members, write COMMIT, end each member, write
+DONE. `RollForward` begins after COMMIT.
 
-`step(state, answer) -> (state, command)`, until the command is an outcome, which the driver's
-machines get as a result. Before COMMIT is durable, the batch is undecided. Afterwards it is
-decided, and only EndTxn of each member and DONE can follow, from this driver or a newer driver.
+`step(state, answer)` returns the next state and command, until the command is an outcome. The
+driver's machines get the outcome as a result. Before COMMIT is durable, the batch is undecided.
+Afterwards the batch is decided, and only EndTxn of each member and DONE can follow, from this
+driver or a newer driver.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class DecidingPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The state of a decision. `members`: to be ended. `before`: the state in the log now; `after`:
-    the state at the end, None if no state is kept. `is_decided`: COMMIT is durable."""
+    """The state of a decision. `members`: the transactions to end. `before`: the state in the log
+    now. `after`: the state at the end, None if no state is kept. `is_decided`: COMMIT is
+    durable."""
 
     phase: DecidingPhase
     parent: TransactionMember
@@ -48,16 +50,20 @@ class Deciding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check that each member is open with exactly its producer id and epoch
-    -> Done | MemberGone."""
+    """Check that each member is open with exactly its producer id and epoch.
+
+    Results: Done | MemberGone.
+    """
 
     members: tuple[TransactionMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the record in a transaction of the parent; with the group's offset if a batch is done
-    -> Done | Outdated | OutcomeUnknown."""
+    """Append the record in a transaction of the parent, with the group's offset if a batch is done.
+
+    Results: Done | Outdated | OutcomeUnknown.
+    """
 
     step: Step
     parent: TransactionMember
@@ -66,8 +72,11 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class EndMembers:
-    """EndTxn(commit) of each member, all at once; a member that was committed before counts as
-    ended -> Done | MemberGone | OutcomeUnknown."""
+    """Send EndTxn(commit) for all members at once. A member that was committed before counts as
+    ended.
+
+    Results: Done | MemberGone | OutcomeUnknown.
+    """
 
     step: Step
     members: tuple[TransactionMember, ...]
@@ -75,7 +84,10 @@ class EndMembers:
 
 @dataclass(frozen=True, slots=True)
 class CheckParent:
-    """Check that the parent is still the driver -> Done | Outdated."""
+    """Check that the parent is still the driver.
+
+    Results: Done | Outdated.
+    """
 
     parent: TransactionMember
 
@@ -88,7 +100,7 @@ Command = Check | Append | EndMembers | CheckParent
 
 @dataclass(frozen=True, slots=True)
 class DecidedMemberLost:
-    """The commit of a member was decided, but the broker has aborted it."""
+    """The commit of a member was decided, but the broker has aborted the member's transaction."""
 
     member: str
     detail: str
@@ -100,7 +112,7 @@ Next = tuple[Deciding, Command | Outcome]
 
 
 def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
-    """Begin a decision. `before`: the state as read before it."""
+    """Begin a decision. `before`: the state that was read before the decision."""
     if isinstance(asked, RollForward):
         members, after = asked.unfinished.members, asked.unfinished.state
         state = Deciding(DecidingPhase.END, asked.parent, members, before, after, is_decided=True)
@@ -120,8 +132,8 @@ def step(state: Deciding, answer: Answer) -> Next:
 
 def _checked(state: Deciding, answer: Done) -> Next:
     if state.after is None:
-        # Without a stored state, the rest of the batch stays open until its timeout if the driver
-        # dies now.
+        # No state is stored. If the driver dies now, the rest of the batch stays open until its
+        # timeout.
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
@@ -149,9 +161,9 @@ def _say_done(state: Deciding) -> Next:
 
 
 def _gone(state: Deciding, answer: MemberGone) -> Next:
-    """Handle a member that has ended. Before COMMIT nothing has happened. After COMMIT there are
-    two possible reasons: a newer driver, which fences first, has committed it and reused its id; or
-    the broker has aborted it."""
+    """Handle a member with a transaction that has ended. Before COMMIT nothing has happened. After
+    COMMIT there are two possible reasons. A newer driver, which fences first, has committed the
+    transaction and reused its id. Or the broker has aborted the transaction."""
     if not state.is_decided:
         return _over(state, answer)
     state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=answer)

@@ -28,8 +28,8 @@ class Refusal:
 
 
 class SinkError(Exception):
-    """A batch is not written, or its outcome is unknown. `reason` is None if the cause is the
-    broker or an option."""
+    """A batch is not written, or the outcome of the batch is unknown. `reason` is None if the
+    broker or an option is the cause."""
 
     def __init__(self, message: str, reason: Reason | None = None) -> None:
         super().__init__(message)
@@ -104,8 +104,8 @@ def _newer_checkpoint(sink_id: str) -> str:
 
 
 def written_by_another(sink_id: str, kind: str) -> str:
-    """Explain that the other kind of commit keeps the state of this sink. Without that state,
-    batches would start at 0."""
+    """Return a message for a sink that was written by the other kind of commit. The state is kept
+    there. Without the state, batches would start at 0."""
     return (
         f"sink {sink_id} was written with sinkProtocol={kind}, and its state is kept there: go on"
         f" with sinkProtocol={kind}, or give this query another sinkId"
@@ -122,7 +122,8 @@ def unknown_query(sink_id: str) -> Refusal:
 
 
 def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
-    """Explain a fence. `stored`: the state that was found, None if it was not read or is lost."""
+    """Return the refusal of a fenced driver. `stored`: the state that was found, None if the state
+    was not read or is lost."""
     if stored is None or stored.generation == plan.generation:
         return Refusal(
             Reason.FENCED,
@@ -165,7 +166,7 @@ def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
 
 
 def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
-    """Return the detail of a member that is gone."""
+    """Return the detail of a member with a transaction that timed out."""
     took = "" if duration_ms is None else f", its task took {duration_ms} ms"
     return (
         f"timed out after {timeout_ms} ms{took}: kafka.transaction.timeout.ms must be longer than"

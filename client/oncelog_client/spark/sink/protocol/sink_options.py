@@ -10,16 +10,17 @@ from oncelog_client.spark.settings.options import KAFKA_PREFIX, OptionError, Opt
 
 from .messages import CommitKind
 
-# From the first row of a task to the commit of its batch. The default maximum of a broker
-# (transaction.max.timeout.ms), so that only the sink itself aborts earlier.
+# Counted from the first row of a task to the commit of its batch. The value is the default maximum
+# of a broker (transaction.max.timeout.ms), so that only the sink itself aborts earlier.
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 900_000
 TIMEOUT_OPTION: Final = KAFKA_PREFIX + "transaction.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """The options. `sink_id`: None if it is made from the query's id. `forced`: sinkProtocol.
-    `remarks`: sentences for the log about options without an effect."""
+    """The options of a sink. `sink_id`: None if the sink's id is made from the query's id.
+    `forced`: the value of sinkProtocol. `remarks`: sentences for the log about options without an
+    effect."""
 
     admin: ClientSetup
     producer: ClientSetup
@@ -61,7 +62,8 @@ def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
 
 
 def _batch_write(options: Options, streaming: bool) -> tuple[str | None, int | None]:
-    """Return txnAppId and txnVersion, which make a batch write idempotent: both or neither."""
+    """Return txnAppId and txnVersion, which make a batch write idempotent. Either both are set or
+    neither is set."""
     names = ("txnAppId", "txnVersion")
     given = [name for name in names if name in options]
     if streaming:

@@ -1,9 +1,9 @@
 """The durable state of a sink: the offset of its group for `__oncelog_sink`, partition 0, with its
 metadata.
 
-The offset is the number of the next batch: batches below it are done. Kafka accepts at most 4096
-bytes of metadata (`offset.metadata.max.bytes`). The ends of the sources are compressed if they need
-more, and left out if they do not fit even compressed.
+The offset is the number of the next batch: batches below this number are done. Kafka accepts at
+most 4096 bytes of metadata (`offset.metadata.max.bytes`). The ends of the sources are compressed if
+they need more bytes, and left out if the compressed ends do not fit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class StateUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """The state. `query_id`: of the counted batches; None if no query has committed yet or an
-    operator has set the offset. `rows`: of the last batch. `source_end`: the source end of the last
-    batch, as JSON text (`{"topic": {"0": 5}}`); None if unknown, or if it `is_end_too_long`.
-    `is_planner_known`: True if `query_id` has begun the generation. If the checkpoint cannot be
-    read, only tasks know the query."""
+    """The state. `query_id`: the query of the counted batches, None if no query has committed yet
+    or an operator has set the offset. `rows`: the number of rows of the last batch. `source_end`:
+    the source end of the last batch, as JSON text (`{"topic": {"0": 5}}`). It is None if unknown,
+    or if `is_end_too_long`. `is_planner_known`: True if `query_id` has begun the generation. If the
+    checkpoint cannot be read, only tasks know the query."""
 
     query_id: str | None
     generation: int
@@ -43,7 +43,7 @@ class SinkState:
 
     @property
     def last_batch(self) -> str:
-        """The last batch, for messages."""
+        """The last batch, as text for messages."""
         return f"batch {self.offset - 1}" if self.offset else "no batch yet"
 
 
@@ -56,14 +56,14 @@ def encode(state: SinkState) -> OffsetAndMetadata:
 
 
 def kept(state: SinkState) -> SinkState:
-    """Return the state, without `source_end` if that is too long."""
+    """Return the state, without `source_end` if the source end is too long."""
     if state.source_end is None or _fitting(state) is not None:
         return state
     return replace(state, source_end=None, is_end_too_long=True)
 
 
 def _fitting(state: SinkState) -> str | None:
-    """Return the metadata, None if they are too long."""
+    """Return the metadata, or None if the metadata are too long."""
     found: dict[str, Any] = {"queryId": state.query_id, "gen": state.generation, "rows": state.rows}
     if state.is_end_too_long:
         found["sourceEndTooLong"] = True
@@ -82,8 +82,9 @@ def _text(found: Any) -> str:
 
 
 def _packed(end: dict[str, dict[str, int]]) -> str:
-    """Return the compressed end: for each topic the steps from one partition to the next, and the
-    offsets. Steps of 1 compress to almost nothing. JSON escapes none of the characters of b85."""
+    """Return the compressed source end. For each topic it has the steps from one partition to the
+    next, and the offsets. Steps of 1 compress to almost nothing. JSON escapes no character of
+    b85."""
     topics = {}
     for topic, offsets in end.items():
         numbers = [0, *map(int, offsets)]
@@ -103,8 +104,8 @@ def _unpacked(packed: str) -> dict[str, dict[str, int]]:
 
 
 def decode(stored: OffsetAndMetadata, sink_id: str) -> SinkState:
-    """Read what `encode` has written. Empty metadata come from an operator's tool that has set the
-    next batch. Raises StateUnreadable."""
+    """Return the state that `encode` has written. Empty metadata come from an operator's tool that
+    has set the next batch. Raises StateUnreadable."""
     if not stored.metadata:
         return SinkState(None, 0, stored.offset)
     try:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# The broker treats it as an ordinary topic. Sources that subscribe to a pattern skip it by its
-# name.
+# The broker treats the topic as an ordinary topic. Sources that subscribe to a pattern skip the
+# topic by its name.
 STATE_TOPIC: Final = "__spark_sink_state"

@@ -1,7 +1,10 @@
-"""The steps of the protocol with the fail points around each; the commands of the driver to a
-back-end, and their results. `planning`, `committing` and `aborting` are state machines over these:
-`step(state, answer)` returns the next state and the next command, until the command is an outcome.
-A back-end (`back_end`) performs each command with its own requests.
+"""The steps of the protocol with their fail points, and the driver's commands with their results.
+`planning`, `committing` and `aborting` are state machines over commands and results: `step(state,
+answer)` returns the next state and the next command, until the command is an outcome. A back-end
+(`back_end`) performs each command with its own requests.
+
+The parent is the driver's own producer, with the transactional id `sinkId`. A member is the
+transaction of a task attempt. An ended member is a transaction that was committed or aborted.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     # Only if a batch was decided and is not done.
     Step.PLAN_ROLL_FORWARD: _RECORD,
     Step.PLAN_OPEN: _BOTH,
-    # A new epoch for the parent of this batch, which refuses late requests.
+    # A new epoch for the driver's producer (the parent), so that late requests are refused.
     Step.PLAN_RENEW: _GROUP,
     # Only if a transaction was left open.
     Step.PLAN_JANITOR: _BOTH,
@@ -93,7 +96,7 @@ def fail_points(kind: CommitKind) -> tuple[str, ...]:
     )
 
 
-# --- commands: one type for each, also with the same fields, because back-ends select by type
+# --- commands: each has its own type, even with equal fields, because back-ends select by type
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class FenceParent:
-    """Begin a generation as its parent. Earlier drivers are fenced: they can decide nothing
-    more."""
+    """Begin a generation as the parent of the sink. Earlier drivers are then fenced, and can decide
+    nothing."""
 
     step: Step
     generation: int
@@ -125,7 +128,7 @@ class RollForward:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Make the generation durable, in a transaction of the parent alone."""
+    """Make the generation durable, in a transaction of the parent without members."""
 
     step: Step
     parent: TransactionMember
@@ -134,7 +137,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class AbortOpen:
-    """Abort transactions by a new epoch for their ids; what was decided stays decided."""
+    """Abort transactions: give their ids a new epoch. Decided transactions stay decided."""
 
     step: Step
     generation: int
@@ -152,8 +155,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Commit the members and the state, all or nothing. Without a `state` the `parent` holds rows
-    itself: no state is kept of the batch."""
+    """Commit the members and the state, all or nothing. If `state` is None, the `parent` is a
+    member too, and no state of the batch is kept."""
 
     step: Step
     parent: TransactionMember
@@ -170,8 +173,8 @@ Command = Look | FenceParent | RollForward | Open | AbortOpen | Stage | Decide
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A decision with members that may still be open (RECORD only). `state`: the sink's state once
-    all members are ended."""
+    """A decision with members that may still be open (RECORD only). `state`: the state of the sink
+    after all members are ended."""
 
     members: tuple[TransactionMember, ...]
     state: SinkState
@@ -179,7 +182,8 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The durable state, None for a new sink; the transactional ids of the sink that are open."""
+    """The durable state, None for a new sink, and the sink's transactional ids with an open
+    transaction."""
 
     state: SinkState | None
     open_ids: tuple[str, ...] = ()
@@ -195,7 +199,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The command is carried out, durably."""
+    """The command is carried out, and its effect is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +209,8 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """Nothing was decided, because a member's transaction timed out or was fenced. `detail` is for
-    the error. As a result of RollForward: decided rows are lost."""
+    """Nothing was decided, because a member's transaction timed out or was fenced. `detail` is text
+    for the error. As a result of RollForward it means that decided rows are lost."""
 
     member: str
     detail: str
@@ -225,8 +229,8 @@ Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation that a process has begun, for its next planning. `planned`: the state's offset
-    at its last planning."""
+    """A generation that a process has begun. The process passes it to its next planning. `planned`:
+    the state's offset at the last planning."""
 
     number: int
     parent: TransactionMember
@@ -235,7 +239,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The batch is planned. `generation`: for the next planning, None if there is no new one."""
+    """The batch is planned. `generation`: the generation for the next planning, None if no
+    generation was begun."""
 
     plan: Plan
     generation: Generation | None

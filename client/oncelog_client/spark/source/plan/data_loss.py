@@ -1,4 +1,4 @@
-"""Records that a query can no longer read: a message with topic, partition and both offsets.
+"""The messages for records that a query can no longer read, with topic, partition and both offsets.
 
 With `failOnDataLoss` (the default) a loss ends the query. Otherwise it is a warning, and the query
 reads the remaining records.
@@ -30,12 +30,12 @@ def error(losses: Iterable[str]) -> DataLossError:
     return DataLossError("\n".join([*losses, _ADVICE]))
 
 
-# One function for each kind of loss, although they look alike: a caller names the kind, and each
-# message needs other offsets.
+# One function for each kind of loss, although the functions look alike. A caller names the kind,
+# and each message needs other offsets.
 
 
 def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
-    """The topic was deleted, or created again with fewer partitions."""
+    """Return the message for a topic that was deleted, or created again with fewer partitions."""
     known = "an unknown end" if last_end is None else f"offset {last_end}"
     return (
         f"{_named(partition)} is gone:"
@@ -44,7 +44,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
 
 
 def recreated(partition: TopicPartition, start: int, end: int) -> str:
-    """The topic was deleted and created again; no record of the old topic is left."""
+    """Return the message for a topic that was deleted and created again. No old record is left."""
     return (
         f"{_named(partition)} was deleted and created again:"
         f" the old one was read up to offset {start}, the new one ends at offset {end}"
@@ -52,7 +52,8 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
 
 
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
-    """The log ends before the position: it was created again, or the broker has lost its end."""
+    """Return the message for a log that ends before the position. The topic was created again, or
+    the broker has lost the end of the log."""
     return (
         f"{_named(partition)} was read up to offset {start},"
         f" but ends at offset {end}: was the topic created again?"
@@ -60,7 +61,8 @@ def shrunk(partition: TopicPartition, start: int, end: int) -> str:
 
 
 def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
-    """Retention or DeleteRecords has deleted records before the query has read them."""
+    """Return the message for records that retention or DeleteRecords has deleted before the query
+    has read them."""
     return (
         f"{_named(partition)}: offset {start} was next,"
         f" but the log begins at offset {log_start} now, {log_start - start} offsets are gone"
@@ -68,7 +70,8 @@ def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
 
 
 def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
-    """The log ends before an offset that was there when the batch was planned."""
+    """Return the message for a log that ends before an offset that existed when the batch was
+    planned."""
     return (
         f"{_named(partition)}: offset {start} was next,"
         f" but the log, which begins at offset {log_start}, ends before it: was the topic created"
@@ -77,7 +80,7 @@ def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
 
 
 def begun_late(partition: TopicPartition, log_start: int) -> str:
-    """A new partition has lost records before the query has read it."""
+    """Return the message for a new partition that has lost records before the query has read it."""
     return (
         f"{_named(partition)} is new and was to be read from"
         f" offset 0, but the log begins at offset {log_start}"
@@ -85,5 +88,6 @@ def begun_late(partition: TopicPartition, log_start: int) -> str:
 
 
 def ends_early(partition: TopicPartition, wanted: int, end: int) -> str:
-    """A range that was planned, or given by an option, goes beyond the end of the log."""
+    """Return the message for a range, planned or given by an option, that goes beyond the end of
+    the log."""
     return f"{_named(partition)} was to be read up to offset {wanted}, but ends at offset {end}"

@@ -14,8 +14,8 @@ from .splits import OffsetRange
 
 
 class Logs(NamedTuple):
-    """The partitions that exist. `ends`: the last stable offsets, or the high watermarks, by the
-    isolation level; `firsts` and `high_watermarks` only of those in `questions`."""
+    """The partitions that exist. `ends`: the last stable offsets, or the high watermarks, as the
+    isolation level says. `firsts` and `high_watermarks` have only the partitions in `questions`."""
 
     ends: Offsets
     firsts: Offsets
@@ -31,7 +31,8 @@ class Questions(NamedTuple):
 
 
 class SettledOffsets(NamedTuple):
-    """The next offset of each partition, and the losses. A restart finds the same."""
+    """The next offset of each partition, and the losses. After a restart the offsets are the
+    same."""
 
     offsets: dict[TopicPartition, int]
     losses: tuple[str, ...]
@@ -39,7 +40,7 @@ class SettledOffsets(NamedTuple):
 
 def questions(position: Offsets, logs: Logs) -> Questions:
     """Return the partitions with offsets to request: the first offsets of new partitions, and the
-    high watermarks of partitions that end before the position, because their records may be
+    high watermarks of partitions that end before the position. Records of the latter may be
     undecided."""
     new = frozenset(end for end in logs.ends if end not in position or end.topic in logs.recreated)
     behind = frozenset(
@@ -51,8 +52,8 @@ def questions(position: Offsets, logs: Logs) -> Questions:
 
 
 def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets:
-    """Return the position with new partitions and without deleted ones. A new partition is read
-    from the next batch on, so that its first offset is in the checkpoint first."""
+    """Return the position with new partitions and without deleted partitions. A new partition is
+    read from the next batch on, so that the checkpoint has its first offset before."""
     offsets: dict[TopicPartition, int] = {}
     losses = [
         data_loss.gone(end, position[end], last_ends.get(end))
@@ -80,8 +81,8 @@ def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets
 
 
 def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """Return the number of offsets to read of each partition. A new or reset partition has none:
-    its start must be in the checkpoint first."""
+    """Return the number of offsets to read of each partition. A new or reset partition has none,
+    because the checkpoint must have its start before."""
     return {
         partition: max(ends[partition] - offset, 0) if position.get(partition) == offset else 0
         for partition, offset in settled_at.items()
@@ -102,7 +103,8 @@ def readable(
     ranges: Iterable[OffsetRange], firsts: Offsets, ends: Offsets | None
 ) -> tuple[list[OffsetRange], list[str]]:
     """Return the readable part of the ranges, and the losses. `firsts`: the first offsets of the
-    partitions that exist; `ends`: their ends, None if they are known to be far enough."""
+    partitions that exist. `ends`: the ends of these partitions, None if no range goes beyond
+    them."""
     kept: list[OffsetRange] = []
     losses: list[str] = []
     for partition, start, end in ranges:

@@ -14,13 +14,13 @@ from oncelog_client.values import TopicPartition
 def shares(
     backlogs: Mapping[TopicPartition, int], limit: int, turn: int
 ) -> dict[TopicPartition, int]:
-    """Return the share of each partition: their sum is `limit`, or the whole backlog if it is less.
+    """Return the share of each partition. The sum is `limit`, or the whole backlog if that is less.
 
     A partition with a backlog gets at least one offset. The rest is shared in proportion, largest
-    remainders first, so that none is left over. If more partitions have a backlog than the limit
-    allows, as many as possible get one offset each, in order from index `turn` on, and from the
-    start after the last. `turn` is the sum of all positions, which grows by the limit each time, so
-    every partition gets its turn.
+    remainders first, so that no offset is left over. If more partitions have a backlog than the
+    limit allows, as many as possible get one offset each. The order starts at index `turn` and
+    continues with index 0 after the last partition. `turn` is the sum of all positions. This sum
+    grows by the limit each time, so every partition gets its turn.
     """
     waiting = sorted(partition for partition, backlog in backlogs.items() if backlog > 0)
     total = sum(backlogs[partition] for partition in waiting)
@@ -46,8 +46,9 @@ def shares(
 def must_wait(
     backlog: int, least: int | None, waited_ms: float | None, max_delay_ms: float
 ) -> bool:
-    """Return True to skip a trigger with fewer than `least` new offsets (`minOffsetsPerTrigger`):
-    until `max_delay_ms` after the last batch, and never before the first (`waited_ms` None)."""
+    """Return True to skip a trigger with fewer than `least` new offsets (`minOffsetsPerTrigger`).
+    Triggers are skipped until `max_delay_ms` after the last batch. The first batch (`waited_ms`
+    None) is never skipped."""
     if least is None or waited_ms is None or waited_ms >= max_delay_ms:
         return False
     return backlog < least

@@ -1,6 +1,6 @@
 """The columns of the source: those of Spark's own Kafka connector, or some of them. Spark prunes no
 columns of a Python source. Instead the user's schema selects columns, as in
-`spark.readStream.schema("value binary")`: other columns are not built.
+`spark.readStream.schema("value binary")`. The source does not build other columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SourceColumn(NamedTuple):
 
 
 def ddl(*, include_headers: bool) -> str:
-    """Return the schema for a query without its own."""
+    """Return the schema for a query without a schema of its own."""
     return ", ".join(_in_ddl(name) for name in COLUMNS if include_headers or name != HEADERS)
 
 

@@ -31,7 +31,7 @@ _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTrigg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options. None for a limit that was not set; times in ms."""
+    """The options. A limit that was not set is None. Times are in ms."""
 
     admin: ClientSetup
     consumer: ConsumerConfig
@@ -62,7 +62,7 @@ def include_headers(options: Options) -> bool:
 
 
 def source_options(options: Options, *, streaming: bool) -> SourceOptions:
-    """Read and check the options. Raises OptionError for the first one that is refused."""
+    """Read and check the options. Raises OptionError for the first option that is refused."""
     said = (*options.remarks, *remarks(options, "source"))
     if streaming:
         _refuse_ends(options)

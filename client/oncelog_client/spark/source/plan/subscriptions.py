@@ -14,7 +14,7 @@ _NAMES: Final = ("subscribe", "subscribePattern", "assign")
 
 
 class SourceSubscription(NamedTuple):
-    """Topics, a pattern of topics, or partitions; the other two are empty."""
+    """Topics, a pattern of topics, or partitions. Two of the three are always empty."""
 
     topics: frozenset[str] = frozenset()
     pattern: str = ""

@@ -1,5 +1,5 @@
-"""Batches that end inside an open transaction. Their records are not lost, so `failOnDataLoss` does
-not apply: only a query that skips them would lose them.
+"""Batches that end inside an open transaction. The records of such a batch are not lost, so
+`failOnDataLoss` does not apply. Only a query that skips the records would lose them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .splits import OffsetRange
 
 
 class UndecidedError(RuntimeError):
-    """A requested offset lies behind an open transaction."""
+    """Raised for a requested offset that lies behind an open transaction."""
 
 
 def beyond(ranges: Iterable[OffsetRange], stable_ends: Offsets) -> frozenset[TopicPartition]:
