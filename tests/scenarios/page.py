@@ -22,9 +22,9 @@ Generated from `tests/scenarios/rows.tsv` and the names of the tests, by
 - T is a transaction's timeout, A the interval of the scan for overdue transactions.
 - V1 is a client that adds its partitions by itself, V2 a client with an epoch for each transaction
   (KIP-890).
-- One broker is TC, PL and GC at once. Where a row says that one of them dies, the test kills the
+- One broker is TC, PL and GC at once. Where a row says that TC, PL or GC dies, the test kills the
   process.
-- *Tried:* says what the tests do, if that is less than the row or differs from what one may expect.
+- *Tried:* describes tests that cover only part of the scenario, or with an unexpected result.
 """
 
 

@@ -190,8 +190,8 @@ REFUSED: Final = Metric(
 PRODUCER_IDS_REFUSED: Final = Metric(
     "oncelog_producer_ids_refused_total",
     COUNTER,
-    "Producer ids and batches of new producer ids refused since the start, by the setting"
-    " that limits them.",
+    "Requests for a producer id, and first batches of a producer id, that were refused since the"
+    " start, by the setting with the limit.",
     ("setting",),
 )
 
@@ -229,8 +229,9 @@ GROUP_LAG: Final = Metric(
     "kafka_consumergroup_lag",
     GAUGE,
     "Records that a read_committed reader of the group can get now: from its committed offset to"
-    " the last stable offset, without markers and aborted records. Until scrapes have counted a"
-    " long distance, the value is the difference of the two offsets, which is never too low.",
+    " the last stable offset, without markers and aborted records. A long range is"
+    " counted over several scrapes. Until then the value is the difference of the two offsets, an"
+    " upper bound.",
     _GROUP_PARTITION,
 )
 GROUP_HELD_BACK: Final = Metric(
@@ -243,7 +244,7 @@ GROUP_HELD_BACK: Final = Metric(
 GROUP_LAG_OMITTED: Final = Metric(
     "oncelog_group_lag_omitted",
     GAUGE,
-    "Number of committed offsets without a lag on the page, which has the first 10,000 only.",
+    "Number of committed offsets without a lag on the page. Only the first 10,000 have one.",
 )
 
 # --- requests and connections

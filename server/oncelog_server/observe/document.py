@@ -18,11 +18,11 @@ responds to `GET /metrics` in the text format of Prometheus; without the setting
 scrape reads the figures from the broker's state, in slices. The broker serves requests between two
 slices: a scrape of 10,000 partitions delays no request.
 
-Names that begin with `kafka_` are those of the usual JMX exporter for Kafka's own metrics (its
-example configuration for Kafka), so that dashboards made for Kafka work; after the same work both
-show the same figures (`tests/conformance/test_metrics.py`). Names that begin with `oncelog_` are
-metrics that Kafka does not have. Counters begin at 0 when the broker starts, those of a topic when
-it is created. Metrics by topic have no line for all topics together.
+`kafka_` names are those that the JMX exporter gives Kafka's metrics with its example configuration.
+So dashboards for Kafka work. After the same work, Kafka and oncelog show the same figures
+(`tests/conformance/test_metrics.py`). `oncelog_` names are of metrics that Kafka does not have.
+Counters of a topic begin at 0 when the topic is created, all others when the broker starts. Metrics
+by topic have no line for all topics together.
 
 Every client that can connect to the port can read the names of topics. `oncelog.metrics.host` binds
 the port to one address.

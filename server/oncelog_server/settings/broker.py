@@ -1,4 +1,4 @@
-"""Honoured settings of the broker itself: identity, listeners, connections, requests, topics."""
+"""Honored settings of the broker itself: identity, listeners, connections, requests, topics."""
 
 from __future__ import annotations
 

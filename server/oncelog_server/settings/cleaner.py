@@ -1,4 +1,4 @@
-"""Honoured settings of compaction: when a log is compacted, and the resources for it."""
+"""Honored settings of compaction: when a log is compacted, and the resources for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Honoured settings of the transaction and group coordinators and of producer state."""
+"""Honored settings of the transaction and group coordinators and of producer state."""
 
 from __future__ import annotations
 

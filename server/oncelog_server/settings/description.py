@@ -64,7 +64,7 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
 
 
 def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
-    """Yield every setting of the broker that is honoured, or accepted without effect.
+    """Yield every setting of the broker that is honored, or accepted without effect.
 
     All are read-only, because none can change while the broker runs.
     """

@@ -22,7 +22,7 @@ _HEAD = """\
 
 This page answers: which settings does a broker have, with which defaults, and how are they set?
 Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Each of
-Kafka's broker settings is in exactly one of three tables: honoured, accepted without effect,
+Kafka's broker settings is in exactly one of three tables: honored, accepted without effect,
 refused.
 
 A later source wins over an earlier one:
@@ -62,7 +62,7 @@ def document() -> str:
         _HEAD,
         "## Our own\n",
         *_settings(ours),
-        "## Honoured\n",
+        "## Honored\n",
         *_settings(sorted(kafkas, key=lambda row: row.name)),
         "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",

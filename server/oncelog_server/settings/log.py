@@ -1,4 +1,4 @@
-"""Honoured settings of logs: the defaults of topics, retention, flushing, checkpoints."""
+"""Honored settings of logs: the defaults of topics, retention, flushing, checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Settings`, all honoured settings with their types, and the names of all known settings."""
+"""`Settings`, all honored settings with their types, and the names of all known settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_server.settings.table import Setting, setting_of
 
 @dataclass(frozen=True)
 class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings):
-    """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
+    """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 
     `given` holds the texts of the settings that were set, by name, those of ACCEPTED included.
     """
