@@ -130,6 +130,25 @@ def test_encoded_records_get_the_offset_of_the_last(is_duplicate: bool) -> None:
     _run(broker, use, linger_ms=0)
 
 
+def test_a_producer_without_the_right_to_an_id_fails_its_batches_at_once() -> None:
+    """And requests an id again for the next batch."""
+    broker = ScriptedBroker()
+    broker.script = broker.always(ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    async def use(producer: Producer) -> None:
+        began_ms = monotonic_ms()
+        for value in (b"a", b"b"):
+            future = await producer.send(TOPIC, value, partition=0)
+            with pytest.raises(KafkaError) as caught:
+                await future
+            assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert monotonic_ms() - began_ms < 1_000
+
+    _run(broker, use, linger_ms=0)
+    assert broker.counts[ApiKey.INIT_PRODUCER_ID] == 2
+    assert not broker.counts[ApiKey.PRODUCE]
+
+
 def test_requests_for_a_producer_id_pause_longer_after_each_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
