@@ -1,6 +1,6 @@
 """The admin client with its arguments and results.
 
-A name is loaded at first use: a command line needs few of them.
+A name is loaded at first use, because a command line needs few names.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 # Type checkers take this for true. An import of `typing` would take most of the time of this
-# import.
+# module's import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo

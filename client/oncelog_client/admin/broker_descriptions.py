@@ -11,7 +11,7 @@ from oncelog_client.values import Node, TopicPartition
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster; `controller` is None if there is none."""
+    """The cluster. `controller` is None if the cluster has no controller."""
 
     cluster_id: str | None
     controller: Node | None
@@ -19,7 +19,7 @@ class ClusterDescription(NamedTuple):
 
 
 class ReplicaInfo(NamedTuple):
-    """One replica on disk; sizes in bytes, `offset_lag` in records."""
+    """One replica on disk. Sizes are in bytes. `offset_lag` is in records."""
 
     size_bytes: int
     offset_lag: int
@@ -27,8 +27,8 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """One data directory of a broker; a size of -1 means that the broker did not report it. `error`
-    is the reason why the broker cannot use it."""
+    """One data directory of a broker. A size of -1 means that the broker did not report the size.
+    `error` is the reason why the broker cannot use the directory."""
 
     path: str
     total_bytes: int

@@ -16,7 +16,7 @@ from oncelog_client.core.client_config import (
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.io.cluster import Cluster
 
-# Each method imports what it needs, because a command line calls one or two of them.
+# Each method imports its own modules, because a command line calls one or two methods.
 if TYPE_CHECKING:
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
@@ -47,8 +47,8 @@ _SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 class Admin:
     """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
 
-    Every method processes all its arguments and then raises the first error as a KafkaError. It
-    raises RetriableError after `default_api_timeout_ms`.
+    Every method processes all its arguments and then raises the first error as a KafkaError. A
+    method raises RetriableError after `default_api_timeout_ms`.
     """
 
     def __init__(
@@ -61,9 +61,10 @@ class Admin:
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
-        default twice `request_timeout_ms`); its `failures` have the reason for each address.
+        default twice `request_timeout_ms`). The error's `failures` have the reason for each
+        address.
 
-        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        With `fail_fast` the call raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
@@ -74,8 +75,8 @@ class Admin:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Return the reason why each broker cannot be reached; empty while a broker is
-        connected."""
+        """Return the reason why each broker cannot be reached. The result is empty while a broker
+        is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -95,7 +96,7 @@ class Admin:
     async def create_topics(
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
-        """Create topics; a plain name gets the broker's defaults."""
+        """Create topics. A topic given as a plain name gets the broker's defaults."""
         from oncelog_client.admin import topic_changes
         from oncelog_client.admin.topic_descriptions import NewTopic
 
@@ -111,7 +112,7 @@ class Admin:
         await topic_changes.delete_topics(self._cluster, names, self._timeout_ms)
 
     async def list_topics(self, *, list_internal: bool = False) -> dict[str, TopicListing]:
-        """The topics by name."""
+        """Return the topics by name."""
         from oncelog_client.admin import topics
 
         return await topics.list_topics(
@@ -119,7 +120,8 @@ class Admin:
         )
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Topics with their partitions. Raises KafkaError for a topic that does not exist."""
+        """Return topics with their partitions. Raises KafkaError for a topic that does not
+        exist."""
         from oncelog_client.admin import topics
 
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
@@ -127,7 +129,7 @@ class Admin:
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
-        """Add partitions to topics: topic -> the new number of partitions."""
+        """Add partitions to topics. The argument maps a topic to its new number of partitions."""
         from oncelog_client.admin import topic_changes
 
         await topic_changes.create_partitions(
@@ -159,7 +161,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings and leave the others (KIP-339)."""
+        """Change some settings. Other settings stay as they are (KIP-339)."""
         from oncelog_client.admin import configs
 
         await configs.alter_configs(
@@ -169,13 +171,13 @@ class Admin:
     # -- groups
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups of the cluster, or those in one of the states (`Stable`, `Empty` ...)."""
+        """Return all groups, or the groups in one of the states (`Stable`, `Empty` ...)."""
         from oncelog_client.admin import groups
 
         return await groups.list_groups(self._cluster, states, self._timeout_ms)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """Describe groups with their members; a group that does not exist has the state `Dead`."""
+        """Describe groups with their members. A group that does not exist has the state `Dead`."""
         from oncelog_client.admin import groups
 
         return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
@@ -193,8 +195,8 @@ class Admin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group: all, or those of the given partitions that have
-        one."""
+        """Return the committed offsets of a group, of all partitions or of the given partitions. A
+        partition without an offset is left out."""
         from oncelog_client.io.group_offsets import fetch_offsets
 
         return await fetch_offsets(
@@ -250,9 +252,9 @@ class Admin:
         transactional_id_pattern: str | None = None,
         group_id: str | None = None,
     ) -> list[TransactionListing]:
-        """List the transactional ids of the cluster. Filters: states (`Ongoing`, `Empty` ...),
-        producer ids, a minimum duration in ms, a pattern of RE2. With a group, only the group's
-        coordinator gets a request: it has all ids of the group's transactions.
+        """List the transactional ids of the cluster. Filters are states (`Ongoing`, `Empty` ...),
+        producer ids, a minimum duration in ms, and a pattern of RE2. With a group, only the group's
+        coordinator gets a request, because it has all ids of the group's transactions.
         """
         from oncelog_client.admin import transactions
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
@@ -267,7 +269,7 @@ class Admin:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids with state and partitions. Raises KafkaError
+        """Return transactional ids with state and partitions. Raises KafkaError
         (TRANSACTIONAL_ID_NOT_FOUND) for an id that does not exist."""
         from oncelog_client.admin import transactions
 
@@ -276,9 +278,9 @@ class Admin:
         )
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
-        """Write an ABORT marker without the coordinator, for a transaction that the coordinator
-        does not know (KIP-664). The broker does not check this. A transaction that the coordinator
-        knows would be split, and might be committed in its other partitions. Use
+        """Write an ABORT marker without the coordinator. The transaction must be unknown to the
+        coordinator (KIP-664), and the broker does not check this. A transaction that the
+        coordinator knows would be split, and might be committed in its other partitions. Use
         `force_terminate_transaction` for such a transaction."""
         from oncelog_client.admin import transactions
 
@@ -294,7 +296,8 @@ class Admin:
         )
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
-        """Abort the open transaction of a transactional id, also a prepared one (KIP-939)."""
+        """Abort the open transaction of a transactional id. A prepared transaction is aborted too
+        (KIP-939)."""
         await self.fence_producers([transactional_id])
 
     # -- transactions that processes share
@@ -308,15 +311,15 @@ class Admin:
         two_phase_commit: bool = False,
     ) -> TransactionMember:
         """Initialize a transactional producer for another process, which calls
-        `Producer.adopt_transactions`. This call fences as `Producer.init_transactions` does; in a
+        `Producer.adopt_transactions`. This call fences as `Producer.init_transactions` does. In a
         group it also fences the producers of older generations. With a group, the producer is
-        initialized *with that group*, as a member of generation `group.generation_id`:
-        `commit_group` can then decide its transactions.
+        initialized *with that group*, as a member of generation `group.generation_id`.
+        `commit_group` can then decide the producer's transactions.
 
-        With `two_phase_commit` its transactions have no timeout (KIP-939). Raises
-        UnsupportedVersionError or AuthorizationError if the broker does not have or not allow
-        two-phase commit. Raises FencedInGroupError in an older generation, UnsupportedVersionError
-        if the broker lacks the feature `oncelog.group.transactions`.
+        With `two_phase_commit` the producer's transactions have no timeout (KIP-939). Raises
+        UnsupportedVersionError if the broker does not have two-phase commit, AuthorizationError if
+        it does not allow it. Raises FencedInGroupError in an older generation,
+        UnsupportedVersionError if the broker lacks the feature `oncelog.group.transactions`.
         """
         from oncelog_client.transaction import group_transactions, shared_transactions
 
@@ -342,10 +345,10 @@ class Admin:
         """Commit or abort a transaction that another process has left open
         (`Producer.hand_over_transaction`, without a group).
 
-        Any process may repeat the call until the transactional id is used again: it succeeds if the
-        transaction was ended this way. Raises TransactionGoneError if the transaction is not open
-        and was not ended this way; CommitOutcomeUnknown (call again) or TimedOutError without a
-        response.
+        Any process may repeat the call until the transactional id is used again. A repeated call
+        succeeds if the transaction has ended with this outcome. Raises TransactionGoneError if the
+        transaction is not open and has not ended with this outcome. Without a response raises
+        CommitOutcomeUnknown (call again) or TimedOutError.
         """
         from oncelog_client.transaction import shared_transactions
 
@@ -354,8 +357,8 @@ class Admin:
         )
 
     def state_log(self, partition: TopicPartition) -> StateLog:
-        """Return a partition as the durable state of processes that share a producer. Sends nothing
-        yet."""
+        """Return a partition as the durable state of processes that share a producer. The call
+        sends no request."""
         from oncelog_client.io.state_log import StateLog
 
         return StateLog(self._cluster, partition, self._timeout_ms)
@@ -366,9 +369,10 @@ class Admin:
         parent: TransactionMember,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
-        """Add offsets of the group to the parent's transaction: the first half of `commit_group`.
-        `commit_group` without offsets is the second half. Raises FencedInGroupError, or
-        GroupCommitError if the parent was not initialized with the group."""
+        """Add offsets of the group to the transaction of the parent, the producer that commits for
+        the group. This call is the first half of `commit_group`. `commit_group` without offsets is
+        the second half. Raises FencedInGroupError, or GroupCommitError if the parent was not
+        initialized with the group."""
         from oncelog_client.transaction import group_transactions
 
         await group_transactions.stage_offsets(
@@ -382,12 +386,12 @@ class Admin:
         members: Iterable[TransactionMember],
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
     ) -> None:
-        """Commit open transactions of a group by one decision: all of them, or none.
+        """Commit open transactions of a group by one decision: all transactions, or none.
 
         The parent and all members must have been initialized with the group in its newest
         generation, by `init_producer` or `init_transactions` with a TransactionGroup's values. The
         parent first commits `offsets` for the group in its own transaction, which must not be
-        empty; it keeps its epoch. Afterwards the members' producers need another
+        empty. The parent keeps its epoch. Afterwards the members' producers need another
         `init_transactions` or `init_producer`.
 
         This call has committed nothing after GroupCommitError (the named member cannot commit, or
@@ -427,7 +431,7 @@ class Admin:
         return self._cluster.features
 
     async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, its brokers, its controller."""
+        """Return the cluster's id, its brokers and its controller."""
         from oncelog_client.admin import brokers
 
         return await brokers.describe_cluster(self._cluster, self._timeout_ms)
@@ -435,7 +439,8 @@ class Admin:
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDirDescription]]:
-        """Return the contents of the brokers' data directories (of all brokers without ids)."""
+        """Return the contents of the brokers' data directories. Without ids return those of all
+        brokers."""
         from oncelog_client.admin import brokers
 
         return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

@@ -17,7 +17,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """An owner of settings; a broker's name is its id."""
+    """An owner of settings. The name of a broker is its id."""
 
     type: ResourceType
     name: str
@@ -62,7 +62,7 @@ class ConfigEntry(NamedTuple):
 
 
 class AlterConfigOp(NamedTuple):
-    """A change of one setting; append and subtract are for lists (KIP-339)."""
+    """A change of one setting. Append and subtract are for lists (KIP-339)."""
 
     name: str
     value: str | None = None

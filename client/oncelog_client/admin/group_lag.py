@@ -26,11 +26,11 @@ _VERSIONS = versions_with(ListOffsetsRequest, "isolation_level")
 
 
 class PartitionLag(NamedTuple):
-    """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
-    reader can read now, `held_back` what open transactions hold back. Markers and aborted records
-    do not count. Other brokers do not count records, and oncelog does not count a lag of more than
-    about a million batches. In these cases both are differences of offsets (`is_exact` is false),
-    which are never too small."""
+    """The lag of a group in one partition. oncelog counts records. `lag` is the number of records
+    that a read_committed reader can read now. `held_back` is the number of records that open
+    transactions hold back. Markers and aborted records do not count. Other brokers do not count
+    records, and oncelog does not count a lag of more than about a million batches. In these cases
+    both numbers are differences of offsets (`is_exact` is false), which are never too small."""
 
     committed_offset: int
     last_stable_offset: int
@@ -44,7 +44,7 @@ async def group_lag(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, PartitionLag]:
     """Return the lag behind each committed offset. Partitions that do not exist any more are left
-    out. Raises the first other error, RetriableError when time is up."""
+    out. Raises the first other error, or RetriableError when time is up."""
     existing = await _existing(cluster, committed, timeout_ms)
     starts, ends, counted = await asyncio.gather(
         list_offsets(cluster, dict.fromkeys(existing, EARLIEST), timeout_ms, read_committed=False),
@@ -66,8 +66,8 @@ async def group_lag(
 async def _existing(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of existing partitions. The offsets of a deleted topic may outlive it for
-    a while."""
+    """Return the offsets of existing partitions. The offsets of a deleted topic may outlive the
+    topic for a while."""
     cluster.watch({partition.topic for partition in committed})
     await cluster.retry(cluster.refresh, timeout_ms)
     return {

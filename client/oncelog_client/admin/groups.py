@@ -70,7 +70,8 @@ async def describe_groups(
             )
             group = next(row for row in response.groups if row.group_id == group_id)
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                # From v6 on a missing group is an error; in older versions it is a dead group.
+                # From v6 on the response for a missing group is an error. In older versions it is a
+                # dead group.
                 group = DescribedGroup(group_id=group_id, group_state=_DEAD)
             check(group.error_code, group.error_message or group_id)
             node_id = await cluster.coordinator(CoordinatorType.GROUP, group_id)

@@ -11,8 +11,8 @@ _NONE: Final[Mapping[Any, Any]] = {}
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. -1 leaves a number to the broker; `assignments` (partition -> brokers)
-    replaces both numbers."""
+    """A topic to create. With -1 the broker chooses the number. `assignments` (partition ->
+    brokers) replaces both numbers."""
 
     name: str
     num_partitions: int = -1
@@ -22,7 +22,7 @@ class NewTopic(NamedTuple):
 
 
 class TopicListing(NamedTuple):
-    """A topic as it is listed. `topic_id` is 16 bytes, all zero before KIP-516."""
+    """A topic in a list. `topic_id` has 16 bytes, all zero before KIP-516."""
 
     name: str
     topic_id: bytes

@@ -62,6 +62,6 @@ async def _metadata(
 
 
 def no_topic(name: str) -> KafkaError:
-    # A client that waits for a topic retries this error; a caller that changes a named topic does
-    # not.
+    # A client that waits for a topic retries this error. A caller that changes a named topic does
+    # not retry.
     return KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

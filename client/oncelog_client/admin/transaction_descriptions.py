@@ -14,8 +14,8 @@ from oncelog_client.values import TopicPartition
 
 class ProducerState(NamedTuple):
     """A producer id in a partition. `held_records` and `held_bytes` are the number and size of all
-    records from the start of its open transaction on. read_committed readers do not get them
-    yet."""
+    records from the start of the producer's open transaction on. read_committed readers do not get
+    these records yet."""
 
     producer_id: int
     producer_epoch: int
@@ -37,8 +37,9 @@ class TransactionListing(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """A producer that was fenced, with all its earlier epochs. The client that fenced it is empty
-    if the coordinator did so by itself. `refusals` counts its refused requests since."""
+    """A producer that was fenced, with all its earlier epochs. The client that fenced the producer
+    is empty if the coordinator fenced it by itself. `refusals` counts the producer's requests that
+    were refused since."""
 
     producer_id: int
     producer_epoch: int
@@ -50,9 +51,9 @@ class Fence(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id, as its coordinator knows it. `client_id` and `client_address` are those
-    of the client that opened the transaction. `time_left_ms` is the time until its abort. `fences`
-    has the oldest first."""
+    """A transactional id, as its coordinator knows it. `client_id` and `client_address` belong to
+    the client that opened the transaction. `time_left_ms` is the time until the transaction's
+    abort. `fences` begins with the oldest fence."""
 
     transactional_id: str
     coordinator_id: int
@@ -69,8 +70,8 @@ class TransactionDescription(NamedTuple):
 
     @property
     def is_two_phase(self) -> bool:
-        """Return True if it takes part in a two-phase commit. KIP-939 records such a transaction
-        without a timeout."""
+        """Return True if the transaction takes part in a two-phase commit. KIP-939 records such a
+        transaction without a timeout."""
         return self.transaction_timeout_ms == INT32_MAX
 
 

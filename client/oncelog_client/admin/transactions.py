@@ -48,8 +48,8 @@ _SPELLING: Final = {state.lower(): state for state in STATES}
 
 # Maximum number of partitions in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
-# Transaction timeouts in the InitProducerId that fences an id; the id's next producer sets its own.
-# The second timeout is for a broker with a transaction.max.timeout.ms below the first.
+# Transaction timeouts in the InitProducerId that fences an id. The id's next producer sets its own
+# timeout. The second timeout is for a broker with a transaction.max.timeout.ms below the first.
 TIMEOUTS_MS: Final = (60_000, 100)
 # The first versions with the filters of KIP-994 and KIP-1152. An older version would ignore a
 # filter and list everything.
@@ -107,7 +107,7 @@ _PRODUCERS: Final = producers.DescribeProducersResponse
 
 
 def _leader(cluster: Cluster, partition: TopicPartition) -> int:
-    """Raises RetriableError."""
+    """Return the leader of a partition. Raises RetriableError if the leader is unknown."""
     leader = cluster.metadata.leader(partition)
     if leader is None:
         raise cluster.metadata.no_leader(partition)

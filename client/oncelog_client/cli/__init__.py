@@ -147,7 +147,8 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As in click, but from the tables above: a line of help needs no import."""
+        """Write the list of commands from the tables above, because a line of help needs no
+        import."""
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
         names = self.list_commands(ctx)
         with formatter.section("Commands"):
@@ -167,7 +168,7 @@ def _what_to_install(missing: str) -> str:
 
 
 def _extensions() -> dict[str, str]:
-    """Commands of other installed packages: name -> `module:attribute`."""
+    """Return the commands of other installed packages: name -> `module:attribute`."""
     from oncelog_client.cli.extensions import extensions
 
     return extensions(KNOWN_EXTENSIONS)
@@ -175,7 +176,7 @@ def _extensions() -> dict[str, str]:
 
 def collect_from_now() -> None:
     """Turn the garbage collector on if the program has turned it off. The objects that exist now,
-    nearly all of them modules, stay as long as the process: freeze them, so that no collection
+    nearly all of them modules, stay as long as the process. They are frozen, so that no collection
     examines them."""
     if not gc.isenabled():
         gc.freeze()
@@ -207,6 +208,6 @@ def oncelog() -> None:
 
 
 def main() -> None:
-    """The `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130
+    """Run the `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130
     interrupted."""
     oncelog(prog_name="oncelog")

@@ -60,15 +60,15 @@ MOST_AT_ONCE: Final = 16
 
 class WaitingGroup(NamedTuple):
     """A group that cannot read further in a partition, and its state. A group without members is
-    listed too: future members would wait."""
+    listed too, because future members would wait."""
 
     group: str
     state: str
 
 
 class Blocking(NamedTuple):
-    """An open transaction in one partition, as of `now_ms`: the records that it holds back there,
-    and the groups that wait behind it."""
+    """An open transaction in one partition, as of `now_ms`. It has the records that the transaction
+    holds back there, and the groups that wait behind the transaction."""
 
     transaction: OpenTransaction
     high_watermark: int
@@ -78,7 +78,7 @@ class Blocking(NamedTuple):
     @property
     def began_ms(self) -> int:
         """Return the time at which the transaction began. Without a coordinator, return the time of
-        its last record, an upper bound."""
+        the transaction's last record, an upper bound."""
         known = self.transaction.description
         if known is not None and known.transaction_start_time_ms is not None:
             return known.transaction_start_time_ms
@@ -91,8 +91,8 @@ class Blocking(NamedTuple):
 
     @property
     def held_records(self) -> int:
-        """Return the number of records in the partition from its first record on; a difference of
-        offsets if the broker does not count."""
+        """Return the number of records in the partition from the transaction's first record on. If
+        the broker does not count records, return the difference of the offsets."""
         held = self.transaction.producer.held_records
         offsets = max(self.high_watermark - self.transaction.start_offset, 0)
         return offsets if held is None else held
@@ -113,8 +113,8 @@ class Blocking(NamedTuple):
     "--abort",
     "aborted",
     metavar="ID",
-    help="Abort what this transactional id or producer id has open: by its coordinator in all"
-    " partitions, or by a marker where no coordinator knows it.",
+    help="Abort the open transaction of this transactional id or producer id. The"
+    " coordinator aborts it in all partitions. A hanging transaction is aborted by markers.",
 )
 @include_two_phase_option("With --abort: also")
 def blocking(
@@ -168,8 +168,8 @@ async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[WaitingGroup]]:
     """Return the groups that have read all decided records, while more records follow: committed
-    offset = last stable offset < high watermark. A group with a higher offset does not wait: it
-    reads uncommitted records."""
+    offset = last stable offset < high watermark. A group with a higher offset does not wait,
+    because it reads uncommitted records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     wanted = set(places)
     waiting: dict[TopicPartition, list[WaitingGroup]] = {}
@@ -200,8 +200,8 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
     """Return the partitions of each transaction, the longest open first. Hanging partitions of a
-    producer are listed together, unless a coordinator knows another transaction of the producer,
-    which must not end with them."""
+    producer are listed together. If a coordinator knows another transaction of the producer, they
+    are listed one by one, because an end of them all would end that transaction too."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description
@@ -218,8 +218,8 @@ def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
 
 
 def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
-    """Return the description of a transaction for people: its age and client, the records that it
-    holds back, and the command that ends it."""
+    """Return the description of a transaction for people: the age and client of the transaction,
+    the records that it holds back, and the command that ends it."""
     last = max(same, key=lambda entry: entry.began_ms)
     producer = last.transaction.producer
     known = last.transaction.description
@@ -242,8 +242,8 @@ def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
-    """Return lines of at most `width` columns. Longer text is wrapped at words; a longer command
-    has a line of its own, so that it can be copied."""
+    """Return lines of at most `width` columns. Longer text is wrapped at words. A longer command
+    has a line of its own, so that a user can copy the command."""
     lines = []
     for number, text in enumerate(texts):
         start = f"  {label if not number else '':<10}  "
@@ -333,8 +333,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Abort a transaction, and return a text with the way of the abort. Raises Failed if that name
-    has no open transaction, or if an operator may not decide it."""
+    """Abort a transaction, and return a text that says how it was aborted. Raises Failed if the
+    name has no open transaction, or if an operator may not decide the transaction."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         transaction

@@ -151,7 +151,7 @@ async def health_rows(admin: Admin) -> list[Row]:
 
 
 def some(names: list[str]) -> str | None:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of names that follow."""
     if not names:
         return None
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 # The parameters of options.connection_options and output.output_option.
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
-# Columns of help for the names of options; a longer name has a line of its own.
+# Columns of help for the names of options. A longer name has a line of its own.
 _NAMES_WIDTH: Final = 21
 # The names of these verbs in other tools.
 _SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
@@ -46,8 +46,8 @@ class Tool(click.Command):
             raise click.UsageError(f"{error.message}. {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
-        """Return the likely call, with flags for the words that have none, None if there is
-        none."""
+        """Return the likely call, with flags for the words that have no flag. Return None if there
+        is no likely call."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
         options = [
@@ -79,7 +79,7 @@ class Tool(click.Command):
         return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, then the common ones."""
+        """Write the command's own options, then the common options."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
@@ -104,8 +104,8 @@ class Tool(click.Command):
 
 
 class ToolGroup(Tool, click.Group):
-    """A command with verbs. `elsewhere`: words that are no verbs of it -> the command that does
-    their work."""
+    """A command with verbs. `elsewhere` maps a word that is no verb of the command to the command
+    that does the work."""
 
     command_class = Tool
 
@@ -133,8 +133,8 @@ class ToolGroup(Tool, click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click's groups do. An `--output` before the verb is the default for the verb's
-        option."""
+        """Parse as click's groups do. An `--output` before the verb is the default of the verb's
+        own option."""
         rest = click.Group.parse_args(self, ctx, args)
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
             before = {"output": ctx.params["output"]}
@@ -144,8 +144,8 @@ class ToolGroup(Tool, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve as click does. Raises click.UsageError that names the command for a verb in
-        `elsewhere`."""
+        """Resolve as click does. For a verb in `elsewhere`, raise click.UsageError that names the
+        right command."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -78,8 +78,8 @@ BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 
 def source_of(parameter: click.Parameter, noun: str) -> Names | None:
-    """Return the function that lists the names for a parameter of a verb of `noun`; None for other
-    parameters."""
+    """Return the function that lists the names for a parameter of a verb of `noun`. Return None for
+    other parameters."""
     if parameter.name == "name":
         return BY_NOUN.get(noun)
     is_flag = isinstance(parameter, click.Option) and parameter.is_flag
@@ -142,7 +142,7 @@ def _asked(context: click.Context, source: Names) -> list[str]:
 
 
 def _given(context: click.Context | None, name: str) -> Any:
-    """Return the value of an option from the innermost command on the line that has one."""
+    """Return the value of an option from the innermost command on the line that has the option."""
     while context is not None:
         if context.params.get(name) is not None:
             return context.params[name]

@@ -35,7 +35,7 @@ COLUMNS: Final = (
 )
 ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
-# The settings that --describe shows without --all: the dynamic ones, as in kafka-configs.
+# The settings that --describe shows without --all. They are the dynamic ones, as in kafka-configs.
 SHOWN_BY_DEFAULT: Final = {
     ResourceType.TOPIC: {ConfigSource.DYNAMIC_TOPIC_CONFIG},
     ResourceType.BROKER: {
@@ -44,7 +44,7 @@ SHOWN_BY_DEFAULT: Final = {
     },
 }
 
-# name=value pairs between commas; a value with commas is in brackets.
+# name=value pairs between commas. A value with commas is in brackets.
 _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 
 
@@ -122,7 +122,7 @@ def config(
 
 
 def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
-    """Return the owners of the settings; without a name all topics or brokers."""
+    """Return the owners of the settings. Without a name, return all topics or brokers."""
     kind = exactly_one(
         topic=flags["topic"], broker=flags["broker"], entity_type=flags["entity_type"]
     )
@@ -150,8 +150,8 @@ def _altered(
     before: ConfigEntry | None,
     after: ConfigEntry | None,
 ) -> tuple[Any, ...]:
-    """Return the setting with its old and its new value (the default for a deleted setting). The
-    new value is unknown if the broker does not have the change yet."""
+    """Return the setting with its old and its new value. A deleted setting has the default as new
+    value. The new value is unknown if the broker does not have the change yet."""
     now = change.value
     if change.op == "delete" and after is not None:
         is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]

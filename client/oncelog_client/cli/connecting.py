@@ -1,5 +1,5 @@
-"""Connects a command to the cluster. A user at a prompt waits for seconds, not for a minute:
-`--give-up-after` limits the clients' own deadlines, which are Kafka's and meant for programs.
+"""Connects a command to the cluster. A user at a prompt waits for seconds, not for a minute. The
+clients' own deadlines are Kafka's and meant for programs, so `--give-up-after` limits them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Target(NamedTuple):
 def target() -> Target:
     """Return the connection options of the current command, or of the commands before it.
 
-    An address on the command line overrides `bootstrap.servers` of the file, which overrides the
+    An address on the command line overrides `bootstrap.servers` of the file. The file overrides the
     environment.
     """
     server, source = _given("bootstrap_server")
@@ -83,15 +83,16 @@ def target() -> Target:
 
 
 def patience_when_lost() -> float:
-    """Return for how many seconds a long-running command waits for a broker after it was connected:
-    without limit unless `--give-up-after` is given, as in Kafka's console tools."""
+    """Return for how many seconds a long-running command waits for a broker after its first
+    connection. The wait has no limit unless `--give-up-after` is given, as in Kafka's console
+    tools."""
     seconds, source = _given("give_up_after")
     return float(seconds) if source is ParameterSource.COMMANDLINE else math.inf
 
 
 def _given(name: str) -> tuple[Any, ParameterSource | None]:
-    """Return a parameter from the innermost command with a value on the command line, else from the
-    innermost command that has it."""
+    """Return a parameter from the innermost command with a value on the command line. If there is
+    none, return it from the innermost command that has the parameter."""
     context: click.Context | None = click.get_current_context()
     fallback: tuple[Any, ParameterSource | None] | None = None
     while context is not None:
@@ -127,8 +128,8 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
 async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
     """Start `client`, and close it at the end of the block.
 
-    Raises Failed with the cause if no broker is reached: at once if every address has refused, else
-    after `give_up_after` seconds.
+    Raises Failed with the cause if no broker is reached. The error comes at once if every address
+    has refused, else after `give_up_after` seconds.
     """
     try:
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
@@ -149,7 +150,7 @@ async def watched(
     """Run `work`. Report on standard error when the last broker becomes unreachable, and when a
     broker is reached again. `stop` cancels `work` without a failure.
 
-    Raises Failed if no broker was reached for `give_up_after` seconds; `work` is then cancelled.
+    Raises Failed if no broker was reached for `give_up_after` seconds. Then `work` is cancelled.
     """
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_watch(client, give_up_after))
@@ -198,8 +199,8 @@ async def _watch(client: Client, give_up_after: float) -> None:
 def connected_admin(
     bootstrap_server: str, settings: Mapping[str, Any], give_up_after: float
 ) -> AbstractAsyncContextManager[Admin]:
-    """Return an admin client with `give_up_after` seconds for each call, unless a setting overrides
-    it."""
+    """Return an admin client with `give_up_after` seconds for each call. A setting of the user
+    overrides this limit."""
     own: Any = {"default_api_timeout_ms": max(round(give_up_after * 1000), 1), **settings}
     return connected(Admin(bootstrap_server, **own), give_up_after)
 

@@ -224,8 +224,8 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """Return the timeout of requests for the start and end of partitions: that of a command's first
-    connection, not a program's minute."""
+    """Return the timeout of requests for the start and end of partitions. A command uses its
+    timeout for the first connection here, not a program's minute."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
@@ -283,8 +283,8 @@ class Printed:
     uncommitted: UncommittedRecords | None = None
 
     def summary(self) -> str:
-        """Return the summary for people. Like Kafka's tool, it prints records of open and aborted
-        transactions by default, so the summary counts them."""
+        """Return the summary for people. By default the command prints records of open and aborted
+        transactions, as Kafka's tool does, so the summary counts these records."""
         if not self.is_begun:
             return "interrupted"
         text = count_text(self.count, "record")
@@ -343,8 +343,8 @@ def _whole(lines: Sequence[bytes], size: int) -> int:
 
 
 def _give_back(consumer: Consumer, records: Sequence[ConsumerRecord]) -> None:
-    """Move back to the first of `records` in each partition: records that were not printed are not
-    committed."""
+    """Move the consumer back to the first of `records` in each partition, because records that were
+    not printed are not committed."""
     for record in reversed(records):
         consumer.seek(record.topic_partition, record.offset)
 

@@ -15,7 +15,8 @@ LEAST: Final = 0.03
 
 
 class Disk(NamedTuple):
-    """One data directory. `is_full`: nearly all of it is used, or the broker cannot use it."""
+    """One data directory. `is_full`: the disk is nearly full, or the broker cannot use the
+    directory."""
 
     broker: int
     found: str

@@ -199,8 +199,8 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
-    """Check the addresses that brokers advertise, because clients use these instead of the given
-    address."""
+    """Check the addresses that brokers advertise, because clients use the advertised addresses in
+    place of the given address."""
     from oncelog_client.io.connection import Connection
 
     for node in (await admin.describe_cluster()).nodes:

@@ -19,7 +19,7 @@ _FILE: Final = "entry_points.txt"
 
 def extensions(known: Collection[str]) -> dict[str, str]:
     """Return the commands of other packages: name -> `module:attribute`. `known` are commands that
-    need no look-up. They are in the result if other commands are."""
+    need no look-up. Known commands are in the result if it has other commands."""
     if all(name in known for name in _names(sys.path)) and not _other_finders():
         return {}
     from importlib.metadata import entry_points

@@ -31,14 +31,14 @@ _OUTPUT_ERRORS: Final = frozenset(
 
 
 class Failed(click.ClickException):
-    """The command could not do its work; exit code 1."""
+    """The command could not do its work. The exit code is 1."""
 
     exit_code = FAILED
 
 
 class Missing(Failed):
-    """The topic, group or transactional id of the command does not exist. `near` is appended to the
-    message: the nearest existing name."""
+    """The topic, group or transactional id of the command does not exist. `near`, a suggestion with
+    the nearest existing name, is appended to the message."""
 
     near: str = ""
 
@@ -48,7 +48,7 @@ class Missing(Failed):
 
 
 class Interrupted(Exception):
-    """The user has ended the command. `message` describes the work done before; it may be empty."""
+    """The user has ended the command. `message` describes the finished work, and may be empty."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message
@@ -56,7 +56,7 @@ class Interrupted(Exception):
 
 
 class OutputClosed(Exception):
-    """The reader of standard output, a pipe, has ended."""
+    """The reader of standard output has ended. Standard output was a pipe."""
 
 
 def exit_code_of(call: Callable[[], object]) -> int:
@@ -64,7 +64,7 @@ def exit_code_of(call: Callable[[], object]) -> int:
     error."""
     try:
         returned = call()
-        # Flushed here, because a failure at the end of the interpreter would be a traceback.
+        # The flush is here, because a failure at the end of the interpreter would be a traceback.
         sys.stdout.flush()
     except SystemExit as left:
         return _left(left.code)
@@ -74,7 +74,7 @@ def exit_code_of(call: Callable[[], object]) -> int:
 
 
 def _left(code: object) -> int:
-    """Return the exit code of sys.exit(code): a text is a message."""
+    """Return the exit code of sys.exit(code). If `code` is a text, print the text as an error."""
     if code is None or isinstance(code, int):
         return code or DONE
     return _say(f"Error: {code}", FAILED)
@@ -148,8 +148,8 @@ def _show(error: click.ClickException) -> int:
 
 
 def _output_failed(reason: str) -> int:
-    """Print the error. Standard output is replaced, because the interpreter cannot flush it at its
-    end either."""
+    """Print the error. Standard output is replaced, because the interpreter could not flush it at
+    the end either."""
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

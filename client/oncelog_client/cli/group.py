@@ -155,7 +155,7 @@ async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
 async def _of_group(
     admin: Admin, other: str, scope: dict[str, list[int]]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of another group. Raises Failed if it has none."""
+    """Return the offsets of another group. Raises Failed if that group has no offsets."""
     found = {
         place: offset
         for place, offset in (await _committed(admin, other)).items()

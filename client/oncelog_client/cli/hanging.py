@@ -1,5 +1,5 @@
 """`oncelog transactions find-hanging`: transactions that are open in a partition but unknown to
-their coordinator, so that they never end (KIP-664)."""
+their coordinator. Such transactions never end (KIP-664)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS: Final = (
 
 class OpenTransaction(NamedTuple):
     """A transaction with records in a partition and without a marker. `description` is None for a
-    hanging transaction: no coordinator will write its marker."""
+    hanging transaction, because no coordinator will write the marker."""
 
     place: TopicPartition
     producer: ProducerState
@@ -70,7 +70,7 @@ async def open_transactions(
         if (transaction.place, transaction.start_offset) not in known_places
     ]
     if suspects:
-        # Some may have ended between the first and the second request.
+        # A suspect may have ended between the first and the second request.
         still = await _in_partitions(admin, {suspect.place for suspect in suspects}, broker_id)
         still_open = {(transaction.place, transaction.start_offset) for transaction in still}
         suspects = [

@@ -1,7 +1,7 @@
-"""SIGINT and SIGTERM for commands that write or read for long: they complete what they have begun,
-within limits.
+"""SIGINT and SIGTERM for commands that write or read for long. After a signal such a command
+completes the work that it has begun, within limits.
 
-The handlers are Python's, not the loop's, so that they run even while a write to a pipe blocks the
+The handlers are Python's, not the event loop's. They run even while a write to a pipe blocks the
 loop.
 """
 
@@ -30,15 +30,15 @@ _HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 
 class Stop:
     """The first signal sets `event`. PATIENCE_S later, or at a second signal, the task that created
-    this is cancelled, repeatedly until it ends. LONGEST_S after the first signal, HURRY_S after the
-    second, and at a third, the process ends with the message `words`."""
+    this object is cancelled, repeatedly until the task ends. The process ends with the message
+    `words` LONGEST_S after the first signal, HURRY_S after the second, and at a third signal."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.event = asyncio.Event()
         self.number = 0
-        # The message for work that ends without one of its own.
+        # The message for work that ends without its own message.
         self.words: Callable[[], str] = lambda: "interrupted"
         self._count = 0
         self._task: asyncio.Task[Any] = task
@@ -47,7 +47,8 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals within the block. Raises Interrupted if a signal has cancelled it."""
+        """Handle the signals within the block. Raises Interrupted if a signal has cancelled the
+        block."""
         alarm = signal.signal(signal.SIGALRM, self._end)
         before = {number: signal.signal(number, self._received) for number in _HANDLED}
         try:

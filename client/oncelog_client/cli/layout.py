@@ -1,8 +1,8 @@
 """The layout of rows for a terminal. Identifiers and words of headings are never broken over two
 lines.
 
-A cell is a sequence of unbreakable pieces; lines end only between pieces. If a table is too wide,
-columns are dropped by their rank. If it is still too wide, each row becomes a block.
+A cell is a sequence of unbreakable pieces. Lines end only between pieces. If a table is too wide,
+columns are dropped by their rank. If the table is still too wide, each row becomes a block.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Pieces = tuple[str, ...]
 
 
 class Cell(NamedTuple):
-    """Unbreakable pieces, and the text between two of them on a line."""
+    """Unbreakable pieces, and the text between two pieces on one line."""
 
     pieces: Pieces
     between: str = " "
 
 
 class LayoutColumn(NamedTuple):
-    """A column for the layout: a higher `rank` is dropped first, rank 0 is never dropped."""
+    """A column for the layout. A higher `rank` is dropped first. Rank 0 is never dropped."""
 
     heading: str
     rank: int
@@ -60,7 +60,7 @@ def lay_out(fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], widt
 
 
 def columns_of(text: str) -> int:
-    """Return the number of terminal columns of `text`; East Asian wide characters take two."""
+    """Return the number of terminal columns of `text`. East Asian wide characters take two."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -87,8 +87,8 @@ def _whole(cell: Cell) -> int:
 
 
 def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
-    """Return the widths of columns: the minimum of each, and the rest of `room` for the columns
-    that need the least more."""
+    """Return the widths of columns. Each column gets its minimum. The rest of `room` goes to the
+    columns that need the smallest additional width."""
     widths = list(least)
     rest = room - sum(widths)
     for index in sorted(range(len(widths)), key=lambda index: whole[index] - widths[index]):
@@ -117,7 +117,7 @@ def wrapped(cell: Cell, width: int) -> list[str]:
 def _lines(
     fields: Sequence[LayoutColumn], shown: list[int], widths: list[int], row: Sequence[Cell]
 ) -> list[str]:
-    """Return the lines of one row of the table, as many as its highest cell has."""
+    """Return the lines of one row of the table. The cell with the most lines sets their number."""
     in_lines = [wrapped(row[index], width) for index, width in zip(shown, widths, strict=True)]
     lines = []
     for number in range(max(map(len, in_lines))):
@@ -133,7 +133,7 @@ def _lines(
 def _blocks(
     fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int
 ) -> list[str]:
-    """Return a line for each cell, one below the other, and an empty line between two rows."""
+    """Return a line for each cell, one below the other. An empty line separates two rows."""
     indent = max(len(field.heading) for field in fields)
     room = width - indent - len(GAP)
     lines: list[str] = []

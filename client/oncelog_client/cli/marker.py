@@ -91,14 +91,14 @@ def abort(
 async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
-    """Return the producer id of the transaction: the given id, or that of the transaction that
-    begins at that offset. Raises click.ClickException, without an abort."""
+    """Return the producer id of the transaction: the given id, or the id of the transaction that
+    begins at that offset. Raises click.ClickException if nothing was aborted."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)
         if isinstance(wanted, int):
-            # The transaction may have ended before that request: the marker would then end its
-            # producer's next one.
+            # The transaction may have ended before that request. The marker would then end the
+            # producer's next transaction.
             spec = await _beginning_at(admin, place, wanted)
     await admin.abort_transaction(spec)
     return spec.producer_id
@@ -107,7 +107,7 @@ async def abort_by_marker(
 async def _beginning_at(
     admin: Admin, place: TopicPartition, start_offset: int
 ) -> AbortTransactionSpec:
-    """Raises click.ClickException."""
+    """Return the transaction that begins at the offset. Raises click.ClickException."""
     for describe_producer in (await admin.describe_producers([place]))[place]:
         if describe_producer.current_transaction_start_offset == start_offset:
             epoch = describe_producer.coordinator_epoch or 0
@@ -122,7 +122,7 @@ async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
     place: TopicPartition = spec.topic_partition
     known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
     # The comparison ignores epochs: a coordinator bumps the epoch with its decision, before it
-    # writes markers, and a marker ends any open transaction of its producer in the partition.
+    # writes markers. And a marker ends any open transaction of its producer in the partition.
     if known is None or place not in known.topic_partitions:
         return
     name = known.transactional_id

@@ -18,7 +18,7 @@ MAX_OFFSET: Final = (1 << 63) - 1
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
 # Python would accept any character between date and time, even the colon of a range.
 _ISO: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-# A number after @ with at most this many digits is in seconds, a longer one in milliseconds.
+# A number after @ with at most this many digits is in seconds. A longer number is in milliseconds.
 _DIGITS_OF_SECONDS: Final = 10
 _STARTS: Final = frozenset({"start", "earliest", "beginning"})
 _ENDS: Final = frozenset({"end", "latest"})
@@ -51,7 +51,7 @@ END: Final = Position(Kind.BEFORE_END)
 
 
 class Range(NamedTuple):
-    """From `first` up to `last` (exclusive); None: without an end."""
+    """From `first` up to `last` (exclusive). If `last` is None, the range has no end."""
 
     first: Position
     last: Position | None = None
@@ -116,9 +116,9 @@ def _position(text: str, now_ms: int) -> Position | None:
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
-    """Return a time in ms since 1970, None for any other text. Forms: seconds or milliseconds since
-    1970; a date or time of ISO 8601 (UTC unless it names a zone); `-1h30m`, which is relative to
-    `now_ms`."""
+    """Return a time in ms since 1970, or None for any other text. Forms are seconds or milliseconds
+    since 1970; a date or time of ISO 8601 (UTC unless it names a zone); and `-1h30m`, which is
+    relative to `now_ms`."""
     if text.isascii() and text.isdecimal():
         if len(text) > len(str(_LAST_MS)):
             return None
@@ -148,8 +148,8 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """Return the offset of a position in each partition, within the log.
 
-    In a partition without a record at or after a time, it is the end. `lookup` is the reader's: for
-    a reader of committed records, the end is the last stable offset.
+    In a partition without a record at or after a time, the result is the end. `lookup` is the
+    reader's function. For a reader of committed records, the end is the last stable offset.
     """
     moved, _ = await resolve_and_warn(lookup, partitions, position)
     return moved
@@ -158,7 +158,8 @@ async def resolve(
 async def resolve_and_warn(
     lookup: Lookup, partitions: Iterable[TopicPartition], position: Position
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return the same as `resolve`, and a warning for each offset that was moved into its log."""
+    """Resolve as `resolve` does. Also return a warning for each offset that was moved into its
+    log."""
     places = list(partitions)
     starts = await _offsets(lookup, places, "earliest")
     ends = await _offsets(lookup, places, "latest")

@@ -140,7 +140,7 @@ async def _by_strategy(
         timestamp_ms = wall_ms() - parse_duration(flags["by_duration"])
     # In the protocol, negative timestamps have other meanings.
     timestamp_ms = max(timestamp_ms, 0)
-    # In a partition without a record at or after that time, it is the end.
+    # In a partition without a record at or after that time, the new offset is the end.
     found = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
     return latest | {partition: answer.offset for partition, answer in found.items()}
 

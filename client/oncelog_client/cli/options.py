@@ -47,8 +47,8 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 def connection_options(command: F) -> F:
     """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
 
-    The last one is not called `--timeout`, because Kafka's tools have an option of this name: a
-    number of milliseconds, and linger.ms in the console producer.
+    `--give-up-after` is not called `--timeout`, because Kafka's tools have an option of this name:
+    a number of milliseconds, and linger.ms in the console producer.
     """
     command = click.option(
         "--give-up-after",
@@ -90,7 +90,7 @@ def former_name(option: str, parameter: str, **attributes: Any) -> Callable[[F],
 
 
 def parse_servers(text: str) -> str:
-    """Return `host:port,host:port` for addresses; the default port is 9092.
+    """Return `host:port,host:port` for addresses. The default port is 9092.
 
     Raises ValueError for an empty list and for an invalid address.
     """
@@ -212,8 +212,8 @@ def split_config(pair: str) -> tuple[str, str]:
 
 
 def _hidden(pair: str) -> str:
-    """Return the part of the line that a message may show. The whole line may be a secret without
-    its name."""
+    """Return the part of the line that a message may show. A line without `=` may be a secret as a
+    whole."""
     return pair if len(pair) <= 20 else f"{pair[:20]}…"
 
 
@@ -236,7 +236,7 @@ def _typed(name: str, value: str, kind: str) -> Any:
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
-    """Run one call to its end. The client's errors pass through: failures.py prints them."""
+    """Run one call to its end. The client's errors pass through, and failures.py prints them."""
     import asyncio
     import logging
 

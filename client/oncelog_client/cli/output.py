@@ -1,6 +1,6 @@
 """Results as a table for people, aligned text for pipes, JSON and CSV for scripts.
 
-A command declares its columns by content (`kind`) and importance (`rank`); `show` prints rows in
+A command declares its columns by content (`kind`) and importance (`rank`). `show` prints rows in
 the form of `--output`.
 """
 
@@ -25,16 +25,16 @@ Kind = Literal["id", "count", "offset", "duration", "time", "size", "partitions"
 
 FORMS: Final = ("table", "wide", "json", "csv")
 NUMBERS: Final = frozenset({"count", "offset", "duration", "size"})
-# Maximum length of an identifier in a table: a topic's name has at most 249 characters.
+# Maximum length of an identifier in a table. A topic's name has at most 249 characters.
 LONGEST: Final = 255
 ELLIPSIS: Final = "…"
 DEFAULT_WIDTH: Final = 80
 
 
 class Column(NamedTuple):
-    """A column of a result. `heading` in snake case is its name in JSON and CSV.
+    """A column of a result. `heading` in snake case is the column's name in JSON and CSV.
 
-    A higher `rank` is dropped first if a terminal is too narrow; rank 0 is never dropped. Headings
+    A higher `rank` is dropped first if a terminal is too narrow. Rank 0 is never dropped. Headings
     of durations and times end with ` ms`, which tables for people do not show. A terminal shows
     `label`, if there is one, in place of a long heading.
     """
@@ -57,7 +57,7 @@ class Column(NamedTuple):
 
 
 def output_option(command: F) -> F:
-    """Add `--output table|wide|json|csv`, and `--json`; the parameter is `output`."""
+    """Add `--output table|wide|json|csv`, and `--json`. The parameter is called `output`."""
     command = click.option(
         "--json", "output", flag_value="json", help="The same as --output json."
     )(command)
@@ -114,7 +114,7 @@ def for_people(output: str) -> bool:
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal on standard output; `COLUMNS` overrides it."""
+    """Return the number of columns of the terminal on standard output. `COLUMNS` overrides it."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and 0 < len(given) < 6 and int(given) > 0:
         return int(given)

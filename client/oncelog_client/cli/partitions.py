@@ -12,7 +12,7 @@ MAX_RANGE: Final = 1 << 20
 
 
 def parse_partitions(text: str | None) -> frozenset[int] | None:
-    """Return the numbers in `0,2-4`; None for None, which means all.
+    """Return the numbers in `0,2-4`. Return None for None, which means all partitions.
 
     Raises click.UsageError for an invalid list.
     """

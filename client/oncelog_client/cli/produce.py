@@ -190,7 +190,7 @@ def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
-    """Return a producer; print its warnings."""
+    """Return a producer, and print the producer's warnings."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", SettingsWarning)
         producer = Producer(bootstrap_server, **settings)
@@ -201,7 +201,8 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
 
 async def _find(producer: Producer, topic: str, where: Target) -> None:
     """Print a note if the topic will be created. Raises Failed if the topic does not exist and will
-    not be created: the producer's first record would wait for it for `max_block_ms`."""
+    not be created. Otherwise the producer's first record would wait for the topic for
+    `max_block_ms`."""
     server, settings, give_up_after = where
     # This check precedes the producer's request, which creates the topic.
     created = await warning_if_new(server, settings, topic, give_up_after)
@@ -242,7 +243,7 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_
 
 @dataclass(slots=True)
 class Written:
-    """The written records of one run, and how many of them the broker has confirmed."""
+    """The written records of one run, and the number of records that the broker has confirmed."""
 
     producer: Producer
     topic: str
@@ -278,7 +279,7 @@ class Written:
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
         """Read to the end of `stream`, or until a signal stops it.
 
-        Raises Failed for a line without a key; in a transaction this aborts it.
+        Raises Failed for a line without a key. In a transaction this error aborts the transaction.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
@@ -327,7 +328,7 @@ class Written:
             records = count_text(count, "more record")
             self.unfinished = f"whether a transaction of {records} is committed is unknown"
         else:
-            # The abort may have been cancelled as well: then the timeout aborts the transaction.
+            # The abort may have been cancelled as well. Then the timeout aborts the transaction.
             self.unfinished = "the open transaction is not committed"
 
     def _forget(self) -> None:

@@ -6,12 +6,12 @@ import time
 from typing import Final
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
-# Text, which `re` compiles at the first match: most commands match none.
+# A text, not a compiled pattern: `re` compiles it at the first match, and most commands match none.
 _DURATION: Final = r"(?:\d{1,12}(?:ms|s|m|h|d))+"
 _PART: Final = r"(\d+)(ms|s|m|h|d)"
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _KIB: Final = 1024
-# time.localtime has years of four digits; a larger timestamp is not from a clock.
+# time.localtime has years of four digits. A larger timestamp is not from a clock.
 _LAST_MS: Final = 253_402_300_799_000
 
 
@@ -60,7 +60,7 @@ def count_text(count: int, noun: str, plural: str = "") -> str:
 
 
 def parse_duration_ms(text: str) -> int | None:
-    """Return `1h30m`, `7d` or `500ms` in milliseconds; None for any other text."""
+    """Return `1h30m`, `7d` or `500ms` in milliseconds. Return None for any other text."""
     import re
 
     if re.fullmatch(_DURATION, text) is None:

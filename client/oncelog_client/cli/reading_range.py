@@ -16,7 +16,8 @@ from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicParti
 
 
 class Bounds:
-    """The end offset of each partition to read; without one, reading does not end."""
+    """The end offset of each partition to read. In a partition without one, reading does not
+    end."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._left = dict(ends)
@@ -41,7 +42,7 @@ class Selection:
     """The flags for reading one topic."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
-        """Raises click.UsageError for flags that contradict each other."""
+        """Read the flags. Raises click.UsageError for flags that contradict each other."""
         self._numbers = parse_partitions(flags["partitions"])
         text = flags["range"]
         self._range = None if text is None else parse_range(text, wall_ms())
@@ -70,7 +71,8 @@ class Selection:
     ) -> Bounds | None:
         """Assign the partitions and move to the start of reading. Return the ends.
 
-        Without `-o` the start is the first record for `-e` and --from-beginning, else the next one.
+        If `-o` is not given, `-e` or --from-beginning starts at the first record. Without any of
+        them reading starts at the next record.
         Raises Failed for a partition that does not exist.
         """
         chosen = self._chosen(list(partitions))
@@ -105,8 +107,8 @@ class Selection:
 async def _looked_up(
     consumer: Consumer, specs: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the same as Admin.list_offsets, from a consumer: the end depends on its isolation
-    level."""
+    """Return the offsets that Admin.list_offsets returns, from a consumer, because the end depends
+    on the isolation level of the consumer."""
     earliest = [place for place, spec in specs.items() if spec == "earliest"]
     latest = [place for place, spec in specs.items() if spec == "latest"]
     timed = {place: spec for place, spec in specs.items() if isinstance(spec, int)}

@@ -22,7 +22,7 @@ class Reader(Protocol):
 
 
 class FixedParts:
-    """Reads lines as records. `key`, unless None, replaces the line's key, and `headers` follow the
+    """Reads lines as records. `key`, unless None, replaces the line's key. `headers` follow the
     line's headers. With `tombstone` records have no value."""
 
     def __init__(
@@ -33,7 +33,7 @@ class FixedParts:
         *,
         tombstone: bool,
     ) -> None:
-        """Raises click.UsageError for flags that contradict each other."""
+        """Check the flags. Raises click.UsageError for flags that contradict each other."""
         if key is not None and lines.parse_key:
             raise click.UsageError("-k excludes parse.key: each line has its own key then")
         if tombstone and key is None:
@@ -52,7 +52,7 @@ class FixedParts:
 
 
 def parse_header(text: str) -> Header:
-    """Return `name=value` as a header; raises click.UsageError for anything else."""
+    """Return `name=value` as a header. Raises click.UsageError for any other text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.UsageError(f"-H {text[:80]!r} is not NAME=VALUE")
@@ -68,8 +68,8 @@ def _encoded(flag: str, text: str) -> bytes:
 
 
 def report_to(output: str, *, wanted: bool) -> Callable[[RecordMetadata], None] | None:
-    """Return the function that prints `partition 0 offset 0` for each record; None if it is not
-    `wanted`. With JSON, standard output has nothing but JSON."""
+    """Return the function that prints `partition 0 offset 0` for each record. Return None if it is
+    not `wanted`. With JSON, standard output has nothing but JSON."""
     if not wanted:
         return None
     out = note if output == "json" else say

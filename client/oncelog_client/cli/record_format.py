@@ -68,10 +68,10 @@ _OF_BYTES: Final = frozenset("kvs")
 
 
 class RecordFormat:
-    """A parsed template; `write` fills it in."""
+    """A parsed template. `write` fills the template in."""
 
     def __init__(self, template: str) -> None:
-        """Raises click.UsageError for an unknown token or escape."""
+        """Parse a template. Raises click.UsageError for an unknown token or escape."""
         self._parts: list[Part] = []
         literal = bytearray()
         rest = template
@@ -92,7 +92,7 @@ class RecordFormat:
             self._parts.append(_constant(bytes(literal)))
 
     def write(self, record: ConsumerRecord) -> bytes:
-        """Return the template with the record's values; a missing key or value is empty."""
+        """Return the template with the record's values. A missing key or value is empty."""
         return b"".join([part(record) for part in self._parts])
 
 

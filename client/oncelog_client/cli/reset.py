@@ -21,7 +21,7 @@ _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
-    """Parse `topic` or `topic:0,1,2` into topic -> partitions; an empty list means all partitions.
+    """Parse `topic` or `topic:0,1,2` into topic -> partitions. An empty list means all partitions.
 
     Several entries of a topic are merged. Raises click.UsageError for a partition that is no
     number.
@@ -44,8 +44,8 @@ def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
 
 
 def in_scope(scope: dict[str, list[int]], partition: TopicPartition) -> bool:
-    """Return True if `--topic` names this partition; without `--topic`, every partition is
-    named."""
+    """Return True if `--topic` names this partition. Without `--topic`, the result is True for
+    every partition."""
     if not scope:
         return True
     numbers = scope.get(partition.topic)
@@ -57,8 +57,8 @@ def kept_within(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return the offsets moved into their logs, and a warning for each that was outside, in the
-    words of Kafka's tool."""
+    """Return the offsets moved into their logs. Also return a warning, in the words of Kafka's
+    tool, for each offset that was outside."""
     moved: dict[TopicPartition, int] = {}
     warnings = []
     for place, offset in wanted.items():

@@ -1,5 +1,5 @@
-"""Writes to standard output without blocking the event loop, even if the reader of a pipe, or a
-stopped terminal, reads nothing for long."""
+"""Writes to standard output without blocking the event loop. The reader of a pipe, or a stopped
+terminal, may read nothing for long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALWAYS_TAKEN: Final = 512
 
 
 class StandardOutput:
-    """Writes to `stream`. No other code may write to it meanwhile."""
+    """Writes to `stream`. No other code may write to `stream` meanwhile."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -32,8 +32,8 @@ class StandardOutput:
 
     def __enter__(self) -> StandardOutput:
         if self._descriptor >= 0:
-            # Opened again, because O_NONBLOCK on the descriptor itself would apply to all processes
-            # that share it, such as the shell.
+            # The file is opened again, because O_NONBLOCK on the descriptor itself would apply to
+            # all processes that share the descriptor, such as the shell.
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             try:
                 self._own = os.open(f"/proc/self/fd/{self._descriptor}", flags)
@@ -46,9 +46,9 @@ class StandardOutput:
             os.close(self._own)
 
     async def write(self, data: bytes) -> None:
-        """Return when all of `data` is written. If it is cancelled, a part may be written.
+        """Return when all of `data` is written. If the call is cancelled, a part may be written.
 
-        Raises OSError as a write does, BrokenPipeError if the reader has ended.
+        Raises OSError as a write does, or BrokenPipeError if the reader has ended.
         """
         self.taken = 0
         if self._descriptor < 0:

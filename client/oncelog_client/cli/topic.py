@@ -65,7 +65,7 @@ _former_name: Final = former_name("--partitions", "partitions")
 
 
 def partitions_option(command: F) -> F:
-    """Add `--only-partitions 0,2-4`; the parameter is `partitions`."""
+    """Add `--only-partitions 0,2-4`. The parameter is called `partitions`."""
     return click.option(
         *("-p", "--only-partitions", "partitions"),
         metavar="0,2-4",
@@ -300,8 +300,8 @@ def trim(
 async def _partitions(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of the topics, only those of `wanted` if given. Raises Failed for a
-    partition that does not exist."""
+    """Return the partitions of the topics. If `wanted` is given, return only these partitions.
+    Raises Failed for a partition that does not exist."""
     described = await admin.describe_topics(dict.fromkeys(topics))
     found: dict[TopicPartition, PartitionInfo] = {}
     for name, description in described.items():

@@ -22,8 +22,8 @@ async def find_partitions(
     """Return the partitions of a topic. The lookup uses an admin client, with the `settings` that
     all kinds of clients have.
 
-    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
-    name that does.
+    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error has
+    the nearest name that exists.
     """
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
@@ -40,7 +40,7 @@ async def warning_if_new(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> str:
     """Return the message for the creation of a topic that does not exist yet, with the nearest
-    existing name; an empty string for a topic that exists."""
+    existing name. Return an empty string for a topic that exists."""
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
             await admin.describe_topics([topic])

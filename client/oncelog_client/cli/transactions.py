@@ -33,8 +33,7 @@ LIST_COLUMNS: Final = (
     Column("Age ms", "duration", rank=1),
     Column("Client id", "id", rank=2),
 )
-# Above this number, ids are listed without age and client, because these need a request for each
-# id.
+# Above this number, ids are listed without age and client, because each id would need a request.
 MOST_DESCRIBED: Final = 500
 DESCRIBE_COLUMNS: Final = (
     Column("Coordinator id", "count"),
@@ -151,7 +150,7 @@ def list_(
 
 
 async def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:
-    """Return the descriptions of the ids, without those that have expired meanwhile."""
+    """Return the descriptions of the ids. Ids that have expired meanwhile are left out."""
     if not names or len(names) > MOST_DESCRIBED:
         return {}
     try:

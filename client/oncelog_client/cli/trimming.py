@@ -36,7 +36,8 @@ async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to:
 
 
 async def _cleanup_policy(admin: Admin, topic: str) -> list[str] | None:
-    """Return the policy; None if it is unknown, because the user may not read settings."""
+    """Return the policy. Return None if the policy is unknown, because the user may not read
+    settings."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = (await admin.describe_configs([resource]))[resource].get(POLICY)

@@ -1,4 +1,4 @@
-"""Two-phase commits (KIP-939): verbs abort their transactions only with a flag."""
+"""Two-phase commits (KIP-939). Verbs abort transactions of such a commit only with a flag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HELP: Final = "a two-phase transaction; its other parts may be committed alread
 
 
 def include_two_phase_option(lead: str = "Also") -> Callable[[F], F]:
-    """Add `--include-two-phase`; `lead` begins its help."""
+    """Add `--include-two-phase`. The help of the option begins with `lead`."""
 
     def add(command: F) -> F:
         former = former_name("--even-two-phase", "include_two_phase", is_flag=True)
