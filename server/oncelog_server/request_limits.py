@@ -1,12 +1,14 @@
-"""Limits on the array elements of a request, all its arrays together.
+"""Limits on the number of array elements in a request. All arrays of the request count together.
 
 Each element takes memory, and blocks the loop if the request is not served in slices (H21, H26,
-H28, H30). An element takes 1 to 7 us of one core, with at most 1 us for its decoding (measured).
-The limits keep a request below about 50 ms. Requests that are decoded, served and encoded in slices
-may name every partition that a cluster may have. As in Kafka, only these numbers limit the total
-time of a sliced request. It delays other requests by at most a slice, because all large requests
-share each slice, in rotation, and a connection has only one large request at a time (`slices.py`).
-So a request of seconds delays other requests no more than many requests of milliseconds do.
+H28, H30). An element takes 1 to 7 us of one core. Decoding takes at most 1 us of this time
+(measured). The limits keep a request below about 50 ms.
+
+Requests that are decoded, served and encoded in slices may name every partition that a cluster may
+have. As in Kafka, only these numbers limit the total time of a sliced request. A sliced request
+delays other requests by at most a slice: all large requests share each slice, in rotation, and a
+connection has only one large request at a time (`slices.py`). So a sliced request of seconds delays
+others no more than many requests of milliseconds do.
 """
 
 from __future__ import annotations
@@ -43,8 +45,7 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
 }
 
 
-# These APIs are served in slices. A request may name every partition that a cluster may have, each
-# in its own topic.
+# Each of these elements creates a topic or partitions.
 IN_SLICES: Final = frozenset(
     {
         ApiKey.FETCH,

@@ -1,2 +1,2 @@
-"""The parts that both coordinators share: shards of an internal partition, their loading and
-routing."""
+"""The parts that both coordinators share: the shards of an internal partition, and their loading
+and routing."""

@@ -1,4 +1,5 @@
-"""The times of loading partitions of an internal topic (Kafka's partition-load-time)."""
+"""Measures how long the loading of an internal topic's partitions takes (Kafka's
+partition-load-time)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import msgspec
 
 
 class LoadTimes(msgspec.Struct):
-    """In ms, since the start."""
+    """The load times in ms, since the start."""
 
     count: int = 0
     total_ms: int = 0

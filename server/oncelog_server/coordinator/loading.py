@@ -1,5 +1,5 @@
-"""Rebuilds a shard from its partition's log, with the `replay` method that live decisions use
-too."""
+"""Rebuilds a shard from its partition's log. Loading uses the same `replay` method as live
+decisions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LARGEST_BATCH_BYTES: Final = 64 << 20
 def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices. Return the number of records.
 
-    Records of an open transaction are replayed with their producer, and become state at its marker.
-    Raises ValueError for an invalid record: the shard must be refused, never served in part
-    (scenario S14).
+    Records of an open transaction are replayed with their producer. These records become state at
+    the transaction's marker. Raises ValueError for an invalid record. The caller must then refuse
+    the shard, and never serve a part of it (scenario S14).
     """
     offset = partition.log_start_offset
     count = 0
@@ -37,7 +37,7 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
                 break
             data = found.read()
             _check_place(partition, found, before)
-            # A read may end inside of a batch. The next read returns this batch completely.
+            # A read may end within a batch. The next read returns this batch completely.
             read_from, least, end = offset, 0, partition.end_of_file(found.file)
             for position, header in split_batches(data, allow_partial=True):
                 _check_offsets(header, least, offset, end)
@@ -66,9 +66,9 @@ def _check_place(partition: Partition, found: FileRange, before: tuple[File | No
 
 
 def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> None:
-    """Raise ValueError for a batch with an offset that does not follow the previous batch or does
-    not belong to the segment. No checksum covers the offset: it was changed, or batches were moved.
-    Without this check the next read would skip batches."""
+    """Raise ValueError for a batch with an offset that does not follow the previous batch, or that
+    does not belong to the segment. Such an offset was changed, or batches were moved. No checksum
+    covers the offset. Without this check the next read would skip batches."""
     begin, last = header.base_offset, header.last_offset
     if not (least <= begin <= last < end and offset <= last):
         raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")

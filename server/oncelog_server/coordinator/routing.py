@@ -1,5 +1,5 @@
-"""The partition of an internal topic that owns an id (Java's String.hashCode, as in every Kafka
-tool), and the internal topics that transactions never write to."""
+"""Finds the partition of an internal topic that owns an id (Java's String.hashCode, as in every
+Kafka tool). This module also lists the internal topics that transactions never write to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 
-# No transaction writes to them, so a marker there would end nothing.
+# No transaction writes to these topics, so a marker in them would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
 # Hashes of longer ids are not cached.
@@ -26,9 +26,9 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(id_: str, partitions: int) -> int:
-    """Return `(id.hashCode() & 0x7fffffff) % partitions`: `myProducer` is in 10 of 50.
+    """Return `(id.hashCode() & 0x7fffffff) % partitions`. For example, `myProducer` is in 10 of 50.
 
-    Kafka takes the absolute value of the hash, so a negative one gives another partition
+    Kafka takes the absolute value of the hash, so a negative hash gives another partition there
     (docs/semantics.md).
     """
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__

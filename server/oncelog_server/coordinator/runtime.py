@@ -1,8 +1,8 @@
-"""Runs the shards of one internal topic: append a decision, park its response until it is
-committed, replay, carry out its effects.
+"""Runs the shards of one internal topic. For a decision, the runtime appends the records, parks the
+response until the commit, replays the records and carries out the effects.
 
-Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
-partition writes the records, and calls back when the high watermark has moved.
+Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. The runtime
+is pure: the partition writes the records, and calls back when the high watermark has moved.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def carry_out(
 
 
 class ReplayAt(Enum):
-    """The moment of the replay of a decision: at the append for groups, at the commit for
-    transactions."""
+    """The moment at which a decision is replayed. Groups replay at the append, transactions at the
+    commit."""
 
     APPEND = "append"
     COMMIT = "commit"
@@ -60,7 +60,7 @@ class ReplayAt(Enum):
 
 @dataclass(slots=True)
 class LoadedShard(Generic[S]):
-    """A shard in service and the partition with its records."""
+    """A shard in service, and the partition that has its records."""
 
     partition: Partition
     shard: S
@@ -74,7 +74,7 @@ class Work(Protocol):
 
 
 class _Load:
-    """An attempt to load, compared by identity."""
+    """An attempt to load a shard. Attempts are compared by identity."""
 
     __slots__ = ("epoch",)
 
@@ -83,9 +83,10 @@ class _Load:
 
 
 class ShardRuntime(Generic[S]):
-    """`new_shard(partition, coordinator_epoch)` returns an empty shard. `on_loaded` is called after
-    its replay, `on_unloaded` when this broker stops leading its partition. `effects` has a row for
-    each effect of a decision. `work` runs long work, in slices if possible."""
+    """The shards of one internal topic. `new_shard(partition, coordinator_epoch)` returns an empty
+    shard. `on_loaded` is called after the replay of a shard. `on_unloaded` is called when this
+    broker stops leading the partition of a shard. `effects` has a row for each effect of a
+    decision. `work` runs long work, in slices if possible."""
 
     def __init__(
         self,
@@ -108,8 +109,8 @@ class ShardRuntime(Generic[S]):
         self._work = work
         # The shards that are being loaded, each with its attempt.
         self._loading: dict[int, _Load] = {}
-        # Partitions with a failed load: refused until the next leadership event, never served in
-        # part (S14).
+        # Partitions with a failed load. Their requests are refused until the next leadership event,
+        # because a shard is never served in part (S14).
         self._refused: dict[int, str] = {}
         self.load_times = LoadTimes()
 
@@ -117,8 +118,9 @@ class ShardRuntime(Generic[S]):
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
         """Load the shard of a partition that this broker leads now. Until the shard is loaded,
-        requests get COORDINATOR_LOAD_IN_PROGRESS. If the log cannot be read, raise ValueError or
-        abandon the returned Deferred with it; requests then get COORDINATOR_NOT_AVAILABLE."""
+        requests get COORDINATOR_LOAD_IN_PROGRESS. If the log cannot be read, raise ValueError, or
+        abandon the returned Deferred with ValueError. Requests then get
+        COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
         loaded, loading = self._shards.get(index), self._loading.get(index)
@@ -136,7 +138,7 @@ class ShardRuntime(Generic[S]):
         steps = replay_log(partition, shard)
         while True:
             if self._loading.get(index) is not load:
-                # Another broker leads it by now, or the leader epoch has changed.
+                # Another broker leads the partition now, or the leader epoch has changed.
                 self._on_unloaded(shard)
                 return
             try:
@@ -172,8 +174,8 @@ class ShardRuntime(Generic[S]):
         return len(self._shards)
 
     def shard(self, index: int) -> S:
-        """Return the shard. Raises Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
-        COORDINATOR_NOT_AVAILABLE after a failed load."""
+        """Return the shard. Raises Refused with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+        After a failed load the code is COORDINATOR_NOT_AVAILABLE."""
         loaded = self._shards.get(index)
         if loaded is None:
             if index in self._loading:
@@ -198,26 +200,28 @@ class ShardRuntime(Generic[S]):
         return index in self._shards
 
     def is_in_service(self, index: int, shard: S) -> bool:
-        """Return True if the shard was neither unloaded nor loaded again meanwhile."""
+        """Return True if `shard` is still in service. Return False if `shard` was unloaded, even if
+        the partition was loaded again."""
         loaded = self._shards.get(index)
         return loaded is not None and loaded.shard is shard
 
     def partition(self, index: int) -> Partition:
-        """Return the partition with that shard's records. Raises Refused as `shard` does."""
+        """Return the partition with the shard's records. Raises Refused with the codes of
+        `shard`."""
         self.shard(index)
         return self._shards[index].partition
 
     def shards(self) -> Iterator[tuple[int, S]]:
-        """Yield every shard in service at the first step, in the order of partitions, even if one
-        is unloaded between two steps."""
+        """Yield every shard that is in service at the first step, in the order of partitions. A
+        shard that is unloaded between two steps is still yielded."""
         for index, led in sorted(self._shards.items(), key=itemgetter(0)):
             yield index, led.shard
 
     # --- decisions
 
     def run(self, index: int, decision: Decision[R]) -> R | Deferred[R]:
-        """Take a decision: append its records, carry out its effects. Return the response, or the
-        Deferred that gets it once the records are committed."""
+        """Append the records of a decision and carry out its effects. Return the response. If the
+        records are not committed yet, return the Deferred that gets the response at the commit."""
         loaded = self._shards[index]
         response = self._take(loaded, decision)
         if not decision.records:
@@ -238,7 +242,8 @@ class ShardRuntime(Generic[S]):
                     self._committed(loaded, decision, end_offset)
                     final = response
                 else:
-                    # The batch is not committed, and never will be while this broker leads.
+                    # The batch is not committed, and will never be committed while this broker
+                    # leads.
                     final = self._failed(loaded, decision, response, code)
             except Exception as failure:
                 # An exception is a defect. It must not fail the request, because the append is
@@ -263,7 +268,7 @@ class ShardRuntime(Generic[S]):
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
     ) -> R | Deferred[R]:
-        """Wait for the commit before a response from state that was replayed at the append: a crash
+        """Wait for the commit before a response that shows state replayed at the append. A crash
         might undo this state."""
         partition = loaded.partition
         if (
@@ -321,7 +326,7 @@ class ShardRuntime(Generic[S]):
         response: R | Deferred[R],
         code: ErrorCode,
     ) -> R | Deferred[R]:
-        """End a decision with an error: its records are not in the log, or this broker never
+        """End a decision with an error. Its records are not in the log, or this broker never
         commits them."""
         carry_out(self._effects, FAILED, loaded.shard, decision.effects, code)
         if isinstance(decision.response, Park) and isinstance(response, Deferred):
@@ -329,7 +334,7 @@ class ShardRuntime(Generic[S]):
         return response if decision.failed is None else decision.failed(code)
 
     def _committed(self, loaded: LoadedShard[S], decision: Decision[R], end_offset: int) -> None:
-        """Finish a decision: the high watermark has passed its records."""
+        """Finish a decision after the high watermark has passed its records."""
         if self._replay_at is ReplayAt.COMMIT:
             self._replay(loaded, decision, end_offset - len(decision.records))
         carry_out(self._effects, COMMITTED, loaded.shard, decision.effects)

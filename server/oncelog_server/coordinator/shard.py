@@ -1,10 +1,10 @@
 """The interface of a shard: decide -> append -> replay (Kafka's coordinator-common).
 
-A shard is the state of one partition of an internal topic. `decide`-style methods read the state
-and return a `Decision`; the runtime appends its records, calls `replay` for each (for transactions
-when they are committed, for groups at the local append), and releases the response once they are
-committed. Only `replay` changes state that must survive, so live state and reloaded state are the
-same.
+A shard is the state of one partition of an internal topic. A method that decides reads the state
+and returns a `Decision`. The runtime appends the records of the decision and calls `replay` for
+each record. Transactions are replayed when the records are committed, groups at the local append.
+The runtime sends the response once the records are committed. Only `replay` changes state that must
+survive, so live state and reloaded state are the same.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ S = TypeVar("S")
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record for the internal topic. `value` None is a tombstone."""
+    """One record for the internal topic. A record with `value` None is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
 class TransactionOfRecords(msgspec.Struct, frozen=True):
-    """The producer of a batch of records: the records of TxnOffsetCommit are transactional."""
+    """The producer of a batch of transactional records. Only TxnOffsetCommit writes such
+    records."""
 
     producer_id: int
     producer_epoch: int
@@ -41,14 +42,14 @@ class Park(msgspec.Struct, frozen=True):
     key: tuple[str | int, ...]
 
 
-# A frozen value of the coordinator's own.
+# A frozen value that belongs to the coordinator.
 Effect = msgspec.Struct
 
 
 class EffectRow(NamedTuple, Generic[S]):
-    """The actions of an effect: `taken`, before the records are appended; `failed`, if they are not
-    appended or never committed; `committed`, after their replay (at once without records) and
-    before the response."""
+    """The actions of an effect. `taken` runs before the records are appended. `failed` runs if the
+    records are not appended or never committed. `committed` runs after the replay of the records,
+    and before the response. Without records, `committed` runs at once."""
 
     taken: Callable[[S, Any], None] | None = None
     # The function for `failed` also gets the error code.
@@ -62,15 +63,16 @@ TAKEN, FAILED, COMMITTED = range(3)
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """The decision of a core: the response, or the key of a parked one; the records to append as
-    one batch (none: respond at once); effects. A decision changes no state by itself."""
+    """The decision of a core. It has the response (or the key of a parked response), the records
+    and the effects. The runtime appends the records as one batch. Without records, the runtime
+    responds at once. A decision changes no state by itself."""
 
     response: R | Deferred[R] | Park
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     effects: tuple[Effect, ...] = ()
-    # Returns the response after a failed append, from its error code, without a change of state.
-    # None: the response is `response` even then.
+    # Returns the response after a failed append, from the error code. The function changes no
+    # state. None: the response is `response` even after a failure.
     failed: Callable[[int], R] | None = None
 
 
@@ -81,13 +83,13 @@ class Replica(Protocol):
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
         """Apply one record, live or at load. Nothing else changes durable state. The caller's
-        decoder skips unknown key versions. An undecodable record raises ValueError (the shard is
-        refused)."""
+        decoder skips unknown key versions. Raises ValueError for an undecodable record. The shard
+        is then refused."""
         ...
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """Apply a transaction's end marker in this partition (only group shards have transactional
-        records)."""
+        """Apply the end marker of a transaction in this partition. Only group shards have
+        transactional records."""
         ...
 
 
@@ -99,5 +101,5 @@ class Shard(Replica, Protocol):
         ...
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:
-        """Forget a parked response: the decision has failed, and the runtime responds."""
+        """Forget a parked response, because the decision has failed and the runtime responds."""
         ...

@@ -1,4 +1,5 @@
-"""One Fetch: read its partitions, or wait until they have enough (KIP-227, min_bytes)."""
+"""One Fetch. The request reads its partitions, or waits until they have enough records (KIP-227,
+min_bytes)."""
 
 from __future__ import annotations
 
@@ -27,12 +28,14 @@ class Finder(Protocol):
         ...
 
     def find(self, key: PartitionKey) -> Partition:
-        """Return a partition. Raises Refused if it is not served here, or not to this client."""
+        """Return a partition. Raises Refused if this broker does not serve the partition, or the
+        client may not read it."""
         ...
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """`max_bytes` is the smaller of the request's and the broker's limit."""
+    """The limits of one Fetch. `max_bytes` is the smaller of the request's and the broker's
+    limit."""
 
     min_bytes: int
     max_bytes: int
@@ -49,9 +52,9 @@ def fetch(
     timers: Timers,
     slices: Slices,
 ) -> Steps[R | Deferred[R]]:
-    """Return the response with the records; a Deferred if the request waits for more. It does not
-    wait if it finds no partition, or an error. Very many partitions are read again, and the
-    response is built, in slices."""
+    """Return the response with the records, or a Deferred if the request waits for more records.
+    The request does not wait if no partition is found or a partition has an error. Many partitions
+    are read again in slices, and their response is built in slices."""
     is_large = len(partitions) > SMALL
 
     def read() -> Steps[FetchResult]:

@@ -1,5 +1,5 @@
-"""A Fetch that waits for data, without a task. Its partitions or its timer wake it (KIP-227,
-min_bytes)."""
+"""A Fetch that waits for data without a task. The partitions of the Fetch or its timer wake it
+(KIP-227, min_bytes)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:
-    """Repeats the read after each change of one of its partitions, until there is enough data or an
-    error, or the timer fires. `read` may take slices. Several changes in one turn of the loop cause
-    a single read.
-    """
+    """Repeats the read after each change of a partition. The Fetch ends when there is enough data
+    or an error, or when the timer fires. `read` may take slices. Several changes in one turn of the
+    loop cause a single read."""
 
     __slots__ = (
         "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
@@ -87,7 +86,7 @@ class ParkedFetch:
             self._wake()
 
     def _fail(self, failure: Exception | None) -> None:
-        """Fail the request after a read that a defect has ended. Otherwise it would wait
+        """Fail the request, because a defect has ended the read. Otherwise the request would wait
         forever."""
         self._release()
         self.answer.abandon(failure)

@@ -1,4 +1,4 @@
-"""Reads many partitions under one limit of bytes (KIP-74): the first batch always fits."""
+"""Reads many partitions under one limit of bytes. The first batch is always returned (KIP-74)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Find = Callable[[PartitionKey], Partition]
 
 
 class PartitionResult(msgspec.Struct):
-    """`read` is None if `code` is an error; `diverging` is set if the reader must truncate
-    (KIP-595)."""
+    """The result of one partition. `read` is None if `code` is an error. `diverging` is set if the
+    reader must truncate (KIP-595)."""
 
     wanted: FetchedPartition
     code: ErrorCode
@@ -39,7 +39,7 @@ class PartitionResult(msgspec.Struct):
         )
 
     def mark_sent(self) -> None:
-        """Store in the session what the response has."""
+        """Store the values of the response in the session."""
         wanted, read = self.wanted, self.read
         wanted.last_sent_error = read is None
         if read is not None:
@@ -57,8 +57,8 @@ class FetchResult(msgspec.Struct):
 def read_partitions(
     wanted: list[FetchedPartition], find: Find, isolation: Isolation, max_bytes: int
 ) -> Steps[FetchResult]:
-    """Read all partitions once, in order. `find` raises Refused for a partition that is not served
-    here."""
+    """Read all partitions once, in order. `find` raises Refused for a partition that this broker
+    does not serve."""
     results: list[PartitionResult] = []
     size = 0
     has_error = False

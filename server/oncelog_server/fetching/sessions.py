@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a reader names its partitions once, and then only changes."""
+"""Fetch sessions (KIP-227). A reader names its partitions once, and later names only changes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_INT32: Final = 2**31 - 1
-# A session used within this time is not evicted for another one of the same kind (Kafka's minimum).
+# A session that was used within this time is not evicted for another session of the same kind
+# (Kafka's minimum).
 MIN_EVICTION_MS: Final = 120_000
 
 
 class PartitionKey(NamedTuple):
-    """`topic` is a topic id (16 bytes) from v13 on, a name before."""
+    """The key of a partition in a session. From v13 on, `topic` is a topic id (16 bytes). Before
+    v13, `topic` is a name."""
 
     topic: str | bytes
     partition: int
 
 
 class FetchedPartition(msgspec.Struct):
-    """A partition in a fetch session: the reader's request, and the values that it got last."""
+    """A partition in a fetch session. It has the reader's request, and the values that the reader
+    got last."""
 
     key: PartitionKey
     fetch_offset: int
@@ -45,8 +48,8 @@ class FetchSession(msgspec.Struct):
     created_ms: int
     used_ms: int
     epoch: int = 1
-    # In the order of reading. A partition that returned data goes to the end, so that all get their
-    # turn.
+    # In the order of reading. A partition that returned data moves to the end, so that all
+    # partitions get their turn.
     partitions: dict[PartitionKey, FetchedPartition] = msgspec.field(default_factory=dict)
 
     def to_end(self, key: PartitionKey) -> None:
@@ -57,7 +60,7 @@ class FetchSession(msgspec.Struct):
 
 class FetchScope(msgspec.Struct, frozen=True):
     """The partitions of one Fetch. `session` is None outside of sessions. `is_incremental`: the
-    response has only the changes."""
+    response contains only changes."""
 
     partitions: list[FetchedPartition]
     session: FetchSession | None = None
@@ -69,7 +72,7 @@ class FetchScope(msgspec.Struct, frozen=True):
 
 
 class FetchSessions:
-    """Holds at most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without
+    """Holds at most `slots` sessions (max.incremental.fetch.session.cache.slots). A reader without
     a session sends full requests. `new_id` returns random positive numbers."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
@@ -91,8 +94,8 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchScope:
-        """Return the partitions of a request, and its session. Raises Refused:
-        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+        """Return the partitions of a request and its session. Raises Refused with
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR."""
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             if session_epoch == FINAL_EPOCH or not wanted:
@@ -134,8 +137,9 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room: evict the least recently used session if it is stale, else a smaller one that
-        is not young."""
+        """Make room for a session of this size. Evict the least recently used session if that
+        session is stale. Otherwise evict a smaller session that is not young. Return True if there
+        is room."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

@@ -7,8 +7,8 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# From the error of a failed append of a coordinator's record to the code of the response. Other
-# codes are unchanged.
+# Error of a failed append of a coordinator's record -> code of the response. A code without a row
+# is unchanged.
 APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

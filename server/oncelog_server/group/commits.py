@@ -1,5 +1,5 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: checks of the requests, and the records of
-offsets.
+"""Decides OffsetCommit, TxnOffsetCommit and OffsetDelete. The requests are checked, then turned
+into records of offsets.
 
 Source: Kafka's OffsetMetadataManager; KIP-447.
 """
@@ -44,7 +44,7 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
-# The group has a newer generation without the caller.
+# With these codes, a newer generation of the group does not contain the caller.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -69,7 +69,7 @@ class Commits:
     def offset_commit(
         self, request: OffsetCommitRequest, caller: Caller
     ) -> Decision[OffsetCommitResponse]:
-        """Return a record for each partition, unless its metadata is too large."""
+        """Return a record for each partition, except for partitions with too large metadata."""
         try:
             member_id = self._check_commit(request, caller)
         except Refused as refused:
@@ -94,7 +94,7 @@ class Commits:
         )
 
     def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> str | None:
-        """Return the id of the member that commits, None if the client is no member."""
+        """Return the id of the member that commits. Return None if the client is no member."""
         if not fits_record(request.group_id):
             raise Refused(ErrorCode.INVALID_GROUP_ID)
         generation_id = request.generation_id_or_member_epoch
@@ -118,8 +118,8 @@ class Commits:
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, caller: Caller
     ) -> Decision[TxnOffsetCommitResponse]:
-        """Commit as with OffsetCommit, but the offsets are visible only after the transaction's
-        marker."""
+        """Return a record for each partition, as OffsetCommit does. The offsets stay invisible
+        until the transaction's marker."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:
@@ -140,7 +140,7 @@ class Commits:
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
         """Return the other producers that have an offset for one of these partitions in an open
-        transaction; none if the commit would be refused."""
+        transaction. Return no producers if the commit would be refused."""
         offsets = self._table.offsets
         if not offsets.is_group_in_transaction(request.group_id):
             return frozenset()
@@ -159,8 +159,8 @@ class Commits:
         return frozenset(found - {request.producer_id})
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return the reason why the group has a generation without the caller; None if it has
-        none."""
+        """Return the reason why the newest generation of the group does not contain the caller.
+        Return None if the group accepts the caller, or refuses the request for another reason."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:

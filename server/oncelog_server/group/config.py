@@ -6,7 +6,8 @@ import msgspec
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Immutable: after a change of settings the shard gets another GroupConfig."""
+    """The settings of a shard. The object is immutable, so a change of settings gives the shard
+    another GroupConfig."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

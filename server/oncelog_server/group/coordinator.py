@@ -1,5 +1,5 @@
-"""The group coordinator of this broker: it passes requests to shards, and has one timer for all
-their deadlines."""
+"""The group coordinator of this broker. The coordinator passes requests to shards, and has one
+timer for the deadlines of all shards."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ R = TypeVar("R")
 
 
 class GroupCoordinator:
-    """`partition_count` returns the number of partitions of `__consumer_offsets` (0 before it is
-    created)."""
+    """Passes requests to the shards of this broker. `partition_count` returns the number of
+    partitions of `__consumer_offsets`, 0 before the topic is created."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class GroupCoordinator:
             work=work,
         )
         self.views = GroupViews(self.runtime)
-        # By partition: the topics that were deleted since its load began. The shard has to delete
-        # their offsets when it is loaded.
+        # By partition: the topics that were deleted since the load of the partition began. The
+        # shard has to delete the offsets of these topics after the load.
         self._deleted_meanwhile: dict[int, set[str]] = {}
 
     # --- leadership
@@ -69,8 +69,8 @@ class GroupCoordinator:
     def lead(self, partition: Partition) -> Deferred[None] | None:
         index = partition.topic_partition.partition
         if index not in self.runtime.loading:
-            # Deletions that were noted for a failed load are void: the topics may exist again, with
-            # offsets.
+            # Deletions that were noted for a failed load do not apply any more. The topics may
+            # exist again, with offsets.
             self._deleted_meanwhile.pop(index, None)
         return self.runtime.lead(partition)
 
@@ -79,7 +79,8 @@ class GroupCoordinator:
         self.runtime.resign(index)
 
     def refuse(self, index: int, reason: str) -> None:
-        """The log of a partition cannot be used (see ShardRuntime.refuse)."""
+        """Refuse requests for this partition from now on, because its log cannot be used (see
+        ShardRuntime.refuse)."""
         self.runtime.refuse(index, reason)
 
     def _on_loaded(self, index: int, shard: GroupShard) -> None:
@@ -93,16 +94,16 @@ class GroupCoordinator:
     # --- requests
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        """Return the partition with the group's offsets. Raises Refused while the topic is not
-        created."""
+        """Return the partition with the group's offsets. Raises Refused if the topic is not created
+        yet."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
 
     def log_of(self, group_id: str) -> Partition:
-        """Return the partition for the group's transactional offsets. Raises Refused as `run`
-        does."""
+        """Return the partition for the group's transactional offsets. Raises Refused with the codes
+        of `run`."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -124,12 +125,13 @@ class GroupCoordinator:
         return answer
 
     def describe(self, group_id: str) -> GroupDetails | Deferred[GroupDetails | None] | None:
-        """Return the group in full; None if it does not exist. Raises Refused as `run` does."""
+        """Return the group in full. Return None if the group does not exist. Raises Refused with
+        the codes of `run`."""
         return self.run(group_id, lambda shard: shard.describe_group(group_id))
 
     def live_generation(self, group_id: str) -> int | None:
-        """Return the generation of a group with members; None without members, or if it is not
-        coordinated here. Raises Refused while that is unknown."""
+        """Return the generation of a group with members. Return None if the group has no members,
+        or is not coordinated here. Raises Refused while the generation is unknown."""
         count = self._partition_count()
         if count == 0:
             return None
@@ -142,7 +144,7 @@ class GroupCoordinator:
         return shard.live_generation(group_id)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return the reason for the refusal of that generation. Raises Refused."""
+        """Return the reason for refusing that generation. Raises Refused."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -164,8 +166,8 @@ class GroupCoordinator:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
-        """Apply a marker after its append to that partition of `__consumer_offsets`. Raises
-        Refused."""
+        """Return the function that applies a marker after its append to that partition of
+        `__consumer_offsets`. Raises Refused."""
         shard = self.runtime.shard(index)
 
         def appended(producer_id: int, producer_epoch: int, committed: bool) -> None:

@@ -9,7 +9,7 @@ from oncelog_server.group.moment import Moment
 
 
 class MemberSeen(msgspec.Struct, frozen=True):
-    """The member has sent a request: its session starts again."""
+    """The member has sent a request. The session of the member starts again."""
 
     group_id: str
     member_id: str
@@ -17,7 +17,7 @@ class MemberSeen(msgspec.Struct, frozen=True):
 
 class SliceSwept(msgspec.Struct, frozen=True):
     """The sweep of expired offsets has decided about `group_count` more groups. If the append of
-    their tombstones fails, the next sweep repeats it."""
+    the tombstones fails, the next sweep decides about these groups again."""
 
     group_count: int
     at: Moment

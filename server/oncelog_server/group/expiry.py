@@ -1,7 +1,8 @@
-"""Deletion of offsets that are expired, or of deleted topics. It runs in bounded slices.
+"""Deletes offsets that are expired, or that belong to deleted topics. The work runs in bounded
+slices.
 
 Source: Kafka's cleanupGroupMetadata (KIP-211). An offset in an undecided transaction never expires,
-and its group stays.
+and the group of such an offset stays.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Expiry:
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
-        # The groups that the current sweep has not visited; the next one is the last in the list.
+        # The groups that the current sweep has not visited yet. The next group is the last in the
+        # list.
         self._groups_left: list[str] = []
 
     def schedule(self, at: Moment) -> None:
@@ -54,7 +56,7 @@ class Expiry:
         return Decision(None, tuple(records), effects=(SliceSwept(group_count, at),))
 
     def slice_swept(self, effect: SliceSwept) -> None:
-        """Schedule the next slice, or the next sweep after the last of them."""
+        """Schedule the next slice. After the last slice, schedule the next sweep."""
         if not self._groups_left:
             self._groups_left = list(reversed(self._table.groups))
         del self._groups_left[len(self._groups_left) - effect.group_count :]
@@ -64,7 +66,7 @@ class Expiry:
             self.schedule(effect.at)
 
     def postpone(self, effect: SliceSwept) -> None:
-        """Delay the work to the next sweep: the log accepts no records now."""
+        """Leave the work to the next sweep, because the log accepts no records now."""
         self._groups_left.clear()
         self.schedule(effect.at)
 
@@ -97,8 +99,8 @@ class Expiry:
                     yield topic, partition
 
     def _expires_ms(self, group: Group, committed: CommittedOffset) -> int | None:
-        """Return when an offset of a topic without subscription expires; None while it is
-        unknown."""
+        """Return the time at which an offset of a topic without subscription expires. Return None
+        while the time is unknown."""
         since_ms = group.retention_begins_ms(committed.commit_timestamp_ms)
         if since_ms is None:
             return None
@@ -109,7 +111,8 @@ class Expiry:
     # --- deleted topics
 
     def on_topics_deleted(self, topics: Set[str]) -> list[Decision[None]]:
-        """Return tombstones for all offsets of these topics, committed or pending, in batches."""
+        """Return tombstones for all offsets of these topics, in batches. Committed and pending
+        offsets both count."""
         offsets = self._table.offsets
         records = [
             offset_tombstone(group_id, *key)

@@ -1,7 +1,7 @@
-"""OffsetFetch: the committed offsets of a group, and its unstable offsets (KIP-447).
+"""Serves OffsetFetch: the committed offsets of a group, and its unstable offsets (KIP-447).
 
-Source: Kafka's OffsetMetadataManager.fetchOffsets. v8 requests several groups (KIP-709), which may
-be in several shards, so a shard responds for one group.
+Source: Kafka's OffsetMetadataManager.fetchOffsets. From v8 on, a request names several groups
+(KIP-709). The groups may be in several shards, so a shard responds for a single group.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _NO_OFFSET: Final = -1
 def fetch_group(
     offsets: Offsets, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Return the requested offsets, all if the request names no topics. An unknown group has
-    none."""
+    """Return the requested offsets. If the request names no topics, return all offsets. An unknown
+    group has no offsets."""
     topics = request.topics
     if topics is None:
         topics = [
@@ -100,14 +100,14 @@ def groups_asked_for(
 
 
 def refused_group(request: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
-    """Return the response for a group that is not coordinated here, or not authorized."""
+    """Return the response for a group that is not authorized, or not coordinated here."""
     return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
 
 
 def offset_fetch_response(
     request: OffsetFetchRequest, api_version: int, groups: Sequence[OffsetFetchResponseGroup]
 ) -> Steps[OffsetFetchResponse]:
-    """Return the responses of all groups, in the form of the version."""
+    """Return the response with all groups, in the form of the request's version."""
     if api_version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(groups=list(groups))
     (group,) = groups

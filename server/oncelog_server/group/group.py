@@ -14,7 +14,7 @@ from oncelog_server.views.groups import GroupDetails
 
 
 class Group(Protocol):
-    """`type` and `state_name` are the names on the wire (ListGroups)."""
+    """A group of any protocol. `type` and `state_name` are the names on the wire (ListGroups)."""
 
     group_id: str
     protocol_type: str | None
@@ -28,7 +28,7 @@ class Group(Protocol):
 
     @property
     def live_generation(self) -> int | None:
-        """Return the generation, None if the group has no members."""
+        """Return the generation. Return None if the group has no members."""
         ...
 
     @property
@@ -46,8 +46,8 @@ class Group(Protocol):
         *,
         is_transactional: bool,
     ) -> None:
-        """Raise Refused unless this member may write offsets: UNKNOWN_MEMBER_ID,
-        FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+        """Raise Refused unless this member may write offsets. The codes are UNKNOWN_MEMBER_ID,
+        FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS and
         COORDINATOR_NOT_AVAILABLE."""
         ...
 
@@ -64,8 +64,8 @@ class Group(Protocol):
         ...
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Return the time from which an offset without subscription is unused; None if it is in
-        use."""
+        """Return the time from which an offset without subscription is unused. Return None if the
+        offset is in use."""
         ...
 
     def describe(self) -> GroupDetails: ...

@@ -1,5 +1,5 @@
-"""The recent history of a group: reason, time and request of each refusal of a member. The history
-is for operators only. It is in memory and has the last event of each kind."""
+"""The recent history of a group. The history has the reason, time and request for each refused
+member. It is for operators only, is kept in memory, and has the last event of each kind."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from oncelog_server.group.moment import Caller, Moment
 # Maximum number of remembered events of one group.
 GENERATIONS: Final = 4
 DEPARTURES: Final = 32
-# Names are limited, so that they cannot fill the memory: a long name is cut, a long member id is
-# not kept.
+# Names are limited, so that they cannot fill the memory. A long name is cut, and a long member id
+# is not kept.
 KEPT_NAME: Final = 256
 
 
@@ -37,8 +37,9 @@ class Requester(NamedTuple):
 
 
 class Dismissal(NamedTuple):
-    """`at_ms`: wall clock, None if it is unknown. `by`: the client of the request that caused it,
-    None without a request or if it is unknown."""
+    """The reason why a group refuses a member. `at_ms` is wall clock, None if the time is unknown.
+    `by` is the client of the request that caused the removal. None without a request, or if the
+    client is unknown."""
 
     why: Why
     at_ms: int | None = None
@@ -46,19 +47,19 @@ class Dismissal(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A generation. `by` is the client that began its rebalance."""
+    """A generation of a group. `by` is the client that began the rebalance."""
 
     generation_id: int
     at_ms: int
     by: Requester | None
 
 
-# The reason of a refusal if the group does not remember it.
+# The reason for refusing a member with this code, if the group does not remember the member.
 _BY_CODE: Final = {ErrorCode.FENCED_INSTANCE_ID: Why.REPLACED}
 
 
 def requester(at: Moment) -> Requester | None:
-    """Return the client of the request; None if a timer was the cause."""
+    """Return the client of the request. Return None if a timer was the cause."""
     if not isinstance(at, Caller):
         return None
     return Requester(at.client_id[:KEPT_NAME], at.client_host)
@@ -95,13 +96,13 @@ class History:
         self._departures.pop(member_id, None)
 
     def dismissal(self, member_id: str, generation_id: int, code: ErrorCode) -> Dismissal:
-        """Return the reason for the refusal of that member with that code in that generation."""
+        """Return the reason for refusing that member with that code in that generation."""
         departure = self._departures.get(member_id)
         if departure is not None:
             return departure
         if code in _BY_CODE:
             return Dismissal(_BY_CODE[code])
-        # The first remembered generation without the member.
+        # This is the first remembered generation without the member.
         for generation in self._generations:
             if 0 <= generation_id < generation.generation_id:
                 return Dismissal(Why.NEWER_GENERATION, generation.at_ms, generation.by)

@@ -17,8 +17,8 @@ from oncelog_server.views.groups import GroupView
 
 
 class GroupFilter:
-    """Matches the groups in one of the states and of one of the types, in any case. An empty filter
-    matches all."""
+    """Matches groups in one of the states and of one of the types. Upper and lower case are the
+    same. An empty filter matches all groups."""
 
     __slots__ = ("_states", "_types")
 
@@ -33,8 +33,8 @@ class GroupFilter:
 
 
 def views_of(table: GroupTable) -> Iterator[GroupView]:
-    """Yield the groups that exist at the call, each in its state at the yield. A group that is
-    deleted in between is left out."""
+    """Yield the groups that exist at the call. Each view shows the state at its yield. A group that
+    is deleted in between is left out."""
     groups = list(table.groups.values())
     return (
         GroupView(group.group_id, group.protocol_type or "", group.state_name, group.type)
@@ -46,10 +46,10 @@ def views_of(table: GroupTable) -> Iterator[GroupView]:
 def delete_groups(
     table: GroupTable, group_ids: Sequence[str]
 ) -> Decision[list[DeletableGroupResult]]:
-    """Return tombstones for every empty group and for its offsets.
+    """Return tombstones for every empty group and for the group's offsets.
 
     A group with offsets in an undecided transaction does not count as empty. Kafka deletes such a
-    group: its pending offsets are lost silently when the transaction commits.
+    group, so the group's pending offsets are lost silently when the transaction commits.
     """
     results: dict[str, DeletableGroupResult] = {}
     records: list[CoordinatorRecord] = []

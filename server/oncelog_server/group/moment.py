@@ -6,7 +6,8 @@ import msgspec
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """`now_ms` is monotonic, for timers; `wall_ms` is for records."""
+    """The time of a decision. `now_ms` is monotonic, for timers. `wall_ms` is the wall clock, for
+    records."""
 
     now_ms: int
     wall_ms: int

@@ -1,4 +1,5 @@
-"""Committed offsets, and offsets that are pending in a transaction. Only `replay` changes them.
+"""Committed offsets, and offsets that are pending in a transaction. Only `replay` changes the
+offsets.
 
 Source: Kafka's OffsetMetadataManager. In a conflict the higher record offset wins (KAFKA-5247), so
 that the order of plain commits and markers does not matter.
@@ -12,8 +13,8 @@ import msgspec
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
-    """`record_offset`: the offset of its record in __consumer_offsets. Timestamps: wall-clock
-    ms."""
+    """A committed offset. `record_offset` is the offset of its record in __consumer_offsets.
+    Timestamps are wall-clock ms."""
 
     offset: int
     leader_epoch: int
@@ -51,7 +52,7 @@ class Offsets:
     def stage(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
-        """Apply the record of a transactional commit: the offset is invisible before the marker."""
+        """Apply the record of a transactional commit. The offset is invisible until the marker."""
         key = (topic, partition)
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[key] = value
         producers = self._pending_producers.setdefault(group_id, {}).setdefault(key, set())

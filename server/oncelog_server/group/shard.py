@@ -137,12 +137,12 @@ class GroupShard:
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return the reason for the refusal of a TxnOffsetCommit, if its group has a newer
-        generation: see `Commits`."""
+        """Return the reason for refusing a TxnOffsetCommit, if the group has a newer generation
+        (see `Commits`)."""
         return self._commits.dismissal(request)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return the reason for the refusal of that generation of a group."""
+        """Return the reason for refusing that generation of a group."""
         group = self.table.groups.get(group_id)
         if group is None:
             return Dismissal(Why.UNKNOWN)
@@ -154,7 +154,7 @@ class GroupShard:
         return None if group is None else group.live_generation
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Return the producers that conflict with a TxnOffsetCommit: see `Commits`."""
+        """Return the producers that conflict with a TxnOffsetCommit (see `Commits`)."""
         return self._commits.concurrent_producers(request)
 
     def offset_delete(
@@ -171,7 +171,7 @@ class GroupShard:
         return Decision(fetch_group(self.table.offsets, request, require_stable=require_stable))
 
     def describe_group(self, group_id: str) -> Decision[GroupDetails | None]:
-        """Show a group in full; None if it does not exist."""
+        """Return the group in full. Return None if the group does not exist."""
         group = self.table.groups.get(group_id)
         return Decision(None if group is None else group.describe())
 
@@ -196,9 +196,9 @@ class GroupShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Apply one record, live or at load. Raises ValueError for an undecodable one.
+        """Apply one record, live or at load. Raises ValueError for an undecodable record.
 
-        Records of other types (those of newer group protocols) are skipped, as Kafka's loader does.
+        Records of other types (those of newer group protocols) are skipped, as in Kafka's loader.
         """
         try:
             key = decode_key(record.key)
@@ -248,7 +248,7 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, at)
             if len(group.members) > self.table.config.group_max_size:
-                # The setting was lowered: the first members that rejoin stay.
+                # The setting was lowered. In the rebalance, the first members that rejoin stay.
                 self._rebalance.prepare(group, at)
         self._expiry.schedule(at)
 
@@ -270,8 +270,9 @@ class GroupShard:
         return self.table.timers.next_timer()
 
     def due(self, now_ms: int, wall_ms: int) -> Iterator[Callable[[], Decision[None] | None]]:
-        """Take the due timers, and yield the decision of each: sessions, join and sync phases,
-        expired offsets. Run each decision before the next timer is taken."""
+        """Take the due timers, and yield the decision of each timer. The timers are sessions, join
+        and sync phases, and expired offsets. The caller must run each decision before it takes the
+        next."""
         at = self._at(now_ms, wall_ms)
         while (fire := self.table.timers.pop_due(now_ms)) is not None:
             yield partial(fire, at)

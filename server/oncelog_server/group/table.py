@@ -33,6 +33,6 @@ class GroupTable:
         self.latest = Moment(now_ms=0, wall_ms=0)
 
     def new_member_id(self, name: str) -> str:
-        """Return a unique id from a client id or a group instance id. A long name is cut: each
-        response of the group must have room for the id with its suffix."""
+        """Return a unique id from a client id or a group instance id. A long name is cut, because
+        each response of the group must have room for the id with its suffix."""
         return self._new_member_id(cut_utf8(name, LONGEST_NAME_BYTES).decode())

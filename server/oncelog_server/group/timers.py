@@ -1,8 +1,7 @@
 """The timers of a shard, in one heap. Deadlines move far more often than timers fire, because each
-heartbeat moves its member's deadline. So a move adds no heap entry: a timer keeps a single entry at
+heartbeat moves the member's deadline. So a move adds no heap entry. A timer keeps a single entry at
 its earliest queued time. If the deadline has moved when the entry is due, the entry is queued
-again.
-"""
+again."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class _Timer(msgspec.Struct, Generic[F]):
 
 
 class CoordinatorTimer(Generic[F]):
-    """Deadlines in monotonic ms, by key; timers with the same deadline fire in the order of their
+    """Deadlines in monotonic ms, by key. Timers with the same deadline fire in the order of their
     keys."""
 
     __slots__ = ("_heap", "_timers")
@@ -40,12 +39,12 @@ class CoordinatorTimer(Generic[F]):
         return key in self._timers
 
     def deadline_ms(self, key: TimerKey) -> int | None:
-        """Return the deadline of `key`, None without one."""
+        """Return the deadline of `key`. Return None if `key` has no timer."""
         timer = self._timers.get(key)
         return None if timer is None else timer.deadline_ms
 
     def set(self, key: TimerKey, deadline_ms: int, fire: F) -> None:
-        """Set the deadline of `key`, in place of an earlier one."""
+        """Set the deadline of `key`. An earlier deadline of `key` is replaced."""
         timer = self._timers.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
             self._timers[key] = _Timer(deadline_ms, deadline_ms, fire)

@@ -1,11 +1,13 @@
-"""The `.txnindex` files of a log (KIP-98), with a checksum of ours beside them.
+"""The `.txnindex` files of a log (KIP-98), and a checkpoint with their checksums.
 
 Kafka's rows have no checksum. If a row is lost, a reader gets aborted records.
 `txn-index-checkpoint` has the number and CRC32C of the rows for each segment, in the form of
-Kafka's checkpoints. If they disagree with a file, or there is no checkpoint, the segment's rows are
-computed again from the log. The checkpoint also has the size of each segment, so that a start
-detects a deleted segment, or a segment without its end (`log/damage.py`). The checkpoint is written
-when a segment is closed. `log/closed.py` has the last segment of a clean stop.
+Kafka's checkpoints. If the checkpoint disagrees with a file, or is missing, the segment's rows are
+computed again from the log.
+
+The checkpoint also has the size of each segment. With the sizes, a start detects a deleted segment,
+or a segment without its end (`log/damage.py`). The checkpoint is written when a segment is closed.
+`log/closed.py` has the last segment of a clean stop.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ Recompute = Callable[[int], list[AbortedTransaction]]
 
 
 class AbortedTransactions:
-    """The rows of each segment, loaded when a reader needs them."""
+    """The rows of each segment. Rows are loaded when a reader needs them."""
 
     def __init__(
         self,
@@ -56,10 +58,10 @@ class AbortedTransactions:
         self._recompute = recompute
         self._loaded: dict[int, TxnIndex] = {}
         self._growing: tuple[int, File] | None = None
-        # Rows of the active segment that its file lacks.
+        # Rows of the active segment that are not in the file yet.
         self._unwritten = bytearray()
         # Base offset -> size of the segment in bytes when the checkpoint was written. The segment
-        # may have grown since.
+        # may have grown since then.
         self.sizes: dict[int, int] = {}
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
         # The contents of the checkpoint's file.
@@ -69,7 +71,7 @@ class AbortedTransactions:
         return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"
 
     def _load_sums(self) -> dict[int, tuple[int, int]]:
-        """Base offset -> (number of rows, CRC). A segment without an entry is unknown."""
+        """Return (number of rows, CRC) by base offset. A segment without an entry is unknown."""
         try:
             data = read_whole(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
             rows = _decode(data or b"")
@@ -88,7 +90,8 @@ class AbortedTransactions:
             self._sums[closed.base_offset] = closed.aborted, closed.rows_crc
 
     def start(self, base_offset: int) -> None:
-        """Add a segment without rows: a new one, or one that recovery is about to scan."""
+        """Add a segment without rows. The segment is new, or recovery is about to scan the
+        segment."""
         self.close()
         self._unwritten.clear()
         self._loaded[base_offset] = TxnIndex()
@@ -96,19 +99,20 @@ class AbortedTransactions:
             write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Add a row of the active segment and write it to the file. Raises StorageError; the row is
-        then in memory, but perhaps not in the file."""
+        """Add a row of the active segment and write the row to the file. Raises StorageError. The
+        row is then in memory, but perhaps not in the file."""
         self.add(base_offset, row)
         self.write(base_offset)
 
     def add(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Add a row of the active segment in memory; `write` appends it to the file."""
+        """Add a row of the active segment in memory. `write` later appends the row to the file."""
         data = encode_row(row)
         self._index(base_offset).append(row, data)
         self._unwritten += data
 
     def write(self, base_offset: int) -> None:
-        """Append the rows that the file lacks. Raises StorageError; the file is then unchanged."""
+        """Append the rows that are not in the file yet. Raises StorageError. The file is then
+        unchanged."""
         if self._growing is None or self._growing[0] != base_offset:
             self._growing = (base_offset, self._files.open(self._path(base_offset), create=True))
         self._growing[1].append(self._unwritten)
@@ -214,8 +218,8 @@ class AbortedTransactions:
 
 
 def _decode(data: bytes) -> list[tuple[int, ...]]:
-    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote neither sizes
-    nor a CRC of the line. Raises MalformedCheckpoint."""
+    """Return the lines as (base offset, number of rows, CRC of the rows, bytes of the segment).
+    Older releases wrote neither sizes nor a CRC of the line. Raises MalformedCheckpoint."""
     lines = decode_lines(data)
     if lines and lines[0].count(" ") == 2:
         return [(*row, -1) for row in decode_numbers(data, 3)]

@@ -25,15 +25,15 @@ class MetaProperties(NamedTuple):
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    """A checkpoint: version, number of lines, the lines."""
+    """Return the bytes of a checkpoint: version, number of lines, the lines."""
     body = list(lines)
     return "\n".join((str(_VERSION), str(len(body)), *body, "")).encode()
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """Return the lines of a checkpoint; an empty file has none, as in Kafka. Raises
-    MalformedCheckpoint, also if the last line has no line end: after a power loss, `7 247` may have
-    become `7 2`."""
+    """Return the lines of a checkpoint. An empty file has no lines, as in Kafka. Raises
+    MalformedCheckpoint, also if the last line has no line end. A power loss may have shortened such
+    a line, for example `7 247` to `7 2`."""
     if data and data[-1:] != b"\n":
         raise MalformedCheckpoint("cut off")
     try:
@@ -66,7 +66,8 @@ def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """A checkpoint such as recovery-point-offset-checkpoint: (topic, partition) -> offset."""
+    """Return the bytes of a checkpoint such as recovery-point-offset-checkpoint. `offsets`: (topic,
+    partition) -> offset."""
     return encode_lines(map(offset_line, offsets, offsets.values()))
 
 
@@ -77,7 +78,7 @@ def offset_line(name: tuple[str, int], offset: int) -> str:
 
 
 def decode_offsets(data: bytes) -> dict[tuple[str, int], int]:
-    """Raises MalformedCheckpoint."""
+    """Return the offsets of a checkpoint by (topic, partition). Raises MalformedCheckpoint."""
     offsets = {}
     for line in decode_lines(data):
         words = line.split()
@@ -112,8 +113,8 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Return the contents of meta.properties. Raises MalformedCheckpoint; the message continues the
-    name of the file."""
+    """Return the contents of meta.properties. Raises MalformedCheckpoint. The caller puts the name
+    of the file before the message."""
     if not data.strip():
         raise MalformedCheckpoint("is empty")
     try:

@@ -1,8 +1,8 @@
-"""The last segment of every log at a clean stop, in a file of the data directory.
+"""Remembers the last segment of every log at a clean stop, in one file of the data directory.
 
-A single file is used because a file in each log's folder would mean 20,000 files at a stop with
-20,000 logs. The file is valid only together with the mark of a clean stop, and only as a whole. A
-start reads the log of a partition without a line.
+A file in each log's folder would mean 20,000 files at a stop with 20,000 logs. The file is valid
+only together with the mark of a clean stop, and only as a whole. If a partition has no line in the
+file, a start reads the partition's log.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_lines, en
 
 
 class ClosedLog(NamedTuple):
-    """The last segment. `aborted`: number of rows in its txnindex; `rows_crc`: their CRC32C.
-    `producers`: number of producers in the snapshot at the log's end; 0 means that there is no
-    snapshot."""
+    """The last segment of a log. `aborted` is the number of rows in its txnindex. `rows_crc` is the
+    CRC32C of these rows. `producers` is the number of producers in the snapshot at the log's end. 0
+    means that there is no snapshot."""
 
     base_offset: int
     size: int
@@ -36,13 +36,13 @@ def closed_log_line(name: tuple[str, int], log: ClosedLog) -> str:
 
 
 def encode_closed_logs(lines: list[str]) -> bytes:
-    """Return the file in the form of Kafka's checkpoints. The first line is the CRC32C of the
-    others."""
+    """Return the bytes of the file, in the form of Kafka's checkpoints. The first line is the
+    CRC32C of the other lines."""
     return encode_lines([str(_crc(lines)), *lines])
 
 
 def decode_closed_logs(data: bytes) -> ClosedLogs:
-    """Return the logs of the file. Raises MalformedCheckpoint, also for a single flipped bit."""
+    """Return the logs of the file. Raises MalformedCheckpoint. A single flipped bit is detected."""
     crc, *lines = decode_lines(data) or ["0"]
     if crc != str(_crc(lines)):
         raise MalformedCheckpoint("its checksum is wrong")

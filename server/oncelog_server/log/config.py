@@ -7,8 +7,8 @@ from typing import Final
 
 UNLIMITED: Final = (1 << 63) - 1
 
-# Upper bound of index.interval.bytes: a reader scans this many bytes of small batches in a
-# millisecond or two (scenario H67).
+# Upper bound of index.interval.bytes. A reader scans this number of bytes of small batches in one
+# or two milliseconds (scenario H67).
 LONGEST_INTERVAL: Final = 64 << 10
 
 DELETE: Final = "delete"
@@ -20,11 +20,11 @@ LOG_APPEND_TIME: Final = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of one log; sizes in bytes, times in ms (Kafka's LogConfig).
+    """The settings of one log (Kafka's LogConfig). Sizes are in bytes, times in ms.
 
-    `validate_records` is ours (`oncelog.validate.records`): decode every record of a batch instead
-    of its header and CRC only. `preallocate` and `min_insync_replicas` have no effect on the log
-    itself.
+    `validate_records` is our own setting (`oncelog.validate.records`): decode every record of a
+    batch, not only its header and CRC. `preallocate` and `min_insync_replicas` have no effect on
+    the log itself.
     """
 
     segment_bytes: int = 1 << 30

@@ -1,15 +1,19 @@
-"""Detects damage to a log while no broker ran: its segments differ from those that were closed.
+"""Detects damage that happened to a log while no broker ran. The segments then differ from the
+segments that were closed.
 
 A power loss may remove the ends of files that were not synced, and leave zeros in place of lost
-writes. Every other difference is damage: it must be reported, and a coordinator must not serve the
-remaining records. A power loss may also shorten a closed segment above the recovery point, even
-within a batch, although a later segment exists. The log of a coordinator is then cut, with a log
-event, and not refused. Without `oncelog.flush.on.ack` no response has promised that the lost
-records are durable. With this setting no response was sent for them, because a response waits for
-the syncs of all segments up to its own (`finish_flush` in `log.py`). A refusal would take the
-partition offline after every power failure, without a benefit. A kill loses no bytes, because the
-page cache outlives the process. So these rules apply only if the computer has been down since
-(`lost_nothing` is False).
+writes. Every other difference is damage. Damage must be reported, and a coordinator must not serve
+the remaining records.
+
+A power loss may also shorten a closed segment above the recovery point, even within a batch,
+although a later segment exists. The log of a coordinator is then cut, with a log event, and not
+refused. Without `oncelog.flush.on.ack`, no response has promised that the lost records are durable.
+With `oncelog.flush.on.ack`, no response was sent for the lost records, because a response waits for
+the syncs of all segments up to its own (`finish_flush` in `log.py`). If the log was refused, every
+power failure would take the partition offline, without a benefit.
+
+A kill loses no bytes, because the page cache outlives the process. So these rules apply only if the
+computer has been down since the last stop (`lost_nothing` is False).
 """
 
 from __future__ import annotations
@@ -30,11 +34,12 @@ _BEFORE_LENGTH: Final = 12
 
 
 def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog if a segment is missing, or shorter than when it was made durable.
+    """Raise CorruptLog if a segment is missing, or is shorter than when it was made durable.
 
-    After a clean stop this applies to each segment in the checkpoint; for a coordinator, also after
-    a kill. After a power failure it applies to the segments wholly below the recovery point. At the
-    start of the log, retention may have deleted segments after the checkpoint.
+    After a clean stop the check covers each segment in the checkpoint. For a coordinator, this is
+    also true after a kill. After a power failure the check covers the segments wholly below the
+    recovery point. At the start of the log, retention may have deleted segments after the
+    checkpoint was written.
     """
     _check_front(loaded, log_start_offset)
     sizes = loaded.aborted.sizes
@@ -54,7 +59,8 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
     """Raise CorruptLog if a coordinator's log has lost its first segment. Compaction keeps the name
-    of this segment's file, and a log without the segment is no prefix of the written records."""
+    of this segment's file, so the segment never disappears by itself. A coordinator must not serve
+    a log without its first records."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return
     first = loaded.segments[0].base_offset
@@ -79,9 +85,9 @@ def _may_be_deleted(loaded: LoadedLog, base_offset: int, log_start_offset: int) 
 
 
 def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment) -> bool:
-    """Return True if bytes between the segment's start and `following`, the next segment, are lost:
-    the segment is smaller than at the checkpoint, or a segment between the two is gone. A power
-    failure has taken the bytes that were not durable."""
+    """Return True if bytes between the start of `segment` and the start of `following`, the next
+    segment, are lost. Either `segment` is smaller than at the checkpoint, or a segment between the
+    two is missing. A power failure has removed these bytes, because they were not durable."""
     if segment.size < sizes.get(segment.base_offset, 0):
         return True
     between = range(segment.base_offset + 1, following.base_offset)
@@ -91,10 +97,12 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
 def lost_the_end_of_a_batch(
     sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
 ) -> bool:
-    """Return True if the file ends within the batch at `position`. `data`: the batch's first bytes.
+    """Return True if the file ends within the batch at `position`. `data`: the first bytes of the
+    batch.
 
-    The segment was closed, but not durable: a power failure has taken its end, while bytes of a
-    later segment survived. Return False if the checkpoint shows that the file was never longer.
+    The segment was closed, but not durable. A power failure has removed the end of the file, while
+    bytes of a later segment survived. Return False if the checkpoint shows that the file was never
+    longer.
     """
     if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
         return False
@@ -103,9 +111,9 @@ def lost_the_end_of_a_batch(
 
 
 def was_written(data: bytes, position: int) -> bool:
-    """Return True if `data` was once written completely, although it is no valid batch. A lost
-    write would have left zeros: in the first 61 bytes, or in a whole sector. `position`: its place
-    in the file."""
+    """Return True if `data` was once written completely, although `data` is no valid batch. A lost
+    write would have left zeros, either in the first 61 bytes or in a whole sector. `position` is
+    the place of `data` in the file."""
     if not any(data[:_HEADER]):
         return False
     first = -position % _SECTOR

@@ -1,8 +1,8 @@
-"""Loads the leader epochs of a log: from their file if the batches confirm it, else from the
-headers of the batches.
+"""Loads the leader epochs of a log. The epochs come from their file if the batches confirm the
+file. Otherwise the headers of the batches give the epochs.
 
-The file has no checksum (it is Kafka's `leader-epoch-checkpoint`). After an unclean stop it may be
-damaged, or older or newer than the log.
+The file has no checksum, because it is Kafka's `leader-epoch-checkpoint`. After an unclean stop the
+file may be damaged, or older or newer than the log.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 
 
 def load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
-    """Return the leader epochs. A missing, empty or invalid file is computed again from the headers
-    of the log."""
+    """Load the leader epochs into `loaded`. If the file is missing, empty or invalid, compute the
+    epochs from the headers of the log."""
     if LEADER_EPOCH_CHECKPOINT in names:
         data = read_whole(loaded.files, _path(loaded))
         with suppress(MalformedCheckpoint):
@@ -43,7 +43,7 @@ def note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 
 
 def trim_leader_epochs(loaded: LoadedLog) -> None:
-    """Remove epochs outside of the recovered log, and write the file if it differs."""
+    """Remove epochs outside of the recovered log. Write the file if its content differs."""
     report, end = loaded.report, loaded.segments[-1].end_offset
     loaded.leader_epochs.truncate_from_end(end)
     if not report.clean_shutdown and not _are_confirmed(loaded):
@@ -69,7 +69,7 @@ def _path(loaded: LoadedLog) -> str:
 def _note_later_epochs(loaded: LoadedLog) -> None:
     """Add the epochs that began after the file was written. The file is not synced before the
     recovery point moves, so a power failure may restore an older file. The first batch of a later
-    segment shows this."""
+    segment then has an epoch that is missing in the file."""
     for slot, segment in enumerate(loaded.segments):
         scan = Scan(segment.log, next_offset=segment.base_offset, chunk_size=HEADER_SIZE)
         _, first = next(iter(scan), (0, None))
@@ -87,11 +87,11 @@ def _note_epochs_from(loaded: LoadedLog, slot: int) -> None:
 
 
 def _are_confirmed(loaded: LoadedLog) -> bool:
-    """Return True if the batch at the start of each epoch has that epoch, the batch before it an
-    earlier one, and the last batch the last one.
+    """Return True if the batches confirm the epochs. The batch at the start of each epoch must have
+    this epoch, and the batch before it an earlier epoch. The last batch must have the last epoch.
 
-    If compaction has removed all batches of an epoch, no batch contradicts it. Without this check a
-    start would conclude from a damaged file that the log is newer than the metadata
+    If compaction has removed all batches of an epoch, no batch contradicts the epoch. Without this
+    check, a start with a damaged file would conclude that the log is newer than the metadata
     (`newer_logs.py`).
     """
     entries = list(loaded.leader_epochs)
@@ -121,7 +121,7 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
 
 
 def _batch_at_or_after(loaded: LoadedLog, offset: int) -> BatchHeader | None:
-    """Return the header of the batch with `offset`, or of the next one in its segment."""
+    """Return the header of the batch with `offset`, or of the next batch in the segment."""
     within = [segment for segment in loaded.segments if segment.base_offset <= offset]
     segment = within[-1] if within else loaded.segments[0]
     position = segment.position_near(offset) if offset > segment.base_offset else 0

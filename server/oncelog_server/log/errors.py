@@ -11,20 +11,20 @@ from oncelog_server.refusal import Refused
 
 
 class AppendError(Refused):
-    """The batch or marker was refused, and nothing has changed; `code` goes to the client."""
+    """The batch or marker was refused, and nothing has changed. The client gets `code`."""
 
 
 class RecordError(msgspec.Struct, frozen=True):
-    """A record that caused the refusal of its batch: its index in the batch, and the reason
-    (KIP-467)."""
+    """A record for which its batch was refused. The fields are the record's index in the batch, and
+    the reason (KIP-467)."""
 
     index: int
     message: str
 
 
 class InvalidRecords(AppendError):
-    """The topic's settings refuse records of the batch. `errors` lists them in order, or none if
-    there are too many."""
+    """The batch was refused because the topic's settings do not allow some of its records. `errors`
+    lists these records in order. The list is empty if there are too many."""
 
     def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)
@@ -32,7 +32,7 @@ class InvalidRecords(AppendError):
 
 
 class UnexpectedBatch(Exception):
-    """A batch of the leader does not continue the follower's log. Nothing of it is appended
+    """A batch of the leader does not continue the follower's log. No part of the batch is appended
     (Kafka's UnexpectedAppendOffsetException, OffsetsOutOfOrderException)."""
 
 
@@ -47,7 +47,7 @@ class OffsetOutOfRange(Exception):
 
 
 class CorruptLog(Exception):
-    """Bytes that were durable are not a valid batch any more: the partition goes offline."""
+    """Bytes that were durable are not a valid batch any more. The partition goes offline."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")

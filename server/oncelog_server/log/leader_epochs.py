@@ -19,13 +19,13 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs and their start offsets; both increase."""
+    """Epochs and their start offsets. Both columns increase."""
 
     __slots__ = ("_entries", "latest_epoch")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[EpochStart] = []
-        # The last epoch, -1 for none. Every append compares with it.
+        # The last epoch, -1 without epochs. Every append compares its epoch with this value.
         self.latest_epoch = -1
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -37,8 +37,8 @@ class LeaderEpochs:
         return len(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Start `epoch` at `start_offset`. Return True if the entries change. Contradicting entries
-        are removed."""
+        """Start `epoch` at `start_offset`. Remove entries that contradict the new one. Return True
+        if the entries change."""
         last = self._entries[-1] if self._entries else None
         if last is not None and last.epoch == epoch and last.start_offset <= start_offset:
             return False
@@ -56,8 +56,8 @@ class LeaderEpochs:
         return self._entries[slot].epoch if slot >= 0 else -1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch` and its end offset; None if they are unknown
-        (OffsetForLeaderEpoch)."""
+        """Return the largest epoch at or below `epoch`, and the end offset of that epoch. Return
+        None if they are unknown (OffsetForLeaderEpoch)."""
         if epoch < 0:
             return None
         if epoch == self.latest_epoch:
@@ -69,7 +69,8 @@ class LeaderEpochs:
         return (self._entries[slot - 1].epoch if slot else epoch), end_offset
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Remove the epochs that begin at or after `end_offset`. Return True if there were any."""
+        """Remove the epochs that begin at or after `end_offset`. Return True if an epoch was
+        removed."""
         before = len(self._entries)
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
@@ -77,8 +78,8 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Move the start of the log to `start_offset`, and with it the start of its first epoch.
-        Return True if the entries change."""
+        """Move the start of the first epoch to `start_offset`, which is the new start of the log.
+        Remove earlier epochs. Return True if the entries change."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if slot < 0 or self._entries[slot].start_offset == start_offset:
             return False
@@ -90,7 +91,8 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs:
-        """Raises MalformedCheckpoint, also if epochs or offsets do not increase."""
+        """Return the epochs of a file. Raises MalformedCheckpoint, also if epochs or offsets do not
+        increase."""
         rows = [row for row in decode_numbers(data, 2) if row[0] >= 0]
         for (epoch, offset), (next_epoch, next_offset) in pairwise(rows):
             if not (epoch < next_epoch and offset < next_offset):

@@ -30,13 +30,13 @@ _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFF
 
 
 def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
-    """Complete or undo interrupted changes of files. `names` are all files of the directory; return
-    the names concerned.
+    """Complete or undo interrupted changes of files. `names` are all files of the directory. Return
+    the names of the affected files.
 
     Deleted and temporary files are removed. Files of an incomplete compaction (`.cleaned`) are
-    removed, with the swaps from its offset on. The file of a complete compaction (`.swap`) gets its
-    final name, and the segments that it replaces are removed. Indexes without a log are removed. An
-    interruption is safe: the next start repeats it.
+    removed, together with the swaps from their offset on. The file of a complete compaction
+    (`.swap`) gets its final name, and the segments that it replaces are removed. Indexes without a
+    log are removed. If a crash interrupts this work, the next start repeats the work.
     """
     if not any(name.endswith(_UNDER_WAY) for name in names):
         orphans = sorted(_orphans(set(names)))
@@ -69,8 +69,9 @@ def _replaced(
     finished: dict[str, SegmentFile],
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
-    """Return the files of the segments that complete swaps replace: those from the offset of the
-    first swap up to the last record of the last swap. Snapshots stay."""
+    """Return the files of the segments that complete swaps replace. These segments begin at the
+    offset of the first swap or later, and end at the last record of the last swap. Snapshots
+    stay."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []
@@ -97,8 +98,7 @@ def _orphans(names: set[str]) -> set[str]:
 
 
 def _rename_away(files: Files, directory: str, names: list[str]) -> None:
-    """Rename files to free their names at once, because they are unlinked later and off the
-    loop."""
+    """Rename files to free their names at once. The files are unlinked later, off the loop."""
     paths = []
     for name in names:
         path = f"{directory}/{name}"
@@ -111,13 +111,13 @@ def _rename_away(files: Files, directory: str, names: list[str]) -> None:
 
 
 def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
-    """Return segments that a power loss has restored after compaction merged them into earlier
-    segments: a power loss may undo one rename and keep a later one (scenario S17). Their records
-    would be in the log twice.
+    """Return the segments that a power loss has restored after a merge. Compaction had merged these
+    segments into earlier segments, and a power loss may undo one rename and keep a later rename
+    (scenario S17). Without this check, the records of these segments would be in the log twice.
 
-    `sizes`: by base offset, at the last checkpoint. If the checkpoint has this segment, and the
+    `sizes`: by base offset, at the last checkpoint. If the checkpoint has this segment, and has the
     previous segment with its present size, the two were not merged. In that case the offset of a
-    batch was changed, which no checksum covers.
+    batch was changed, because no checksum covers the offset.
     """
     found: list[Segment] = []
     before: Segment | None = None
@@ -134,8 +134,8 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
 
 
 def _reaches(segment: Segment, offset: int) -> bool:
-    """Return True if the segment has a batch with `offset` or a later one. Recovery handles
-    damage."""
+    """Return True if the segment has a batch with `offset` or a later offset. The result for a
+    damaged segment does not matter, because recovery handles damage."""
     position = segment.position_near(offset)
     scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
     return any(header.last_offset >= offset for _, header in scan)

@@ -15,7 +15,7 @@ from oncelog_server.storage.files import File, Files
 
 
 class RecoveryReport(msgspec.Struct):
-    """The findings and actions of the load; the caller logs them."""
+    """The findings and actions of the load. The caller logs this report."""
 
     clean_shutdown: bool = True
     segments_scanned: int = 0

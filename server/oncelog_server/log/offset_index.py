@@ -1,8 +1,8 @@
 """The sparse index of a segment from offsets to file positions (Kafka's OffsetIndex).
 
-An entry is the *last* offset of a batch, relative to the segment, and the position where that batch
-begins: 8 bytes in the file, big-endian. In memory the index is two arrays, so that a look-up is one
-bisect.
+An entry has the *last* offset of a batch, relative to the segment, and the position where that
+batch begins. An entry takes 8 bytes in the file, big-endian. In memory the index is two arrays, so
+that a look-up is a single bisect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class OffsetIndex:
-    """Entries strictly increase in both columns."""
+    """The entries of an index. Both columns strictly increase."""
 
     __slots__ = ("_offsets", "_positions")
 
@@ -33,15 +33,16 @@ class OffsetIndex:
         self._positions.append(position)
 
     def floor(self, relative_offset: int) -> tuple[int, int] | None:
-        """Return the last entry at or below `relative_offset`, None if there is none."""
+        """Return the last entry at or below `relative_offset`. Return None if there is no such
+        entry."""
         slot = bisect_right(self._offsets, relative_offset) - 1
         if slot < 0:
             return None
         return self._offsets[slot], self._positions[slot]
 
     def ceiling(self, position: int) -> int | None:
-        """Return the relative offset of the first entry at or after `position`, None if there is
-        none. No batch before `position` has this offset or a later one."""
+        """Return the relative offset of the first entry at or after `position`. Return None if
+        there is no such entry. No batch before `position` has this offset or a later offset."""
         slot = bisect_left(self._positions, position)
         return self._offsets[slot] if slot < len(self._offsets) else None
 
@@ -58,8 +59,8 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, log_size: int) -> OffsetIndex | None:
-        """Decode an index file. Return None if it cannot be the index of a log file of `log_size`
-        bytes."""
+        """Return the index in `data`. Return None if `data` cannot be the index of a log file of
+        `log_size` bytes."""
         if len(data) % ENTRY_SIZE:
             return None
         interleaved = _big_endian(array("i", data))

@@ -1,9 +1,9 @@
-"""The `.snapshot` files of a log: the producers' state at an offset, so that a start need not read
-the whole log.
+"""The `.snapshot` files of a log. A snapshot has the producers' state at an offset, so that a start
+need not read the whole log.
 
-A snapshot is written at every roll and at a clean close. Because of its CRC, the write need not
-wait for the disk: a reader detects a torn snapshot, removes it, and rebuilds the state from the
-log.
+A snapshot is written at every roll and at a clean close. The write need not wait for the disk,
+because a snapshot has a CRC. A reader detects a torn snapshot, removes the file, and rebuilds the
+state from the log.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from oncelog_server.storage.layout import (
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """Return the snapshot's bytes. The timestamp field has the broker's time of the last append, by
-    which the state expires. In Kafka it has the timestamp of the last record."""
+    """Return the snapshot's bytes. The timestamp field has the broker's time of the last append,
+    because the state expires by this time. In Kafka the field has the timestamp of the last
+    record."""
     return format.encode_producer_snapshot(
         format.ProducerEntry(
             producer_id=entry.producer_id,
@@ -71,15 +72,15 @@ class Snapshots:
         self._files = files
         self._directory = directory
         self.offsets = sorted(offsets)
-        # Offsets with a temporary file that the disk refused to complete.
+        # Offsets with a temporary file. The disk has refused to complete these snapshots.
         self._unfinished: set[int] = set()
 
     def _path(self, offset: int, state: str = "") -> str:
         return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX, state)}"
 
     def take(self, offset: int, entries: Iterable[ProducerEntry]) -> None:
-        """Write the snapshot of `offset`. Raises StorageError; an older file of this name is then
-        unchanged."""
+        """Write the snapshot of `offset`. Raises StorageError. An older snapshot of the same offset
+        is then unchanged."""
         self._unfinished.add(offset)
         swap_in(self._files, self._path(offset), encode(entries))
         self._unfinished.remove(offset)
@@ -93,7 +94,7 @@ class Snapshots:
             self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """Return the newest valid snapshot in `first`..`last`; remove invalid ones."""
+        """Return the newest valid snapshot in `first`..`last`. Remove invalid snapshots."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)
@@ -109,18 +110,18 @@ class Snapshots:
             return None
 
     def keep(self, wanted: Collection[int]) -> None:
-        """Remove all other snapshots: those of deleted segments, or of offsets above the end of the
-        log."""
+        """Remove all other snapshots. They belong to deleted segments, or to offsets above the end
+        of the log."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots of later offsets: a start would trust such a snapshot as soon as the
-        log has grown beyond it again. Raises StorageError."""
+        """Remove the snapshots of later offsets. A start would trust such a snapshot as soon as the
+        log has grown beyond the snapshot's offset again. Raises StorageError."""
         self.remove_wrong([offset for offset in self.offsets if offset > end_offset])
 
     def remove_wrong(self, offsets: Iterable[int]) -> None:
-        """Remove snapshots that a start must not read any more. Raises StorageError; the refused
-        snapshot and those after it are still there."""
+        """Remove snapshots that a start must not read any more. Raises StorageError. The snapshot
+        that the disk refused to remove, and those after it, are then still there."""
         for offset in offsets:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)
@@ -128,7 +129,7 @@ class Snapshots:
             self._files.remove([removed])
 
     def remove(self, offsets: Collection[int]) -> None:
-        """Remove snapshots that a start does not need. The disk may refuse that."""
+        """Remove snapshots that a start does not need. An error of the disk is ignored."""
         gone = []
         for offset in offsets:
             self.offsets.remove(offset)

@@ -1,8 +1,8 @@
 """The state of the producers of a log: epochs, the last five batches, open transactions (KIP-98,
 KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and ProducerAppendInfo).
 
-Checks change no state. `data_appended` and `marker_appended` are called when the bytes are in the
-file, so that a failed write has no effect here.
+Checks change no state. The log calls `data_appended` and `marker_appended` when the bytes are in
+the file, so a failed write does not change the state.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NONE: Final = -1
 # KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
-# A larger step between two sweeps means that the clock was set.
+# If two sweeps are further apart than this, the clock was set.
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
 class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
-    """An appended batch, kept to respond to a retry of it."""
+    """An appended batch. The state keeps the batch to respond to a retry of the batch."""
 
     last_sequence: int
     last_offset: int
@@ -46,7 +46,7 @@ class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerEntry(msgspec.Struct, gc=False):
-    """One producer id in one partition. NONE means that a number is not known yet."""
+    """The state of one producer id in one partition. NONE means that a number is not known yet."""
 
     producer_id: int
     producer_epoch: int = NONE
@@ -72,8 +72,9 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
 
 class OngoingTransaction(msgspec.Struct, frozen=True):
-    """A transaction with records in this log and without a marker. `position` is that of its first
-    batch in the segment's file, NONE if the transaction comes from a snapshot."""
+    """A transaction with records in this log and without a marker. `position` is the position of
+    the transaction's first batch in the segment's file. `position` is NONE if the transaction comes
+    from a snapshot."""
 
     producer_id: int
     first_offset: int
@@ -82,7 +83,7 @@ class OngoingTransaction(msgspec.Struct, frozen=True):
 
 
 class CompletedTransaction(msgspec.Struct, frozen=True):
-    """A transaction with its marker at `last_offset`."""
+    """A transaction that has its marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -99,15 +100,15 @@ def _any_id(producer_id: int) -> bool:
 
 
 class Producers:
-    """The producers of one partition. `id_expiration_ms`: how long an idle producer is kept
+    """The producers of one partition. The state of an idle producer is kept for `id_expiration_ms`
     (`producer.id.expiration.ms`)."""
 
     def __init__(self, id_expiration_ms: int) -> None:
         self._id_expiration_ms = id_expiration_ms
-        # `oncelog.max.producer.ids.per.partition`: the limit for clients; coordinators have their
-        # own limits.
+        # `oncelog.max.producer.ids.per.partition`. The limit applies to clients only, because
+        # coordinators have their own limits.
         self.max_ids = 2**63
-        # Called with every batch that is refused because of this limit.
+        # Called for every batch that this limit refuses.
         self.on_full: Callable[[], None] = _ignore
         # Returns True if the producer id was assigned already. An unassigned id will be assigned to
         # another producer later.
@@ -116,14 +117,15 @@ class Producers:
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset. New transactions are added at the end, so the first key is the smallest.
         self._ongoing: dict[int, OngoingTransaction] = {}
-        # Decided transactions with a marker that may be at or above the high watermark: first ->
-        # last offset.
+        # First offset -> last offset of decided transactions. The marker of such a transaction may
+        # be at or above the high watermark.
         self.decided: dict[int, int] = {}
 
     def limit(
         self, max_ids: int, *, is_given: Callable[[int], bool], on_full: Callable[[], None]
     ) -> None:
-        """Refuse clients' new producer ids above `max_ids`, and ids that were never assigned."""
+        """Refuse new producer ids of clients above `max_ids`. Also refuse ids that were never
+        assigned."""
         self.max_ids, self.is_given, self.on_full = max_ids, is_given, on_full
 
     def __len__(self) -> int:
@@ -145,13 +147,13 @@ class Producers:
     # Checks: they change nothing, and raise AppendError with the reason.
 
     def check_data(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
-        """Check that this batch may be appended. Return the original if the batch repeats one of
-        the last five.
+        """Check that this batch may be appended. Return the original batch if this batch repeats
+        one of the producer's last five batches.
 
         Records of coordinators have no sequence numbers. Raises AppendError with
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; with
-        UNKNOWN_PRODUCER_ID for an id that was never assigned; with POLICY_VIOLATION for a new id
-        above the limit.
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE. The code is
+        UNKNOWN_PRODUCER_ID for an id that was never assigned. The code is POLICY_VIOLATION for a
+        new id above the limit.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -190,8 +192,8 @@ class Producers:
         if entry.current_txn_first_offset != NONE and (
             epoch != entry.producer_epoch or not header.attributes & TRANSACTIONAL_FLAG
         ):
-            # A batch of a newer epoch: the coordinator has lost the open transaction, as after a
-            # power loss without flush. One marker would end both transactions.
+            # This is a batch of a newer epoch. The coordinator has lost the open transaction, as
+            # after a power loss without a flush. A single marker would end both transactions.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",
@@ -208,8 +210,9 @@ class Producers:
         """Check that this marker may be appended. Raises AppendError with INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED.
 
-        From version 2 on the epoch must be greater than that of the data. Only a repeated marker,
-        which finds no open transaction, may have the same epoch (KAFKA-19999).
+        From version 2 on, the marker's epoch must be greater than that of the data. Only a repeated
+        marker may have the same epoch, because the repetition finds no open transaction
+        (KAFKA-19999).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -236,7 +239,7 @@ class Producers:
         position: int,
         now_ms: int,
     ) -> None:
-        """Take a batch of records that is in the log at `base_offset`."""
+        """Update the state with a batch of records. The batch is in the log at `base_offset`."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -264,15 +267,16 @@ class Producers:
     def completed_by(
         self, producer_id: int, *, offset: int, committed: bool
     ) -> CompletedTransaction | None:
-        """Return the transaction that a marker at `offset` ends; None if it has no records here."""
+        """Return the transaction that a marker at `offset` ends. Return None if the transaction has
+        no records here."""
         entry = self._entries.get(producer_id)
         if entry is None or entry.current_txn_first_offset == NONE:
             return None
         return CompletedTransaction(producer_id, entry.current_txn_first_offset, offset, committed)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Return the last stable offset after `completed`, without regard to the high watermark
-        (for its txnindex row)."""
+        """Return the last stable offset after `completed`. The high watermark is not considered.
+        The txnindex row of `completed` needs this value."""
         for transaction in self._ongoing.values():
             if transaction.producer_id != completed.producer_id:
                 return transaction.first_offset
@@ -288,7 +292,8 @@ class Producers:
         timestamp: int,
         now_ms: int,
     ) -> None:
-        """Take a marker that is in the log, and for an abort its row in the txnindex."""
+        """Update the state with a marker. The marker is in the log. The row of an abort is in the
+        txnindex."""
         entry = self._entries.get(producer_id)
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
@@ -304,7 +309,7 @@ class Producers:
             self.decided[completed.first_offset] = completed.last_offset
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Replace the state by the entries of a snapshot with their open transactions."""
+        """Replace the state by the entries of a snapshot and their open transactions."""
         self.clear()
         self._entries = {entry.producer_id: entry for entry in entries}
         opened = [e for e in self._entries.values() if e.current_txn_first_offset != NONE]
@@ -320,9 +325,9 @@ class Producers:
     # Expiry and visibility.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of any transaction that is undecided, or was decided at or above
-        the high watermark. Forget transactions decided below the high watermark, because it never
-        moves back."""
+        """Return the first offset of all transactions that are undecided, or were decided at or
+        above the high watermark. Forget transactions decided below the high watermark, because the
+        high watermark never moves back."""
         first = next(iter(self._ongoing)) if self._ongoing else None
         if self.decided:
             self.on_high_watermark(high_watermark)
@@ -341,8 +346,9 @@ class Producers:
 
     def expire(self, now_ms: int) -> int:
         """Forget producers without an open transaction that wrote nothing for `id_expiration_ms` of
-        the broker's time. Return their number. Call it every few minutes. A forward jump of the
-        clock expires no producer, and a clock that was ahead delays the expiry of none forever."""
+        the broker's time. Return the number of forgotten producers. The caller calls this method
+        every few minutes. A forward jump of the clock expires no producer. After a clock that was
+        ahead, every idle producer still expires."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)

@@ -1,8 +1,7 @@
-"""Counts the records of a range that a reader gets: without markers, aborted records and records
-removed by compaction. The difference of two offsets is larger, because markers and aborted records
-have offsets too (KIP-98). The walk reads the headers of batches, in steps, because a range may be
-as long as the log.
-"""
+"""Counts the records of a range that a reader gets. Markers, aborted records and records that
+compaction removed do not count. The difference of two offsets is larger, because markers and
+aborted records have offsets too (KIP-98). The walk reads the headers of batches, in steps, because
+a range may be as long as the log."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.txn_index import AbortedTransaction
 
-# Batches in one step: each takes about 2 µs.
+# Number of batches in one step. A batch takes about 2 µs.
 STEP_BATCHES: Final = 256
-# Maximum size of a decompressed batch, if it has to be decoded.
+# Maximum size of a decompressed batch.
 DECODED_BYTES: Final = 64 << 20
 
 
@@ -54,7 +53,7 @@ def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iter
 def count_readable(
     log: PartitionLog, first_offset: int, end_offset: int
 ) -> Generator[None, None, int]:
-    """Return the total of `walk_readable`; yields after each step."""
+    """Return the total of `walk_readable`. Yield after each step."""
     count = 0
     for walked in walk_readable(log, first_offset, end_offset):
         count = walked.records
@@ -71,9 +70,9 @@ def _is_aborted(header: BatchHeader, aborted: list[AbortedTransaction]) -> bool:
 
 
 def _records_within(log: PartitionLog, header: BatchHeader, first: int, end: int) -> int:
-    """Return the number of a batch's records with an offset in `first`..`end` (exclusive). If
-    compaction has removed records of the batch and a bound is inside of it, the batch must be
-    decoded."""
+    """Return the number of the batch's records with an offset in `first`..`end` (exclusive). The
+    batch must be decoded if compaction has removed some of its records and a bound is inside of the
+    batch."""
     if first <= header.base_offset and header.next_offset <= end:
         return header.records_count
     if header.records_count == header.last_offset_delta + 1:

@@ -1,5 +1,5 @@
-"""Finds the bytes of an offset: by a bisect over segments, an index, and a short walk over
-headers."""
+"""Finds the bytes of an offset. The search is a bisect over segments, then an index, then a short
+walk over headers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _NOTHING: Final = LogRead(None)
 
 
 class LogReader:
-    """Reads one log; `producers` have the start offsets of transactions."""
+    """Reads one log. `producers` has the start offsets of transactions."""
 
     __slots__ = ("_limit_position", "_producers", "_segments")
 
     def __init__(self, segments: LogSegments, producers: Producers) -> None:
         self._segments = segments
         self._producers = producers
-        # The last limit and its position: most readers have the same limit.
+        # The last limit and its position. Most readers have the same limit.
         self._limit_position = (-1, 0)
 
     def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> LogRead:
-        """Read as PartitionLog.read; `offset` is in the log."""
+        """Read as PartitionLog.read does. `offset` must be in the log."""
         if offset >= limit or (max_bytes <= 0 and not at_least_one):
             return _NOTHING
         located = self._locate(offset)
@@ -51,8 +51,8 @@ class LogReader:
         return LogRead(FileRange(segment.log, position, length), end_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
-        """Return segment, position and size of the batch with `offset`, or of the first one after
-        it. The size is as Segment.locate returns it."""
+        """Return segment, position and size of the batch with `offset`. If no batch has `offset`,
+        return the next batch. The size is the one that Segment.locate returns."""
         segments = self._segments
         active = segments.active
         if offset >= active.base_offset:
@@ -95,7 +95,8 @@ class LogReader:
         return sum(following.size for following in later) - position
 
     def forget_limit(self) -> None:
-        """Forget the limit's position after a truncation: another batch may begin there."""
+        """Forget the position of the limit after a truncation, because another batch may begin at
+        this position."""
         self._limit_position = (-1, 0)
 
     def _position_of_limit(self, segment: Segment, limit: int) -> int:

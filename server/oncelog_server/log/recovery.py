@@ -1,7 +1,9 @@
-"""Opens a log. After a clean stop the files are valid. After any other stop, the bytes that may not
-have reached the disk are scanned (Kafka's LogLoader; docs/scenarios.md, S1-S18). Bytes below the
-recovery point were durable: if they are no valid batches, the load raises CorruptLog. Above it the
-log is cut at the first invalid batch, and the report names the cut bytes.
+"""Opens a log. After a clean stop the files are valid. After any other stop, recovery scans the
+bytes that may not have reached the disk (Kafka's LogLoader; docs/scenarios.md, S1-S18).
+
+Bytes below the recovery point were durable. If these bytes are no valid batches, the load raises
+CorruptLog. Above the recovery point, recovery cuts the log at the first invalid batch. The report
+names the cut bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from oncelog_server.storage.layout import (
     parse_segment_file,
 )
 
-# Number of bytes after a cut in which a valid batch is searched.
+# Recovery searches this number of bytes after a cut for a valid batch.
 _SEARCHED_BYTES: Final = 1 << 20
 
 
@@ -71,13 +73,13 @@ def load(
     topic_id_checked: bool = False,
     closed: ClosedLog | None = None,
 ) -> LoadedLog:
-    """Load the log in `directory`, or create it. `recovery_point` and `log_start_offset` are those
-    of the checkpoints, 0 without one. `refuses_damage`: valid batches after an invalid one are not
-    cut off, even above the recovery point. `lost_nothing`: the computer has run since the last
-    stop. `closed` is the entry of the last stop, if that was clean.
+    """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
+    those of the checkpoints, 0 without a checkpoint. `refuses_damage`: valid batches after an
+    invalid batch are not cut off, even above the recovery point. `lost_nothing`: the computer has
+    run since the last stop. `closed` is the entry of the last stop, if that stop was clean.
 
-    Raises CorruptLog, InconsistentTopicId and StorageError. An interruption is safe: the next start
-    repeats it.
+    Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
+    next start repeats the work.
     """
     if not files.exists(directory):
         files.make_directory(directory)
@@ -118,8 +120,8 @@ def load(
 
 
 def _drop_covered(loaded: LoadedLog) -> bool:
-    """Remove segments that compaction had replaced and a power failure has restored. Return True if
-    there were any."""
+    """Remove segments that compaction had replaced and that a power failure has restored. Return
+    True if a segment was removed."""
     if not loaded.config.is_compacted or loaded.report.clean_shutdown or loaded.lost_nothing:
         return False
     found = covered(loaded.segments, loaded.aborted.sizes)
@@ -154,7 +156,8 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _closed_at(loaded: LoadedLog) -> int:
-    """Return the end offset of a log with all files as a clean stop leaves them, else -1."""
+    """Return the end offset of the log if all files are as a clean stop leaves them. Otherwise
+    return -1."""
     end = loaded.segments[-1].end_offset
     needs_no_snapshot = loaded.report.snapshot_offset == end or _has_no_producers(loaded)
     as_closed = loaded.report.clean_shutdown and needs_no_snapshot
@@ -206,14 +209,14 @@ def _start_empty(loaded: LoadedLog, offset: int) -> None:
 
 
 def _set_end_offsets(segments: list[Segment]) -> None:
-    """Set the end of each segment to the base offset of the next. The scan finds the end of the
-    last segment."""
+    """Set the end of each segment to the base offset of the next segment. The scan finds the end of
+    the last segment."""
     for segment, following in pairwise(segments):
         segment.end_offset = following.base_offset
 
 
 def _resume(loaded: LoadedLog) -> None:
-    """Load the segments after a clean stop: the files are valid."""
+    """Load the segments after a clean stop. The files are valid then."""
     last = loaded.segments[-1]
     last.resume()
     if last.size:  # loaded now: the next abort is in the log before its row is added
@@ -227,7 +230,7 @@ def _resume(loaded: LoadedLog) -> None:
 
 
 def _has_no_producers(loaded: LoadedLog) -> bool:
-    """Return True if the last stop was clean and there were no producers, and nothing was appended
+    """Return True if the last stop was clean, there were no producers, and nothing was appended
     since."""
     closed, last = loaded.closed, loaded.segments[-1]
     if closed is None or closed.producers:
@@ -240,7 +243,8 @@ def _replay(loaded: LoadedLog, segment: Segment, from_offset: int) -> None:
 
 
 def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
-    """Load the newest snapshot in `first`..`last`. Return the offset from which to replay."""
+    """Load the newest snapshot in `first`..`last`. Return the offset at which the replay has to
+    start."""
     found = loaded.snapshots.newest(first, last, loaded.now_ms)
     if found is None:
         return first
@@ -251,7 +255,8 @@ def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
 
 
 def _recover(loaded: LoadedLog) -> None:
-    """After an unclean stop: scan every segment that may have bytes above the recovery point."""
+    """Scan every segment that may have bytes above the recovery point. This is necessary after an
+    unclean stop."""
     segments = loaded.segments
     first_scanned = 0
     for slot, segment in enumerate(segments):
@@ -278,8 +283,8 @@ def _recover(loaded: LoadedLog) -> None:
 
 
 def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
-    """Check every batch, and rebuild everything that depends on the segment. Return True if it was
-    cut."""
+    """Check every batch of the segment, and rebuild everything that depends on the segment. Return
+    True if the segment was cut."""
     report = loaded.report
     segment.start_indexes()
     loaded.aborted.start(segment.base_offset)
@@ -317,9 +322,9 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
 
 
 def _appended_from(loaded: LoadedLog, segment: Segment) -> int:
-    """Return the position in a coordinator's segment after which there are no gaps of compaction,
-    because all later batches were appended after the checkpoint. Return the size of the segment if
-    the position is unknown, or if a power failure may have restored an old checkpoint."""
+    """Return the position in a coordinator's segment after which compaction has left no gaps. All
+    later batches were appended after the checkpoint. Return the size of the segment if the position
+    is unknown. Also return the size if a power failure may have restored an old checkpoint."""
     knows = loaded.refuses_damage and loaded.lost_nothing
     size = loaded.aborted.sizes.get(segment.base_offset) if knows else None
     return segment.size if size is None else size
@@ -334,7 +339,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     """Raise CorruptLog if valid batches follow an invalid batch, unless a power failure explains
     the damage."""
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
-    # The CRC does not cover the offset of a batch: the last valid batch may have a damaged offset.
+    # The CRC does not cover the offset of a batch, so the last valid batch may have a damaged
+    # offset.
     place = find_valid_batch(tail[1:], segment.base_offset)
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
@@ -353,8 +359,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
 def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
-    """Return True if a power failure explains `tail`. `place`: the position in it where valid
-    batches begin again."""
+    """Return True if a power failure explains `tail`. `place` is the position in `tail` at which
+    valid batches begin again."""
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a complete batch at a wrong place
@@ -365,8 +371,8 @@ def _is_of_a_power_failure(
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     """Return True if whole batches at the end of a segment are missing, although the next segment
-    exists: a power failure has taken them. Compaction leaves such gaps too. A gap is normal unless
-    the segment was longer at the checkpoint."""
+    exists. A power failure has removed them. Compaction leaves such gaps too, so a gap is normal
+    unless the segment was longer at the checkpoint."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
         return False
@@ -381,7 +387,7 @@ def _ends_early(loaded: LoadedLog, slot: int) -> bool:
 
 
 def _drop_after(loaded: LoadedLog, slot: int) -> None:
-    """Remove the segments after a cut too, because a log has no gaps."""
+    """Remove the segments after a cut, because a log has no gaps."""
     for segment in loaded.segments[slot + 1 :]:
         loaded.report.cut_bytes += segment.size
         loaded.report.valid_batches_followed |= segment.size > 0
@@ -401,8 +407,9 @@ def _check_recovery_point(loaded: LoadedLog) -> None:
 
 
 def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Handle a log that ends below its start. A power failure has removed its end. After a clean
-    stop, the log or the checkpoint is damaged instead, so no file is deleted."""
+    """Handle a log that ends below its start. After an unclean stop, a power failure has removed
+    the end of the log. After a clean stop, the log or the checkpoint is damaged, so no file is
+    deleted."""
     last, report = loaded.segments[-1], loaded.report
     reason = (
         f"the log ends at offset {last.end_offset}, and starts at {log_start_offset}"
@@ -415,8 +422,8 @@ def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _drop_all(loaded: LoadedLog) -> None:
-    """Delete the whole log, which is below its start: its records were deleted, and a power failure
-    restored the files."""
+    """Delete the whole log, because the whole log is below its start. Its records were deleted
+    before, and a power failure has restored the files."""
     for segment in loaded.segments:
         loaded.aborted.forget(segment.base_offset)
         loaded.files.remove(segment.mark_deleted())
@@ -426,7 +433,7 @@ def _drop_all(loaded: LoadedLog) -> None:
 
 
 def _trim(loaded: LoadedLog) -> None:
-    """Remove state of offsets outside of the log, or before its first segment."""
+    """Remove state of offsets outside of the log."""
     first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}

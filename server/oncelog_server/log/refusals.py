@@ -1,9 +1,10 @@
-"""The writes of a log that the disk refused, and the side files that are still to be written.
+"""The writes that the disk refused, and the side files that are still to be written.
 
-The `.log` file is the source of truth: a refused append changes nothing and may be retried. The
-other files are computed from it and are in memory too. If the disk refuses such a file, it is
-written later, and the log continues to serve. The files marked `needed` are written before a
-segment is rolled and before a clean stop, so that no start trusts an incomplete file.
+The `.log` file is the source of truth. A refused append changes nothing and may be retried. The
+other files are computed from the `.log` file, and their contents are in memory too. If the disk
+refuses such a file, the log writes the file later and continues to serve. The files marked `needed`
+are written before a segment is rolled and before a clean stop, so that no start trusts an
+incomplete file.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ _PROBE_BYTES: Final = 1 << 20
 
 
 class Refusals:
-    """`current` is the first refusal since the disk last accepted all writes, None without a
-    refusal. `on_refused` is called once for each `current`. The owner then calls `try_again` until
-    it succeeds. While there is a `failure`, the log refuses appends."""
+    """The refused writes of one log. `current` is the first error since the disk last accepted all
+    writes. None means that no write is refused. `on_refused` is called once for each `current`. The
+    owner then calls `try_again` until the call succeeds. While there is a `failure`, the log
+    refuses appends."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
                  "interrupted", "on_refused")  # fmt: skip
@@ -28,25 +30,26 @@ class Refusals:
     def __init__(self) -> None:
         self.current: StorageError | None = None
         self.on_refused: Callable[[StorageError], None] | None = None
-        # By path: the function that writes the file, and True if a start with the old file would be
-        # wrong.
+        # By path: the function that writes the file, and True if a start would be wrong with the
+        # old file.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
-        # Bytes of the largest refused append, at most _PROBE_BYTES, and whether a new segment was
-        # refused.
+        # Bytes of the largest refused append, at most _PROBE_BYTES. The second value is True if a
+        # new segment was refused.
         self._probe_bytes = 0
         self._roll = False
-        # Undoes an operation that could be neither completed nor undone. It runs before everything
-        # else.
+        # Undoes an operation that could be neither completed nor undone. This function runs before
+        # all other retries.
         self.interrupted: Callable[[], None] | None = None
         self.failure: StorageError | None = None
-        # The failure that ends when the interrupted operation is undone.
+        # The failure that lasts until the interrupted operation is undone.
         self._interruption: StorageError | None = None
 
     def report_to(self, on_refused: Callable[[StorageError], None]) -> None:
         self.on_refused = on_refused
 
     def fail(self, error: StorageError) -> None:
-        """Refuse every append from now on: only a restart can read the state of the disk."""
+        """Refuse every append from now on, because only a restart can read the state of the
+        disk."""
         if self.failure is None or self.failure is self._interruption:
             self.failure = error
 
@@ -56,15 +59,15 @@ class Refusals:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
     def interrupt(self, error: StorageError, undo: Callable[[], None]) -> None:
-        """Fail until `undo` succeeds: some segments have new names, and the disk refused both to
-        rename the others and to restore the names."""
+        """Refuse every append until `undo` succeeds. Some segments have new names, and the disk
+        refused both to rename the others and to restore the names."""
         if self.failure is None:
             self.failure = self._interruption = error
         self.interrupted = undo
         self.refused(error)
 
     def undo_interrupted(self) -> None:
-        """Undo the interrupted operation. Raises StorageError if the disk refuses that, too."""
+        """Undo the interrupted operation. Raises StorageError if the disk also refuses the undo."""
         if self.interrupted is None:
             return
         self.interrupted()
@@ -74,7 +77,7 @@ class Refusals:
         self._interruption = None
 
     def refused(self, error: StorageError) -> None:
-        """Record a refusal: `current` stays until `try_again` succeeds."""
+        """Record a refused write. `current` stays until `try_again` succeeds."""
         if self.current is None:
             self.current = error
             if self.on_refused is not None:
@@ -89,9 +92,9 @@ class Refusals:
         self.refused(error)
 
     def write_or_owe(self, path: str, write: Callable[[], None], *, needed: bool = True) -> None:
-        """Write a side file now or, if the disk refuses, later. `write` writes the state in memory
-        at the time of its call. `needed`: a start with the old file would be wrong, not only
-        slow."""
+        """Write a side file now. If the disk refuses the file, write it later. `write` writes the
+        state in memory at the time of its call. `needed`: with the old file, a start would be wrong
+        and not only slow."""
         try:
             write()
         except StorageError as error:
@@ -101,16 +104,17 @@ class Refusals:
             self._owed.pop(path, None)
 
     def write_owed(self, *, needed_only: bool = True) -> None:
-        """Write the side files that the disk has refused; with `needed_only`, only those marked
-        `needed`. Raises StorageError at the first file that is refused again."""
+        """Write the side files that the disk has refused. With `needed_only`, write only the files
+        marked `needed`. Raises StorageError at the first file that is refused again."""
         for path, (write, needed) in list(self._owed.items()):
             if needed or not needed_only:
                 write()
                 del self._owed[path]
 
     def try_again(self, log: File, roll: Callable[[], None]) -> None:
-        """Retry the refused writes. For a refused append, append as many zeros to `log`, at most 1
-        MiB, and cut them off again. Raises StorageError if the disk refuses."""
+        """Retry the refused writes. In place of a refused append, append the same number of zeros
+        to `log`, at most 1 MiB, and cut the zeros off again. Raises StorageError if the disk
+        refuses."""
         if self.current is None:
             return
         self.write_owed(needed_only=False)

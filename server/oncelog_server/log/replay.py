@@ -1,4 +1,4 @@
-"""Producer state from the log: a snapshot, and the batches after it (Kafka's
+"""Rebuilds the state of producers from a snapshot and the batches after the snapshot (Kafka's
 rebuildProducerState)."""
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def replay(
     now_ms: int,
     rows: list[AbortedTransaction] | None = None,
 ) -> int:
-    """Replay into `producers` from `from_offset` to the end of the segment, by its headers. Return
-    the number of batches. `rows` gets the transactions that were aborted in the range. Raises
-    CorruptLog."""
+    """Update `producers` with the batches from `from_offset` to the end of the segment. Only the
+    headers are read. Return the number of batches. `rows` gets the transactions that were aborted
+    in this range. Raises CorruptLog."""
     with segment.borrowed_indexes():
         scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches = 0
@@ -44,8 +44,8 @@ def replay(
 
 
 class Rebuilt(NamedTuple):
-    """The snapshot from which producers were rebuilt, None without one, and the number of batches
-    after it."""
+    """The result of `rebuild`: the snapshot that it used, None without a snapshot, and the number
+    of batches after the snapshot."""
 
     snapshot_offset: int | None
     batches: int
@@ -54,11 +54,11 @@ class Rebuilt(NamedTuple):
 def rebuild(
     producers: Producers, segments: Sequence[Segment], snapshots: Snapshots, now_ms: int
 ) -> Rebuilt:
-    """Bring `producers` to the end of the log: from the newest snapshot and the batches after it.
-    Raises StorageError and CorruptLog."""
+    """Bring `producers` to the end of the log. The newest snapshot is loaded, and the batches after
+    the snapshot are replayed. Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
-    # The markers of these transactions may be at or above the high watermark, but before the
-    # snapshot.
+    # These transactions have their markers before the snapshot, but perhaps at or above the high
+    # watermark.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)
@@ -78,8 +78,8 @@ def rebuild(
 def aborted_rows(
     segments: Sequence[Segment], snapshots: Snapshots, base_offset: int
 ) -> list[AbortedTransaction]:
-    """Compute the txnindex of the segment at `base_offset`, from the newest snapshot at or below it
-    and the log after that. Raises CorruptLog."""
+    """Return the txnindex rows of the segment at `base_offset`. The rows come from the newest
+    snapshot at or below this offset, and from the log after that snapshot. Raises CorruptLog."""
     producers = Producers(0)
     replay_from = segments[0].base_offset
     found = snapshots.newest(replay_from, base_offset, 0)
@@ -104,9 +104,9 @@ def apply_batch(
     read_batch: Callable[[], Bytes],
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Apply a batch to the state of its producer, without the checks, which were made at the
-    append. `position`: in the file of its segment. Return the txnindex row if the batch aborted a
-    transaction."""
+    """Apply a batch to the state of its producer. No checks are made, because the append has made
+    them. `position` is the place of the batch in the segment's file. Return the txnindex row if the
+    batch aborted a transaction."""
     if header.producer_id < 0:
         return None
     if not header.is_control:

@@ -1,5 +1,5 @@
-"""Checks of the batches that a leader sends to a follower: whole, undamaged, and continuing the
-follower's log (Kafka's UnifiedLog.appendAsFollower)."""
+"""Checks the batches that a leader sends to a follower. The batches must be whole and undamaged,
+and must continue the follower's log (Kafka's UnifiedLog.appendAsFollower)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Batches: TypeAlias = bytes | bytearray | memoryview
 def check_replicated(
     batches: Batches, log_end_offset: int, leader_epoch: int, *, may_skip: bool
 ) -> list[tuple[memoryview, BatchHeader]]:
-    """Return the batches to append to a log with this end and with `leader_epoch` as its last
-    epoch.
+    """Return the batches to append. The follower's log ends at `log_end_offset`, and `leader_epoch`
+    is its last epoch.
 
-    An incomplete last batch is left out: a Fetch response may end in one. `may_skip`: compaction
-    may have removed batches of the leader's log. Raises CorruptRecords, and UnexpectedBatch for a
-    gap, an overlap and an older leader epoch.
+    An incomplete last batch is left out, because a Fetch response may end within a batch.
+    `may_skip`: compaction may have removed batches of the leader's log. Raises CorruptRecords for a
+    wrong CRC. Raises UnexpectedBatch for a gap, an overlap or an older leader epoch.
     """
     view, found = memoryview(batches), []
     for position, header in split_batches(view, allow_partial=True):

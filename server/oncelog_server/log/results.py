@@ -13,21 +13,21 @@ NO_TIMESTAMP: Final = -1
 
 
 class Origin(Enum):
-    """The source of an append. Sequence numbers of clients are checked; records of coordinators
-    have none."""
+    """The source of an append. Sequence numbers of clients are checked. Records of coordinators
+    have no sequence numbers."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
 
 
-# Every append needs it, and looking a member up in its Enum takes as long as a call.
+# Every append needs this member, and a look-up in the Enum takes as long as a call.
 CLIENT: Final = Origin.CLIENT
 
 
 class Appended(msgspec.Struct, gc=False):
-    """The place of a batch in the log. `duplicate`: the batch was in the log already.
+    """The place of a batch in the log. `duplicate`: the log already had the batch.
     `log_append_time_ms` is NO_TIMESTAMP if the topic keeps the producer's timestamps.
-    `log_start_offset` is the log start at the append, as in Kafka's LogAppendInfo."""
+    `log_start_offset` is the log start at the time of the append, as in Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int
@@ -49,16 +49,17 @@ class FileRange(msgspec.Struct, frozen=True):
         return self.length
 
     def read(self) -> bytes:
-        """Raises StorageError."""
+        """Return the bytes. Raises StorageError."""
         return self.file.read(self.position, self.length)
 
 
 class LogRead(msgspec.Struct, frozen=True):
-    """Batches from the requested offset on. `records` is None if there is no batch below the limit,
-    or if less than a whole batch is allowed. `max_bytes` may cut off the last batch.
+    """Batches from the requested offset on. `records` is None if there is no batch below the limit.
+    `records` is also None if the allowed size is below a whole batch. `max_bytes` may cut off the
+    last batch.
 
-    All records in `records` have offsets below `end_offset`, so the response needs the aborted
-    transactions below it.
+    All records in `records` have offsets below `end_offset`. So the response needs only the aborted
+    transactions below `end_offset`.
     """
 
     records: FileRange | None
@@ -68,9 +69,10 @@ class LogRead(msgspec.Struct, frozen=True):
 class Flush(NamedTuple):
     """The files that a flush syncs, and the offset up to which the log is durable afterwards.
 
-    `closed` files do not change any more. `growing` is the active segment. It may have grown or
-    been closed since, and then needs another sync. `truncations`: their number before the flush
-    began. If the log was cut meanwhile, the flush does not cover later appends.
+    `closed` files do not change any more. `growing` is the active segment. If the active segment
+    grows or is closed during the flush, it needs another sync. `truncations` is the number of
+    truncations before the flush. If the number differs after the flush, the log was cut, and the
+    flush does not cover later appends.
     """
 
     closed: list[File]
@@ -84,8 +86,8 @@ class Flush(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its time, for the response to ListOffsets. `leader_epoch` is -1 if it is
-    unknown."""
+    """A record that was found by its time, for the response to ListOffsets. `leader_epoch` is -1 if
+    the epoch is unknown."""
 
     timestamp: int
     offset: int

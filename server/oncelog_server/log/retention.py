@@ -1,5 +1,5 @@
-"""The number of segments that can be deleted from the start of a log: by the log's start, by time,
-by size (UnifiedLog.deleteOldSegments)."""
+"""Computes how many segments can be deleted from the start of a log. The reason is the log's start,
+time, or size (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from oncelog_server.log.segment import NO_TIMESTAMP, Segment
 
 
 def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
-    """Return how many segments are wholly below the log's start, without the active segment."""
+    """Return the number of segments that are wholly below the log's start. The active segment does
+    not count."""
     count = 0
     for segment in segments[:-1]:
         if segment.end_offset > log_start_offset:
@@ -21,8 +22,8 @@ def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
 def too_old(
     segments: Sequence[Segment], retention_ms: int, now_ms: int, high_watermark: int
 ) -> int:
-    """Return how many segments have no record younger than `retention_ms`. The age of a segment
-    without timestamps counts from its creation, or from the last opening of the log. Raises
+    """Return the number of segments that have no record younger than `retention_ms`. The age of a
+    segment without timestamps counts from its creation, or from the last opening of the log. Raises
     StorageError and CorruptLog."""
     if retention_ms < 0:
         return 0
@@ -40,7 +41,8 @@ def too_old(
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int, high_watermark: int) -> int:
-    """Return how many segments can be deleted so that the log still has `retention_bytes`."""
+    """Return the number of segments that can be deleted while the log keeps at least
+    `retention_bytes`."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes

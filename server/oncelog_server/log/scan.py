@@ -1,4 +1,5 @@
-"""Walks the batches of a log file, by headers alone or with the CRC of each."""
+"""Walks the batches of a log file. The walk reads only headers, or also checks the CRC of each
+batch."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ class Scan:
     """Iterate over (position, header) from `position` to `end`. `batch()` returns the current
     batch.
 
-    The walk stops at `end` or at the first invalid batch. In the latter case `problem` has the
-    reason, and `position` is the start of the invalid batch. Offsets must increase; `next_offset`
-    is the smallest allowed offset of the next batch.
+    The walk stops at `end` or at the first invalid batch. At an invalid batch, `problem` has the
+    reason, and `position` is the start of the batch. Offsets must increase. `next_offset` is the
+    smallest allowed offset of the next batch.
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
@@ -38,8 +39,8 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
-        # Largest possible last offset of a batch in this file. The CRC of a batch does not cover
-        # its offset.
+        # Largest possible last offset of a batch in this file. A batch above it is damaged, because
+        # the CRC of a batch does not cover the offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None
@@ -70,9 +71,9 @@ class Scan:
             self.next_offset = header.next_offset
 
     def begins_with(self, last_offset: int) -> bool:
-        """Return True if a batch begins at `position`, and `last_offset` is its last offset.
+        """Return True if a batch begins at `position`, and has the last offset `last_offset`.
 
-        The walk uses the bytes that were read for this. Call it before the walk. Raises
+        Call this method before the walk. The walk uses the bytes that this method reads. Raises
         StorageError.
         """
         self._read_chunk(self.position, self._chunk_size)
@@ -126,8 +127,9 @@ class Scan:
 
 
 def find_valid_batch(data: bytes, first_offset: int) -> int | None:
-    """Return the position in `data` of the first whole batch with a valid CRC, from `first_offset`
-    on, or None. This distinguishes a torn tail from damage in the middle."""
+    """Return the position in `data` of the first whole batch with a valid CRC and an offset from
+    `first_offset` on. Return None if there is no such batch. The result distinguishes a torn tail
+    from damage in the middle."""
     at = data.find(MAGIC, 16)
     while at >= 0:
         start = at - 16

@@ -1,8 +1,8 @@
 """One segment: a `.log` file with its indexes (Kafka's LogSegment).
 
-The active segment keeps its indexes in memory and writes them when it is rolled or closed; older
-segments load theirs when needed. An index entry is used only if the log has such a batch, so a
-missing or damaged index just makes a walk over the headers necessary.
+The active segment keeps its indexes in memory, and writes the index files when it is rolled or
+closed. Older segments load their indexes when needed. An index entry is used only if the log has
+such a batch. So a missing or damaged index only makes a walk over the headers necessary.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time
 
 
 class Segment:
-    """A segment. It has offsets from `base_offset` up to `end_offset`; the log sets `end_offset`
-    except for the active segment."""
+    """A segment. The segment has offsets from `base_offset` up to `end_offset`. The log sets
+    `end_offset`, except for the active segment."""
 
     __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
                  "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
@@ -58,8 +58,8 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.end_offset = base_offset
-        # Timestamps of the first batch (rolling by time counts from it), and the latest of all;
-        # None if not read yet.
+        # The timestamp of the first batch, from which rolling by time counts, and the latest
+        # timestamp of all batches. None if not read yet.
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None
         self.max_timestamp_offset = (
@@ -67,10 +67,11 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
-        # See `_measure_indexes`; -1 after a change.
+        # The result of `_measure_indexes`. -1 after a change.
         self._index_bytes = -1
         self._bytes_since_entry = 0
-        # The batches since the last index entry, so that readers of the end need not walk to it.
+        # The batches since the last index entry. With these lists, readers of the end need not walk
+        # to it.
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
         # The paths that `mark_deleted` has renamed.
@@ -80,7 +81,8 @@ class Segment:
     def create(
         cls, files: Files, directory: str, base_offset: int, *, now_ms: int, jitter_ms: int
     ) -> Segment:
-        """Create an empty segment. A file of this name, left by a crash, is emptied."""
+        """Return a new, empty segment. If a crash has left a file of this name, the file is
+        emptied."""
         log = files.open(f"{directory}/{segment_file(base_offset, LOG_SUFFIX)}", create=True)
         if log.size:
             log.truncate(0)
@@ -96,8 +98,8 @@ class Segment:
         return f"{self._directory}/{segment_file(self.base_offset, suffix, state)}"
 
     def start_indexes(self) -> None:
-        """Start with empty indexes in memory, for a segment that is empty or about to be
-        scanned."""
+        """Start with empty indexes in memory. The segment is empty, or recovery is about to scan
+        it."""
         self._offset_index = OffsetIndex()
         self._time_index = TimeIndex()
         self._index_bytes = -1
@@ -113,9 +115,9 @@ class Segment:
     def should_roll(
         self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
     ) -> bool:
-        """Return True if a batch of `size` bytes must go to a new segment (LogSegment.shouldRoll).
-        The age is computed from the records' timestamps, or from the broker's time if there are
-        none."""
+        """Return True if a batch of `size` bytes must be appended to a new segment
+        (LogSegment.shouldRoll). The age of the segment comes from the records' timestamps. Without
+        timestamps, the age comes from the broker's time."""
         filled = self.log.size
         index_bytes = self._index_bytes
         if index_bytes < 0:
@@ -146,7 +148,7 @@ class Segment:
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
         interval: int,
     ) -> None:  # fmt: skip
-        """Index the batch at `position`, which is the last one. `interval`:
+        """Add the batch at `position` to the indexes. This batch is the last batch. `interval`:
         `index.interval.bytes`."""
         if not position:
             self.first_timestamp = max_timestamp
@@ -170,10 +172,9 @@ class Segment:
         self.end_offset = last_offset + 1
 
     def write_indexes(self, *, may_be_left_out: bool = False) -> None:
-        """Write the index files, with the latest timestamp as last entry (as Kafka does at roll and
-        close). `may_be_left_out`: if the offset index has no entry, only existing index files are
-        written, because a start can read the few headers of the log instead. Raises
-        StorageError."""
+        """Write the index files. The last entry has the latest timestamp, as in Kafka at a roll or
+        close. `may_be_left_out`: if the offset index has no entry, write only index files that
+        exist. A start can read the few headers of the log instead. Raises StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()
@@ -195,15 +196,15 @@ class Segment:
             )
 
     def forget_indexes(self) -> None:
-        """Free the memory of the indexes, which are also in the files. Not for the active
-        segment."""
+        """Free the memory of the indexes. The index files have the same entries. The active segment
+        must keep its indexes."""
         self._offset_index = self._time_index = None
         self._recent_offsets.clear()
         self._recent_positions.clear()
 
     def resume(self) -> None:
-        """Load a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if it
-        does not consist of batches."""
+        """Load a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if the
+        file does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
             return
@@ -239,10 +240,11 @@ class Segment:
     # Reading.
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Return (position, size in bytes) of the batch with `offset`, or of the first one after
-        it; None without one. The size is UNKNOWN_SIZE if no header was read for it.
+        """Return (position, size in bytes) of the batch with `offset`. If no batch has `offset`,
+        return the next batch. Return None if there is none. The size is UNKNOWN_SIZE if no header
+        was read for it.
 
-        Raises StorageError, and CorruptLog if the file does not consist of batches.
+        Raises StorageError. Raises CorruptLog if the file does not consist of batches.
         """
         size = self.log.size
         if offset >= self.end_offset or not size:  # compaction may remove all batches
@@ -263,12 +265,12 @@ class Segment:
         return None
 
     def position_of(self, offset: int) -> int | None:
-        """Return the position that `locate` finds. Raises the same."""
+        """Return the position that `locate` finds. Raises the errors of `locate`."""
         located = self.locate(offset)
         return None if located is None else located[0]
 
     def walk_from(self, offset: int, chunk_size: int = WALK_CHUNK) -> Scan:
-        """Return a scan over the headers that begins at `offset` or shortly before."""
+        """Return a scan over the headers. The scan begins at `offset` or shortly before."""
         entry = self.offset_index().floor(offset - self.base_offset)
         if entry is not None:
             scan = self._scan_at(entry[1], chunk_size)
@@ -282,8 +284,8 @@ class Segment:
         return Scan(self.log, position, next_offset=self.base_offset, chunk_size=chunk_size)
 
     def offset_at_or_after(self, position: int) -> int:
-        """Return an offset above all in the first `position` bytes, as small as the index
-        allows."""
+        """Return an offset above all offsets in the first `position` bytes. The offset is as small
+        as the index allows."""
         relative_offset = self.offset_index().ceiling(position)
         return self.end_offset if relative_offset is None else self.base_offset + relative_offset
 
@@ -293,16 +295,16 @@ class Segment:
         return scan.begins_with(self.base_offset + relative_offset)
 
     def position_near(self, offset: int) -> int:
-        """Return the position of a batch at or before `offset` from the index file, 0 if the file
-        is not valid. The index is neither kept in memory nor rebuilt."""
+        """Return the position of a batch at or before `offset`, from the index file. Return 0 if
+        the file is not valid. The index is neither kept in memory nor rebuilt."""
         data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
         index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
         entry = None if index is None else index.floor(offset - self.base_offset)
         return entry[1] if entry is not None and self._confirms(*entry) else 0
 
     def offset_index(self, *, is_last: bool = False) -> OffsetIndex:
-        """Return the index from memory, from its file, or computed from the log. `is_last`: the
-        segment is the log's active one."""
+        """Return the index from memory or from its file. If neither has the index, compute it from
+        the log. `is_last`: the segment is the log's active segment."""
         if self._offset_index is None:
             data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
             if data is None and is_last:  # an index without entries has no file
@@ -330,8 +332,8 @@ class Segment:
         return self._time_index
 
     def _confirms_latest(self, index: TimeIndex) -> bool:
-        """Return True if the batch of the last entry has that timestamp, and no later batch has a
-        greater one."""
+        """Return True if the batch of the last entry has the entry's timestamp, and no later batch
+        has a greater timestamp."""
         last = index.last()
         timestamp, relative_offset = last or (NO_TIMESTAMP, -1)
         for _, header in self.walk_from(self.base_offset + max(relative_offset, 0)):
@@ -344,15 +346,16 @@ class Segment:
 
     @contextmanager
     def borrowed_indexes(self) -> Iterator[None]:
-        """Load the indexes for the block, and free the memory after it unless they were loaded
-        before."""
+        """Load the indexes for the block. Free the memory afterwards, unless the indexes were
+        loaded before."""
         borrowed = self._offset_index is None
         yield
         if borrowed:
             self.forget_indexes()
 
     def latest_timestamp(self) -> tuple[int, int]:
-        """Return (timestamp, last offset of its batch), NO_TIMESTAMP if no record has one."""
+        """Return the latest timestamp, and the last offset of its batch. The timestamp is
+        NO_TIMESTAMP if no record has a timestamp."""
         if self.max_timestamp is None:
             with self.borrowed_indexes():
                 timestamp, relative_offset = self.time_index().last() or (NO_TIMESTAMP, 0)
@@ -367,8 +370,9 @@ class Segment:
         return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Compute both indexes from the headers of the log. Raises CorruptLog and StorageError. The
-        previous state then stays, so that readers do not take the segment for empty."""
+        """Compute both indexes from the headers of the log. Raises CorruptLog and StorageError.
+        After an error the previous indexes stay, so that readers do not take the segment for
+        empty."""
         before = {name: getattr(self, name) for name in _REBUILT}
         self.start_indexes()
         try:
@@ -389,8 +393,8 @@ class Segment:
             self.write_indexes(may_be_left_out=True)
 
     def reindex(self, interval: int) -> None:
-        """Index all batches again as if they were appended, because the segment becomes the active
-        one again. Raises StorageError and CorruptLog."""
+        """Add all batches to the indexes again, because the segment becomes the active segment
+        again. Raises StorageError and CorruptLog."""
         self.start_indexes()
         scan = Scan(self.log, next_offset=self.base_offset)
         for position, header in scan:
@@ -418,14 +422,14 @@ class Segment:
         self.log.close()
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files so that the next start removes them. Return the new paths, to be
-        unlinked.
+        """Rename the files so that the next start removes them. Return the new paths. The caller
+        unlinks these files.
 
-        The log file is renamed first. A crash may then leave indexes without a log, which a start
-        removes, but never a log without its txnindex, which a start would trust. Raises
-        StorageError. The names are then unchanged or, if the disk refuses to restore them, the log
-        file is open under its new name. The next call completes the renames, or `unmark_deleted`
-        undoes them.
+        The log file is renamed first. A crash may then leave indexes without a log. A start removes
+        such indexes. A crash never leaves a log without its txnindex, because a start would trust
+        this log. Raises StorageError. After the error the names are unchanged, or the disk has
+        refused to restore them and the log file is open under its new name. The next call completes
+        the renames, or `unmark_deleted` undoes them.
         """
         self.log.close()
         try:
@@ -444,9 +448,9 @@ class Segment:
         return list(self._marked)
 
     def unmark_deleted(self) -> None:
-        """Undo the renames of `mark_deleted` in reverse order, the log file last. Raises
-        StorageError; the log file then stays open under its current name, and the call may be
-        repeated."""
+        """Undo the renames of `mark_deleted` in reverse order. The log file comes last. Raises
+        StorageError. The log file then stays open under its current name, and the caller may repeat
+        the call."""
         if not self._marked:
             return
         self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))

@@ -1,5 +1,5 @@
-"""The segments of one log: their order, the active one, the indexes in memory, and the files that
-are not durable yet (Kafka's LogSegments and LocalLog).
+"""The segments of one log (Kafka's LogSegments and LocalLog): their order, the active segment, the
+indexes in memory, and the files that are not durable yet.
 
 Only this module adds and removes segments.
 """
@@ -27,8 +27,8 @@ _base_offset = attrgetter("base_offset")
 
 
 class Cut(NamedTuple):
-    """The place where a log is cut: after the first `position` bytes of `segment`, which becomes
-    the active one. The log then ends at `end_offset`."""
+    """The place where a log is cut. The first `position` bytes of `segment` stay, and `segment`
+    becomes the active segment. The log then ends at `end_offset`."""
 
     segment: Segment
     position: int
@@ -36,7 +36,8 @@ class Cut(NamedTuple):
 
 
 class LogSegments(Sequence[Segment]):
-    """At least one segment, in the order of their offsets. `aborted` has their txnindexes."""
+    """The segments of a log in the order of their offsets. There is at least one segment. `aborted`
+    has the txnindexes of the segments."""
 
     __slots__ = ("_closed_bytes", "_directory", "_files", "_indexed", "_opened_at_bytes",
                  "_ordered", "_rolled_bytes", "_truncations", "_unsynced", "aborted", "active",
@@ -46,8 +47,8 @@ class LogSegments(Sequence[Segment]):
         self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
         unsynced: Iterable[File],
     ) -> None:  # fmt: skip
-        """The object keeps and changes `segments`. `unsynced`: files of inactive segments, as in
-        Flush."""
+        """`segments` belongs to the object, which changes it. `unsynced`: files of inactive
+        segments, as in Flush."""
         self._files = files
         self._directory = directory
         self._ordered = segments
@@ -59,10 +60,11 @@ class LogSegments(Sequence[Segment]):
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)
         self._truncations = 0
-        # By base offset, the most recently used at the end.
+        # Segments with indexes in memory, by base offset. The most recently used segment is at the
+        # end.
         self._indexed: dict[int, Segment] = {}
-        # Files of deleted segments, and the time from which they may be unlinked: a reader may
-        # still use them.
+        # Files of deleted segments, each with the time from which it may be unlinked. A reader may
+        # still use the files before that time.
         self.deleted: list[tuple[int, list[str]]] = []
 
     @overload
@@ -79,7 +81,7 @@ class LogSegments(Sequence[Segment]):
         return iter(self._ordered)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """Return the segments from the one with `offset` on."""
+        """Return the segments from the segment with `offset` on."""
         ordered = self._ordered
         return ordered[max(bisect_right(ordered, offset, key=_base_offset) - 1, 0) :]
 
@@ -89,12 +91,13 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def appended_bytes(self) -> int:
-        """Return the bytes appended since the log was opened, deleted segments included."""
+        """Return the number of bytes appended since the log was opened. The bytes of deleted
+        segments count too."""
         return self._rolled_bytes + self.active.size - self._opened_at_bytes
 
     def keep_indexes(self, segment: Segment) -> None:
-        """Keep the segment's indexes in memory, and free the least recently used ones. Those of the
-        active segment always stay."""
+        """Keep the segment's indexes in memory. Free the least recently used indexes. The indexes
+        of the active segment always stay."""
         if segment is self.active:
             return
         indexed = self._indexed
@@ -106,8 +109,8 @@ class LogSegments(Sequence[Segment]):
     # Adding and removing segments.
 
     def roll(self, now_ms: int, jitter_ms: int) -> None:
-        """Begin a new segment at the end of the log. Raises StorageError, without a change:
-        operations that the disk may refuse come first."""
+        """Begin a new segment at the end of the log. Raises StorageError. Nothing has then changed,
+        because the operations that the disk may refuse come first."""
         old = self.active
         old.write_indexes()
         self.checkpoint(active=old.size, following=(old.end_offset,))
@@ -124,9 +127,9 @@ class LogSegments(Sequence[Segment]):
         self._unsynced += closed
 
     def remove_first(self, count: int, due_ms: int) -> None:
-        """Take the first `count` segments out of the log, never the active one. Their files are
-        renamed now and unlinked from `due_ms` on. Raises StorageError at the first segment that the
-        disk refuses to rename."""
+        """Remove the first `count` segments from the log, never the active segment. Their files are
+        renamed now, and unlinked from `due_ms` on. Raises StorageError at the first segment that
+        the disk refuses to rename."""
         for segment in self._ordered[:count]:
             self.deleted.append((due_ms, segment.mark_deleted()))
             self._exchange([segment], [])
@@ -135,9 +138,9 @@ class LogSegments(Sequence[Segment]):
         self, sources: Sequence[Segment], new: Segment, rows: Iterable[AbortedTransaction],
         deleted: Iterable[list[str]], due_ms: int,
     ) -> None:  # fmt: skip
-        """Replace consecutive inactive segments by `new`, with its txnindex `rows`. The files of
-        the replaced segments already have the names `deleted`, and are unlinked from `due_ms`
-        on."""
+        """Replace consecutive inactive segments by `new`. `rows` is the txnindex of `new`. The
+        files of the replaced segments already have the names `deleted`. These files are unlinked
+        from `due_ms` on."""
         self.deleted += [(due_ms, paths) for paths in deleted]
         self._exchange(sources, [new])
         self.aborted.replace(new.base_offset, rows)
@@ -156,8 +159,8 @@ class LogSegments(Sequence[Segment]):
         self._unsynced = [file for file in self._unsynced if file.path not in gone]
 
     def cut_at(self, offset: int) -> Cut:
-        """Return the place of a cut that leaves no batch with a record at or above `offset`, and no
-        empty segment except the first. Raises StorageError and CorruptLog."""
+        """Return the place of a cut at `offset`. The cut leaves no batch with a record at or above
+        `offset`, and no empty segment except the first. Raises StorageError and CorruptLog."""
         for segment in reversed(self._ordered):
             if segment.base_offset >= offset and segment is not self._ordered[0]:
                 continue
@@ -175,8 +178,8 @@ class LogSegments(Sequence[Segment]):
 
     def truncate(self, cut: Cut, interval: int) -> None:
         """Cut the log. `interval`: `index.interval.bytes`. The last segment is removed first, so
-        that a crash leaves a log without a gap. Raises StorageError and CorruptLog; only a restart
-        can then find out which batches are left."""
+        that a crash leaves a log without a gap. Raises StorageError and CorruptLog. After an error,
+        only a restart can find out which batches are left."""
         segment, appended_bytes = cut.segment, self.appended_bytes
         rows = [
             row
@@ -240,23 +243,24 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def unsynced(self) -> Sequence[File]:
-        """The files that a sync has to include besides the active segment's."""
+        """The files that a sync has to include, besides the files of the active segment."""
         return self._unsynced
 
     def add_unsynced(self, file: File) -> None:
         self._unsynced.append(file)
 
     def begin_flush(self, *, growing: bool) -> Flush:
-        """Return the files to sync so that all segments are durable, without the active segment if
-        not `growing`."""
+        """Return the files to sync so that all segments are durable. If not `growing`, the active
+        segment is left out."""
         active = self.active
         if growing:
             return Flush(list(self._unsynced), active.end_offset, active.log, self._truncations)
         return Flush(list(self._unsynced), active.base_offset, None, self._truncations)
 
     def finish_flush(self, flush: Flush) -> bool:
-        """Forget the files of `flush`, because they are durable. If the log was cut meanwhile,
-        return False and forget none of them, because the files may have other bytes now."""
+        """Forget the files of `flush`, because these files are durable. If the log was cut
+        meanwhile, forget none of them and return False, because the files may have other bytes
+        now."""
         if flush.truncations != self._truncations:
             return False
         synced = set(map(id, flush.closed))
@@ -266,12 +270,12 @@ class LogSegments(Sequence[Segment]):
         return True
 
     def end_of_file(self, file: File) -> int:
-        """Return an offset above all batches of a segment's file; 0 if the log does not have the
-        segment any more."""
+        """Return an offset above all batches of a segment's file. Return 0 if the log does not have
+        the segment any more."""
         return next((each.end_offset for each in self._ordered if each.log is file), 0)
 
     def close(self) -> None:
-        """Close all descriptors; they are opened again when needed."""
+        """Close all descriptors. A descriptor is opened again when needed."""
         self.aborted.close()
         for segment in self._ordered:
             segment.close()

@@ -1,7 +1,8 @@
 """The sparse index of a segment from timestamps to offsets (Kafka's TimeIndex).
 
-An entry (timestamp, last offset of a batch) means: the batch has a record with this timestamp, and
-no record up to the batch has a later timestamp. An entry has 12 bytes in the file, big-endian.
+An entry has a timestamp and the last offset of a batch. The batch has a record with this timestamp,
+and no record up to the batch has a later timestamp. An entry takes 12 bytes in the file,
+big-endian.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _ENTRY: Final = Struct(">qi")
 
 
 class TimeIndex:
-    """Timestamps strictly increase, offsets never decrease."""
+    """The entries of an index. Timestamps strictly increase, and offsets never decrease."""
 
     __slots__ = ("_offsets", "_timestamps")
 
@@ -35,7 +36,7 @@ class TimeIndex:
             self._offsets.append(relative_offset)
 
     def floor(self, timestamp: int) -> tuple[int, int] | None:
-        """Return the last entry at or before `timestamp`, None if there is none."""
+        """Return the last entry at or before `timestamp`. Return None if there is no such entry."""
         slot = bisect_right(self._timestamps, timestamp) - 1
         if slot < 0:
             return None

@@ -65,9 +65,9 @@ async def _result(work: Awaitable[T]) -> T | Refused:
 
 
 class ClusterMetadata:
-    """The cluster's metadata as this broker sees and changes it.
+    """The cluster's metadata as this broker sees and changes them.
 
-    Call `start`, or `load` and later `register`, first, and `stop` at the end. Methods that change
+    Call `start` first, or `load` and later `register`. Call `stop` at the end. Methods that change
     something raise Refused, also if the store fails.
     """
 
@@ -116,11 +116,11 @@ class ClusterMetadata:
         await self.register(endpoints)
 
     async def load(self, *, cluster_id: str | None = None, founds: bool = True) -> None:
-        """Read the image and follow the store from then on.
+        """Read the image, and follow the store from then on.
 
-        A new cluster gets `cluster_id`, or a random id. Raises OSError if the store cannot be read,
-        ValueError if a record cannot be decoded, or if the store has no cluster and `founds` is
-        False.
+        A new cluster gets `cluster_id`, or a random id. Raises OSError if the store cannot be read.
+        Raises ValueError if a record cannot be decoded. Raises ValueError if the store has no
+        cluster and `founds` is False.
         """
         if founds:
             await found_cluster(self._store, cluster_id or uuid_to_string(self._new_uuid()))
@@ -130,7 +130,8 @@ class ClusterMetadata:
         await self._remove_orphans()
 
     async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
-        """Join the cluster and lead this broker's partitions again. Return its registration.
+        """Join the cluster and lead this broker's partitions again. Return the broker's
+        registration.
 
         Raises OSError if the broker's id is taken.
         """
@@ -207,9 +208,10 @@ class ClusterMetadata:
         return await self._creation.create(topics, validate_only=validate_only)
 
     async def create_missing_topic(self, name: str) -> TopicImage:
-        """Return the topic; create it first if it does not exist.
+        """Return the topic, and first create the topic if it does not exist.
 
-        It gets the broker's defaults; an internal topic gets Kafka's settings for it.
+        A new topic gets the broker's defaults. A new internal topic gets Kafka's settings for this
+        topic.
         """
         refused = await self._create_missing([name])
         if name in refused:
@@ -220,7 +222,8 @@ class ClusterMetadata:
         return topic
 
     async def create_missing_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
-        """Create the topics that do not exist. Return the error codes of those still missing."""
+        """Create the topics that do not exist. Return the error codes of the topics that are still
+        missing."""
         refused = await self._create_missing(names)
         codes = {name: refusal.code for name, refusal in refused.items()}
         for name in names:
@@ -229,7 +232,8 @@ class ClusterMetadata:
         return codes
 
     async def _create_missing(self, names: Sequence[str]) -> dict[str, Refused]:
-        """Create the topics that do not exist. Return the refusals by name."""
+        """Create the topics that do not exist. Return the errors of the topics that could not be
+        created, by name."""
         missing = [
             internal_topic(self.image, self._settings, name)
             if is_internal(name)
@@ -272,7 +276,8 @@ class ClusterMetadata:
         return [refusals.get(name) for name in names]
 
     async def forget_deletions(self, topic_ids: Set[bytes]) -> None:
-        """Delete the deletion records of these topics, except of those with folders on this broker.
+        """Delete the deletion records of these topics, except those of topics with folders on this
+        broker.
 
         A deletion record is needed only until the topic's folders are deleted.
         """
@@ -298,10 +303,10 @@ class ClusterMetadata:
             try:
                 await self._callbacks.created([partitions.topic])
             except Refused as refused:
-                # The new number of partitions stays. Clients may have seen it: they may have
-                # written to new partitions, or used it to choose a partition by key. Neither a
-                # client nor a consumer group accepts a smaller number. The missing partitions are
-                # created as soon as there is room on the disk.
+                # The new number of partitions stays, because clients may have seen it. Clients may
+                # have written to new partitions, or may have chosen a partition by key from this
+                # number. Neither a client nor a consumer group accepts a smaller number. The broker
+                # creates the missing partitions as soon as there is room on the disk.
                 raise Refused(
                     refused.code,
                     f"Topic '{partitions.topic}' has {partitions.count} partitions now, but the "
@@ -330,7 +335,7 @@ class ClusterMetadata:
     async def next_producer_id(self) -> int:
         """Return the first producer id of the next block.
 
-        Raises OSError if the store fails, ValueError if the record cannot be decoded.
+        Raises OSError if the store fails. Raises ValueError if the record cannot be decoded.
         """
         entry = await self._store.get(records.PRODUCER_IDS)
         if entry is None:

@@ -1,4 +1,4 @@
-"""Writes that are decided from the image, and decided again if the store is ahead of the image."""
+"""Decides writes from the image. If the store is ahead of the image, the writer decides again."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ConditionalWriter:
         validate_only: bool = False,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Make the writes that `decide` returns for the image; decide again if the store is ahead
-        of the image.
+        """Make the writes that `decide` returns for the image. If the store is ahead of the image,
+        wait for the image and call `decide` again.
 
-        Returns when the image shows the change. `before` is awaited before the change is written.
-        Raises the errors of `decide` and `before`, and Refused if the store fails or keeps
+        Return when the image shows the change. `before` is awaited before the change is written.
+        Raises the errors of `decide` and `before`. Raises Refused if the store fails or keeps
         changing.
         """
         async with self._writing:
@@ -64,7 +64,8 @@ class ConditionalWriter:
             await self._store.txn(write.compare, write.operations)
 
     async def _apply(self, writes: Sequence[Write]) -> int | None:
-        """Return the revision of the last write, None if the conditions of one did not hold."""
+        """Return the revision of the last write. Return None if the conditions of a write did not
+        hold."""
         revision = 0
         for write in writes:
             result = await self._store.txn(write.compare, write.operations)

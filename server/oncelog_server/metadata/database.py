@@ -1,7 +1,7 @@
-"""The sqlite file of the metadata store, and the checks that find it damaged or out of date.
+"""The sqlite file of the metadata store, with checks that find a damaged or outdated file.
 
-Every transaction updates a checksum over the file's records. sqlite's errors are raised as OSError,
-and as DamagedStore if the file is damaged.
+Every transaction updates a checksum over the file's records. The errors of sqlite are raised as
+OSError. If the file is damaged, the error is DamagedStore.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _SUM_BITS: Final = 62
 # sqlite's errors for a damaged file. Every other error may be temporary.
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT")
 _NO_TABLE: Final = "no such table"
-# sqlite's errors for a full disk: of a write, and of the index of its write-ahead log.
+# The errors of sqlite for a full disk. They come from a write, or from the index of the write-ahead
+# log.
 _FULL: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 
 
@@ -149,9 +150,9 @@ class Database:
         self._connection.close()
 
     def settle(self) -> bool:
-        """Move the log into the file itself, sync the text copy and refill the reserve.
+        """Move the write-ahead log into the file itself, sync the text copy and refill the reserve.
 
-        A copy of the file alone is then complete. Return False if it must be retried later.
+        A copy of the file alone is then complete. Return False if the caller must retry later.
         """
         if self._copy is not None:
             if self._copy.failure is not None:
@@ -164,8 +165,8 @@ class Database:
 
     @property
     def failure(self) -> OSError | None:
-        """Return the reason why the text copy lacks the last change or the reserve is missing; None
-        if neither is true."""
+        """Return the reason why the text copy lacks the last change, or why the reserve is missing.
+        Return None if the text copy and the reserve are complete."""
         failure = None if self._copy is None else self._copy.failure
         if failure is None and self._reserve is not None:
             failure = self._reserve.failure
@@ -248,10 +249,11 @@ class Database:
         return result, changes
 
     def _adds(self, operation: WriteOperation) -> bool:
-        """Return whether the operation adds to the store: a new key, or a block of producer ids.
+        """Return True if the operation adds to the store. A new key adds, and a block of producer
+        ids does.
 
-        Two exceptions do not count: deletion records, because a deletion frees space, and keys with
-        a lease, because a broker must be able to start.
+        Two kinds of keys do not count. A deletion record does not count, because a deletion frees
+        space. A key with a lease does not count, because a broker must be able to start.
         """
         if isinstance(operation, Delete) or operation.lease_id:
             return False

@@ -1,4 +1,5 @@
-"""The recent changes of a store, for its watchers: in the order of revisions, bounded."""
+"""Holds the recent changes of a store for its watchers, in the order of revisions. The number of
+changes is bounded."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ KEPT_REVISIONS = 10_000
 
 
 class Feed:
-    """The last `kept` changes; older changes are compacted. `revision` is that of the latest
-    change."""
+    """The last `kept` changes of a store. Older changes are compacted. `revision` is the revision
+    of the latest change."""
 
     def __init__(self, revision: int, kept: int = KEPT_REVISIONS) -> None:
         self.revision = revision
@@ -23,7 +24,8 @@ class Feed:
         self._published = asyncio.Event()
 
     def publish(self, changes: Changes) -> None:
-        """Append a change and wake the watchers. Raises RuntimeError if its revision is stale."""
+        """Append a change and wake the watchers. Raises RuntimeError if the revision of the change
+        is stale."""
         if changes.revision <= self.revision:
             raise RuntimeError(f"revision {changes.revision} follows {self.revision}")
         self.revision = changes.revision

@@ -15,9 +15,8 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION:
 
 
 def random_uuid() -> bytes:
-    """Return a random topic or cluster id. Its text does not begin with `-`, because command lines
-    would take it for an option (Kafka's Uuid.randomUuid).
-    """
+    """Return a random topic or cluster id. The text of the id does not begin with `-`, because a
+    command line would take such an id for an option (Kafka's Uuid.randomUuid)."""
     while True:
         drawn = bytearray(os.urandom(16))
         drawn[6] = drawn[6] & 0x0F | 0x40

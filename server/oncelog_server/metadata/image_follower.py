@@ -1,4 +1,5 @@
-"""The follower of the store: keeps the image at the newest revision and wakes its waiters."""
+"""Follows the store: keeps the image at the newest revision, and wakes the calls that wait for a
+revision."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 
 
 class ImageFollower:
-    """The image of the cluster, advanced by the store's changes from `start` to `stop`."""
+    """The image of the cluster. The store's changes advance the image from `start` to `stop`."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.image = ClusterImage()
@@ -30,9 +31,9 @@ class ImageFollower:
         self._failure: BaseException | None = None
 
     async def start(self) -> None:
-        """Read the image and follow the store from then on.
+        """Read the image, and follow the store from then on.
 
-        Raises OSError if the store cannot be read, ValueError if a record cannot be decoded.
+        Raises OSError if the store cannot be read. Raises ValueError if a record cannot be decoded.
         """
         self._advance(ClusterImage.of(await self._store.range("")))
         self._watching = asyncio.create_task(self._watch(), name="metadata watch")
@@ -49,8 +50,8 @@ class ImageFollower:
         self._subscribers.append(callback)
 
     async def reached(self, revision: int) -> None:
-        """Return when the image has reached `revision`. Raises Refused if the image stops before
-        it."""
+        """Return when the image has reached `revision`. Raises Refused if the image stops at an
+        earlier revision."""
         if self._failure is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
         if self.image.revision < revision:

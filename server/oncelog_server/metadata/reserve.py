@@ -1,7 +1,8 @@
-"""`oncelog-metadata.reserve`: disk space that the metadata store keeps for itself.
+"""`oncelog-metadata.reserve`: disk space that only the metadata store uses.
 
-The deletion of a topic must be written before it frees space. On a full disk the store shortens
-this file part by part until the transaction fits, and extends it again when there is room.
+The store must write the deletion of a topic before the deletion frees space. On a full disk the
+store shortens this file part by part until the transaction fits. When there is room again, the
+store extends the file.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# The largest transaction changes a few pages more than MAX_OPERATIONS, of 4 KiB each.
+# The largest transaction changes a few more pages than MAX_OPERATIONS. A page has 4 KiB.
 RESERVE_BYTES: Final = 1 << 20
-# Bytes released at a time. If a producer fills a released part first, other parts are left.
+# Number of bytes that one release frees. A producer may fill these bytes before the store does. The
+# store then releases another part.
 PART_BYTES: Final = RESERVE_BYTES // 4
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_OFFERED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class Reserve:
-    """The file at `path`; used from the store's thread only.
+    """The file at `path`. Only the store's thread uses the object.
 
-    `failure` is the error of the last `refill`, None after success or if the disk had no room.
+    `failure` is the error of the last `refill`. None means that the last `refill` succeeded, or
+    that the disk had no room.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +50,7 @@ class Reserve:
         return True
 
     def refill(self) -> bool:
-        """Extend the file to its full size. Return False if it must be retried later."""
+        """Extend the file to its full size. Return False if the caller must retry later."""
         if self.whole:
             return True
         self.failure = None
@@ -76,7 +79,8 @@ class Reserve:
 
 
 def _preallocated(descriptor: int, position: int) -> bool:
-    """Preallocate from `position` on. Return False if the system or file system cannot do it.
+    """Preallocate from `position` on. Return False if the system or the file system does not
+    support this.
 
     Raises OSError.
     """

@@ -1,9 +1,9 @@
 """The embedded MetadataStore: one sqlite file, for a cluster of one broker.
 
-The database has its own thread. It uses WAL with synchronous=FULL, so that a completed transaction
-survives power loss. Leases end with the process: opening the store deletes the keys that the
-previous process leased. One second after a change, sqlite's whole write-ahead log is in the file
-itself.
+The database has its own thread. The file uses WAL with synchronous=FULL, so that a completed
+transaction survives power loss. Leases end with the process, so opening the store deletes the keys
+that the previous process leased. One second after a change, the file itself contains sqlite's whole
+write-ahead log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from oncelog_server.metadata.feed import Feed
 
 T = TypeVar("T")
 
-# Time between a change and the checkpoint of the file. One checkpoint covers all changes meanwhile.
+# Time between a change and the checkpoint of the file. The checkpoint also covers all other changes
+# in this time.
 SETTLE_S: Final = 1.0
 
 log = structlog.get_logger("oncelog.storage")
@@ -62,9 +63,10 @@ class SqliteStore:
     ) -> SqliteStore:
         """Open the store at `path`. A missing or empty file is created only if `may_be_new`.
 
-        `executor` must have exactly one thread. `copy` is the path of the text copy of the records,
-        `reserve` that of the space for deletions on a full disk. Raises DamagedStore if the file is
-        damaged, OSError if it is not a metadata store or cannot be opened.
+        `executor` must have exactly one thread. `copy` is the path of the text copy of the records.
+        `reserve` is the path of the file with space for deletions on a full disk. Raises
+        DamagedStore if the file is damaged. Raises OSError if the file cannot be opened, or is no
+        metadata store.
         """
         thread = executor or ThreadPoolExecutor(1, "oncelog-metadata")
         make = partial(Database, path, may_be_new=may_be_new, copy=copy, reserve=reserve)
@@ -146,8 +148,8 @@ class SqliteStore:
             self._settle_soon()
 
     def _log_failure(self, reason: str) -> None:
-        """Log the first failure to settle the file, each change of its reason, and the next
-        success."""
+        """Log a failure to settle the file if it is the first, or if its reason has changed. Also
+        log the next success."""
         if reason == self._logged_failure:
             return
         self._logged_failure = reason

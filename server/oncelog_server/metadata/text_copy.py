@@ -1,15 +1,15 @@
-"""`oncelog-metadata.txt`: the metadata store's records as text, kept beside it.
+"""`oncelog-metadata.txt`: a copy of the metadata store's records as text, next to the store's file.
 
 Each line is a JSON array. The first line is `["oncelog-metadata", 1, <bytes of the snapshot>]`.
-Groups of lines follow, each closed by `["end", <revision>, "<CRC-32>"]`. The first group is a
+Groups of lines follow. Each group ends with `["end", <revision>, "<CRC-32>"]`. The first group is a
 snapshot. Each later group holds the changes of one transaction, as `["put", <create revision>, <mod
-revision>, <key>, <value>]` or `["delete", <key>]`. The checksum is that of all bytes before its
-line. Lines after the last valid `end` are torn and do not count. Records with a lease are left out,
-because they end with the process.
+revision>, <key>, <value>]` or `["delete", <key>]`. The checksum covers all bytes before the line of
+the checksum. Lines after the last valid `end` are torn and do not count. Records with a lease are
+left out, because these records end with the process.
 
-A group is written in one write, before its transaction returns. It is synced with the store's next
-checkpoint, and at once if it takes producer ids. When the changes outgrow the snapshot, the file is
-rewritten under another name, synced and renamed.
+A single write appends a group, before the group's transaction returns. The store's next checkpoint
+syncs the file. A group that takes producer ids is synced at once. When the changes outgrow the
+snapshot, the file is rewritten under another name, synced and renamed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 TITLE: Final = "oncelog-metadata"
 VERSION: Final = 1
-# The changes may exceed the size of the snapshot by this much before the file is rewritten.
+# The file is rewritten when its changes exceed the snapshot by this number of bytes.
 SLACK_BYTES: Final = 256 << 10
 
 _END_MARK: Final = b'["end",'
@@ -41,10 +41,10 @@ class MalformedCopy(ValueError):
 
 
 class TextCopy:
-    """The file at `path`, open for appending; used from the store's thread only.
+    """The file at `path`, open for appending. Only the store's thread uses the object.
 
-    `failure` is the reason why the file lacks the last change, None if the file has it. `refresh`
-    rewrites the file.
+    `failure` is the reason why the file lacks the last change. None means that the file has the
+    last change. `refresh` rewrites the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,9 +57,10 @@ class TextCopy:
         self._unsynced = False
 
     def open(self, revision: int, entries: Entries) -> int:
-        """Continue the file if it ends at `revision`, else rewrite it from `entries`.
+        """Continue the file if the file ends at `revision`. Otherwise rewrite the file from
+        `entries`.
 
-        Return the revision at which the file ended. If this is greater than `revision`, the file
+        Return the revision at which the file ended. If the file ended after `revision`, the file
         stays unchanged.
         """
         data = b""
@@ -79,7 +80,8 @@ class TextCopy:
     def add(
         self, revision: int, changes: Sequence[tuple[str, Entry | None]], entries: Entries
     ) -> None:
-        """Append one transaction: its keys, each with its entry, or None for a deleted key."""
+        """Append one transaction. `changes` has its keys, each with the new entry, or with None for
+        a deleted key."""
         if self.failure is not None or self._size > self._limit:
             self.refresh(revision, entries)
             return
@@ -96,7 +98,8 @@ class TextCopy:
         self._unsynced = True
 
     def refresh(self, revision: int, entries: Entries) -> None:
-        """Rewrite the file from `entries`, atomically and synced. Set `failure` if that fails."""
+        """Rewrite the file from `entries`, atomically and synced. Set `failure` if the rewrite
+        fails."""
         temporary = self.path.with_name(self.path.name + TEMPORARY_SUFFIX)
         data = encode_copy(revision, entries())
         try:

@@ -8,7 +8,7 @@ WaitForTopics = Callable[[Collection[str]], Awaitable[None]]
 
 
 class TopicCallbacks:
-    """The callbacks; see `ClusterMetadata.subscribe` for what each must do."""
+    """The callbacks. `ClusterMetadata.subscribe` says what each callback must do."""
 
     def __init__(self) -> None:
         self._created: list[WaitForTopics] = []
@@ -29,7 +29,8 @@ class TopicCallbacks:
             self._give_up.append(give_up)
 
     async def created(self, names: Collection[str]) -> None:
-        """Return when these topics can be used. Raises Refused if one cannot be kept on disk."""
+        """Return when these topics can be used. Raises Refused if a topic cannot be kept on
+        disk."""
         for wait in self._created:
             await wait(names)
 
@@ -41,5 +42,6 @@ class TopicCallbacks:
             await wait(names)
 
     def give_up(self, name: str) -> bool:
-        """Remove a new topic from this broker. Return False if it holds data and must stay."""
+        """Remove a new topic from this broker. Return False if the topic holds data and must
+        stay."""
         return all(give_up(name) for give_up in self._give_up)

@@ -1,4 +1,4 @@
-"""Creation of topics, which are deleted again if the disk has no room for them."""
+"""Creates topics. A topic is deleted again if the disk has no room for it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Bind server sockets at the start, and listen when the broker is ready. Either can fail, with an
-error that names the reason.
+"""Binds server sockets at the start, and listens when the broker is ready. Both steps can fail. The
+error then names the reason.
 
-This module calls `listen` itself: two processes may bind the same port as long as neither listens,
-and uvloop's `start_serving` does not report a failure."""
+This module calls `listen` itself. Two processes may bind the same port as long as neither listens,
+and uvloop's `start_serving` does not report a failure of `listen`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class CannotListen(OSError):
 
 
 class BindAddress(msgspec.Struct, frozen=True):
-    """An address to listen on: an empty `host` is every address, `port` 0 a free one. `setting` is
-    the name of the setting, `way_out` the advice if the port is in use."""
+    """An address to listen on. An empty `host` means every address. `port` 0 means a free port.
+    `setting` is the name of the setting. `way_out` is the advice if the port is in use."""
 
     host: str
     port: int
@@ -38,8 +39,8 @@ class BindAddress(msgspec.Struct, frozen=True):
 async def bind(
     factory: Callable[[], asyncio.BaseProtocol], address: BindAddress, backlog: int
 ) -> asyncio.Server:
-    """Return a server that is bound and does not listen yet. Raises CannotListen if it cannot be
-    bound."""
+    """Return a server that is bound and does not listen yet. Raises CannotListen if the address
+    cannot be bound."""
     try:
         return await asyncio.get_running_loop().create_server(
             factory,
@@ -54,8 +55,8 @@ async def bind(
 
 
 async def listen(server: asyncio.Server, address: BindAddress, backlog: int) -> None:
-    """Listen on all sockets of a bound server and accept. Raises CannotListen if a socket cannot
-    listen."""
+    """Listen on all sockets of a bound server, and accept connections. Raises CannotListen if a
+    socket cannot listen."""
     try:
         for bound in server.sockets:
             with bound.dup() as same:

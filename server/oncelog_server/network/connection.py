@@ -1,5 +1,5 @@
-"""One client connection: frames in, responses out in the order of the requests, with back-pressure
-in both directions."""
+"""One client connection. Frames come in, and responses leave in the order of the requests.
+Back-pressure works in both directions."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from oncelog_server.requests.session import Handshake, Session
 log = structlog.get_logger("oncelog.network")
 
 Parts = list[Part]
-# The parts of a response, a deferred response, or None if the client wants none (acks=0).
+# The parts of a response, or a deferred response. None if the client wants no response (acks=0).
 EncodedResponse = Parts | Deferred[Parts] | None
 
 # Maximum number of requests of one connection that have taken effect and wait for their responses.
 # Kafka's clients have at most five in flight.
 MAX_UNANSWERED: Final = 16
-# Maximum bytes to read while a request is parked. The connection reads meanwhile so that it notices
-# a disconnect.
+# Maximum number of bytes to read while a request is parked. These reads only serve to notice a
+# disconnect.
 BACKLOG_BYTES: Final = 64 << 10
 # The limits of one connection's turn: requests, time, and bytes of responses (roughly). A read may
-# contain 18,000 requests (scenario H8), and a request may take 20 ms (scenario H67).
+# contain 18,000 requests (scenario H8). A request may take 20 ms (scenario H67).
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20
-# An incomplete frame must get more bytes within this time, and later arrive at this minimum speed
-# on average. Otherwise a client could hold memory forever with a byte every few seconds (scenario
-# H6).
+# An incomplete frame must get more bytes within this time. Later its average speed must reach the
+# minimum below. Otherwise a client could hold memory forever with a byte every few seconds
+# (scenario H6).
 FRAME_DEADLINE_MS: Final = 30_000
 FRAME_BYTES_PER_S: Final = 1 << 10
-# The bytes of responses are counted every so many requests.
+# The bytes of responses are counted after this number of requests.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class RequestFailed(Exception):
-    """A request failed because of a defect, the `__cause__`. `asked` is the request's name for the
-    log."""
+    """A request failed because of a defect. The `__cause__` is the defect's exception. `asked` is
+    the name of the request for the log."""
 
     def __init__(self, **asked: object) -> None:
         super().__init__(asked)
@@ -72,7 +72,8 @@ class Server(Protocol):
         ...
 
     def connection_opened(self, connection: Connection) -> bool:
-        """Register the connection; return False if there are too many and it must be closed."""
+        """Register the connection. Return False if there are too many connections. The caller must
+        then close this connection."""
         ...
 
     def connection_closed(self, connection: Connection) -> None: ...
@@ -82,9 +83,9 @@ class Server(Protocol):
 
 class Connection(asyncio.BufferedProtocol):
     """One connection. Requests are handled synchronously, one after the other. A request with a
-    deferred response parks the connection: nothing more is served until the response. If the
-    request has already taken effect (`Deferred.ordered`), the next requests are served, and only
-    their responses wait."""
+    deferred response parks the connection. A parked connection serves no further request until the
+    response is complete. If the parked request has already taken effect (`Deferred.ordered`), the
+    connection serves the next requests, and only their responses wait."""
 
     def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -95,12 +96,13 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox: Outbox | None = None
         # None before the handshake has ended.
         self.session: Session | None = None
-        # Pending responses, oldest first: a list if complete, else a Deferred.
+        # Pending responses, the oldest first. A complete response is a list, another response is a
+        # Deferred.
         self._owed: deque[Parts | Deferred[Parts]] = deque()
         self._parked: Deferred[Parts] | None = None
-        # Frames that arrived behind a parked request, or are too many for one turn.
+        # Frames that arrived after a parked request, or that are too many for one turn.
         self._backlog = Backlog()
-        # The number of pauses in effect, at most one each of the transport and the outbox.
+        # The number of pauses in effect. The transport and the outbox cause at most one pause each.
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
@@ -108,8 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = False
         self._draining = False
         self.last_active_ms = 0
-        # True if bytes were read since `last_active_ms` was set, so that a read need not read the
-        # clock.
+        # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
+        # read the clock.
         self.heard = False
         self._frame_started_ms: int | None = None
         # The number of bytes at the last call of `is_frame_late`, and the time of its last change.
@@ -147,18 +149,20 @@ class Connection(asyncio.BufferedProtocol):
         self._parked = None
         self._backlog.clear()
         self._transport = None
-        # Both refer to this connection: a cycle would stay until a full collection.
+        # The session and the outbox refer to this connection. Such a cycle would stay until a full
+        # collection.
         self.session = None
         self._outbox = None
 
     def close(self, reason: str) -> None:
-        """End the connection now, with a log line that has the reason."""
+        """End the connection now. Log the reason."""
         if self._transport is not None:
             log.info("connection closed", peer=self._address(), reason=reason)
             self._transport.abort()
 
     def drain(self) -> None:
-        """Take no more requests; close when the pending responses are sent (a clean stop)."""
+        """Take no more requests, because the broker stops. Close the connection when the pending
+        responses are sent."""
         self._draining = True
         self._pause_reading()
         if not self._owed:
@@ -174,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.session.address if self.session is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
-        """True if the peer has closed its side, so that the response will not be read
+        """True if the peer has closed its side. The peer will then not read the response
         (KAFKA-17754)."""
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -192,7 +196,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.held_bytes + self._backlog.waiting_bytes
 
     def is_frame_late(self, now_ms: int) -> bool:
-        """True if an incomplete frame arrives too slowly. Call it every few seconds."""
+        """Return True if an incomplete frame arrives too slowly. The caller calls this method every
+        few seconds."""
         started_ms = self._frame_started_ms
         if started_ms is None:
             return False
@@ -227,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
             self._frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
-        """Serve the frames that have arrived before the connection closes, as Kafka does: a
+        """Serve the frames that have arrived before the connection closes, as Kafka does. A
         producer with acks=0 may close the connection right after its last request."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
         self._frame_started_ms = None
@@ -248,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owe(answer)
 
     def _handle(self, frames: Iterator[memoryview]) -> None:
-        """Serve the frames of one turn; put the rest into the backlog."""
+        """Serve the frames of one turn, and put the remaining frames into the backlog."""
         try:
             if not self._is_held:
                 self._serve(frames)
@@ -258,13 +263,15 @@ class Connection(asyncio.BufferedProtocol):
             self._failed(error)
 
     def _serve(self, frames: Iterator[memoryview]) -> None:
-        """Serve frames until one parks the connection or the turn is over; the rest stays in
-        `frames`. An exception of a request is raised after the responses before it are sent."""
+        """Serve frames until a request parks the connection or the turn is over. The remaining
+        frames stay in `frames`. If a request raises an exception, the responses before this request
+        are sent first."""
         ready: Parts = []
         left = TURN_REQUESTS
         monotonic_ms = self._server.monotonic_ms
         ends_ms = monotonic_ms() + TURN_MS
-        # Fixed for the turn: a frame that changes the session parks the connection.
+        # The session is fixed for the turn, because a frame that changes the session parks the
+        # connection.
         session = self.session
         assert session is not None
         serve = self._server.serve
@@ -300,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, ProtocolError):
             self.close(str(error)[:200])
             return
-        # A defect. The connection is closed, and the operator gets this log event.
+        # This is a defect. The connection is closed, and the operator gets this log event.
         asked = error.asked if isinstance(error, RequestFailed) else {}
         cause = error.__cause__ if isinstance(error, RequestFailed) else error
         log.error("request failed", peer=self._address(), **asked, exc_info=cause)
@@ -308,7 +315,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_held(self) -> bool:
-        """Return True if a request that arrives now must wait, possibly behind the backlog."""
+        """Return True if a request that arrives now must wait, either for a parked request or
+        behind the backlog."""
         return (
             self._parked is not None
             or self._write_paused > 0
@@ -322,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pause_reading()
 
     def _resume(self) -> None:
-        """Serve the backlog, then read on."""
+        """Serve the backlog, then read from the socket again."""
         if self._parked is not None or self._write_paused or self._draining:
             return
         if self._backlog.waiting_bytes:

@@ -1,6 +1,7 @@
-"""Group commit: one sync makes all partitions with new data durable together.
+"""Group commit: a single sync makes all partitions with new data durable together.
 
-Appends during a round wait for the next round. Under load one sync thus completes many requests.
+An append during a round waits for the next round, so under load a single sync completes many
+requests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ class GroupFlush:
         self._running: list[tuple[Partition, Flush]] = []
 
     def request(self, partition: Partition) -> None:
-        """Make the present log of `partition` durable, then call its `on_flushed` or `fail`."""
+        """Make the present log of `partition` durable. Then call the partition's `on_flushed` or
+        `fail`."""
         self._dirty[partition] = None
         if not self._running:
             self._start()
@@ -30,7 +32,8 @@ class GroupFlush:
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
-        """End the round, call the partitions' callbacks, then re-raise their exceptions."""
+        """End the round and call the partitions' callbacks. Then re-raise the exceptions of the
+        callbacks."""
         running, self._running = self._running, []
         for partition, flush in running:
             partition.finish_flush(flush, error)

@@ -12,16 +12,18 @@ from oncelog_server.partition.partition import Partition
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """`readable_records`: records that a read_committed reader gets up to the last stable offset.
-    `held_back_records`: records between the last stable offset and the high watermark that are in
-    no aborted transaction."""
+    """The lag of a group on a partition. `readable_records` is the number of records that a
+    read_committed reader gets up to the last stable offset. `held_back_records` is the number of
+    records between the last stable offset and the high watermark. Records of aborted transactions
+    do not count."""
 
     readable_records: int
     held_back_records: int
 
 
 def count_lag(partition: Partition, committed_offset: int) -> Generator[None, None, Lag]:
-    """Return the lag after a committed offset, in steps. Raises StorageError and CorruptLog."""
+    """Return the lag after a committed offset. Yield after each step. Raises StorageError and
+    CorruptLog."""
     log = partition._log
     stable, end = partition.last_stable_offset, partition.high_watermark
     below_stable = yield from count_readable(log, committed_offset, stable)

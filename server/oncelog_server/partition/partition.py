@@ -28,7 +28,7 @@ StorageFailure: TypeAlias = StorageError | CorruptLog
 
 
 class Isolation(IntEnum):
-    """Codes as on the wire."""
+    """The isolation levels. The values are the codes on the wire."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -51,13 +51,13 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
 
 
 class Partition:
-    """Every use of one partition's log goes through here.
+    """A topic-partition. Every use of the partition's log is a call of this class.
 
-    With `flush_on_ack` (oncelog.flush.on.ack), and if flush.messages requires it, the high
-    watermark moves with `on_flushed` instead of with the append: the partition calls
-    `request_flush`, and `on_flushed` or `fail` must follow. `on_storage_error` is called for every
-    read and append that failed with a StorageFailure. Invariant: log_start_offset <=
-    last_stable_offset <= high_watermark <= log_end_offset.
+    With `flush_on_ack` (oncelog.flush.on.ack), the high watermark moves with `on_flushed` instead
+    of with the append. The same is true for an append after which flush.messages requires a flush.
+    The partition calls `request_flush`, and the caller must then call `on_flushed` or `fail`.
+    `on_storage_error` is called for every read and append that failed with a StorageFailure.
+    Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
     """
 
     __slots__ = (
@@ -97,7 +97,8 @@ class Partition:
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_leader = False
-        # The reason why the partition serves no requests any more (a failed disk), or None.
+        # The reason why the partition serves no requests any more, such as a failed disk. None
+        # while it serves.
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
@@ -126,7 +127,7 @@ class Partition:
         isr: tuple[int, ...],
         replicas: tuple[int, ...],
     ) -> None:
-        """Serve as the leader. A leader epoch older than the known epoch is ignored."""
+        """Serve as the leader. A stale leader epoch is ignored."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
@@ -149,7 +150,7 @@ class Partition:
         self.read_waiters.wake_all()
 
     def fail(self, reason: str) -> None:
-        """Take the partition offline after a storage error: refuse all requests, and acknowledge no
+        """Take the partition offline after a storage error. Refuse all requests, and acknowledge no
         waiting request (S16)."""
         self.offline = reason
         try:
@@ -159,7 +160,7 @@ class Partition:
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise Refused unless this broker leads the partition in the client's leader epoch
-        (KIP-320; -1: the client sent none)."""
+        (KIP-320). The epoch is -1 if the client sent none."""
         if self.offline is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
         if not self.is_leader:
@@ -179,7 +180,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed readers: all records below it are decided and committed."""
+        """The end for read_committed readers. All records below this offset are decided and
+        committed."""
         unstable = self._log.first_unstable_offset(self.high_watermark)
         if unstable is None:
             return self.high_watermark
@@ -210,7 +212,7 @@ class Partition:
         return self.high_watermark >= self._log.segments.active.end_offset
 
     def on_flushed(self, log_end_offset: int) -> None:
-        """Advance the high watermark: all records below `log_end_offset` are on disk."""
+        """Advance the high watermark, because all records below `log_end_offset` are on disk."""
         if self.offline is not None:
             return  # After a failed flush, a successful one proves nothing (S16).
         unflushed = self._log.log_end_offset - log_end_offset
@@ -235,8 +237,9 @@ class Partition:
                     self.read_waiters.wake_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all records below `end_offset` are committed, at once if they
-        are. An offline partition commits nothing more: `settled(KAFKA_STORAGE_ERROR)`."""
+        """Call `settled(NONE)` once all records below `end_offset` are committed. If they are
+        committed already, call it at once. An offline partition commits nothing more, so the call
+        is `settled(KAFKA_STORAGE_ERROR)`."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
@@ -254,8 +257,8 @@ class Partition:
         origin: Origin = CLIENT,
         header: BatchHeader | None = None,
     ) -> Appended:
-        """Append exactly one batch, which is patched in place. `header` is that of `records`, if
-        the caller has read it. Raises Refused with the partition's error code."""
+        """Append exactly one batch. The batch is patched in place. `header` is the header of
+        `records`, if the caller has read it. Raises Refused with the partition's error code."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -269,7 +272,7 @@ class Partition:
         return appended
 
     def append_decided(self, records: bytearray, count: int, *, now_ms: int) -> int:
-        """Append a coordinator's batch outside of any transaction and return its base offset (see
+        """Append a coordinator's batch outside of any transaction. Return the base offset (see
         PartitionLog.append_decided). Raises Refused."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
@@ -292,8 +295,8 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """End a producer's transaction in this partition. The marker, the abort's index row and the
-        last stable offset change in this call, without an await between them."""
+        """End a producer's transaction in this partition. One call changes the marker, the abort's
+        index row and the last stable offset, without an await between them."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -326,7 +329,7 @@ class Partition:
     # --- producers
 
     def knows_producer(self, producer_id: int) -> bool:
-        """True if the partition has the state of this producer id, not expired."""
+        """Return True if the partition has state of this producer id that is not expired."""
         return self._log.producers.entry(producer_id) is not None
 
     def latest_producer_id(self) -> int:
@@ -336,8 +339,8 @@ class Partition:
         return max((entry.producer_id for entry in entries if entry.batches), default=-1)
 
     def open_transactions(self) -> list[ProducerEntry]:
-        """Return the producers with an open transaction here, by the transactions' first
-        offsets."""
+        """Return the producers with an open transaction here, in the order of the transactions'
+        first offsets."""
         producers = self._log.producers
         found = (
             producers.entry(transaction.producer_id)
@@ -365,11 +368,12 @@ class Partition:
         return self.guards.begin(producer_id)
 
     def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
-        """End a verification, after the batch that waited for it was appended or refused."""
+        """End a verification. The batch that waited for the verification was appended or
+        refused."""
         self.guards.end(producer_id, guard)
 
     def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
-        """Raise Refused if the transaction ended while it was verified."""
+        """Raise Refused if the transaction ended during its verification."""
         if not self.guards.holds(producer_id, guard):
             raise Refused(
                 ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was verified"
@@ -397,8 +401,8 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if aborted is not None and records is not None:
-                    # The response has only the aborts of these records: up to the limit there may
-                    # be thousands.
+                    # The response contains only the aborts of these records, because up to the
+                    # limit there may be thousands.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
@@ -407,9 +411,10 @@ class Partition:
     def end_of_divergence(
         self, fetch_offset: int, last_fetched_epoch: int
     ) -> tuple[int, int] | None:
-        """Return the epoch and end offset where the reader's log and this one diverge, also if this
-        log ends before `fetch_offset`; None if they agree (KIP-595, KIP-320). Raises Refused with
-        OFFSET_OUT_OF_RANGE below the log start and for an unknown epoch."""
+        """Return the epoch and end offset at which the reader's log and this log diverge. This
+        includes a log that ends before `fetch_offset`. Return None if the logs agree (KIP-595,
+        KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE below the log start and for an unknown
+        epoch."""
         log = self._log
         if fetch_offset < log.log_start_offset:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -448,16 +453,16 @@ class Partition:
     # --- replay by a coordinator: all appended records, committed or not
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
-        """Return the records from the batch with `offset` on, committed or not: at most `max_bytes`
-        of one segment, or one larger batch. None at the log end. Raises StorageError and
-        CorruptLog."""
+        """Return the records from the batch with `offset` on, committed or not. The result has at
+        most `max_bytes` of one segment, or a single larger batch. Return None at the log end.
+        Raises StorageError and CorruptLog."""
         log = self._log
         limit = log.log_end_offset
         return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
 
     def end_of_file(self, file: File) -> int:
-        """Return an offset above all batches of a segment's file; 0 if the log does not have the
-        segment any more."""
+        """Return an offset above all batches of a segment's file. Return 0 if the log does not have
+        the segment any more."""
         return self._log.segments.end_of_file(file)
 
     @property
@@ -482,54 +487,56 @@ class Partition:
 
     @property
     def failure(self) -> StorageError | None:
-        """The storage error after which the log takes no append; None if there is none."""
+        """The storage error after which the log takes no append. None if there is no such error."""
         return self._log.failure
 
     def try_again(self, now_ms: int) -> None:
-        """Retry the writes that the disk has refused. Raises StorageError if it refuses them
+        """Retry the writes that the disk has refused. Raises StorageError if the disk refuses them
         again."""
         self._log.try_again(now_ms)
 
     def log_to_clean(self) -> PartitionLog | None:
-        """Return the log for the cleaner; None if it is not compacted or has failed."""
+        """Return the log for the cleaner. Return None if the log is not compacted, or has
+        failed."""
         log = self._log
         if self.offline is not None or log.failure is not None or not log.config.is_compacted:
             return None
         return log
 
     def write_leader_epochs(self) -> None:
-        """Write the file of the leader epochs now, before the first append of the latest one."""
+        """Write the file of the leader epochs now, before the first append of the latest epoch."""
         self._log.write_leader_epochs()
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete the segments that retention does not keep, none with records at or above the high
-        watermark. Return their number. Raises StorageError and CorruptLog; segments before the
-        failed one stay deleted."""
+        """Delete the segments that retention does not keep. A segment with records at or above the
+        high watermark stays. Return the number of deleted segments. Raises StorageError and
+        CorruptLog. Segments before the failed segment then stay deleted."""
         return self._log.apply_retention(now_ms, self.high_watermark)
 
     def claim_flush(self, now_ms: int) -> bool:
-        """Return True if `flush.messages` or `flush.ms` require a flush. If so, the caller requests
-        it, and the time to the next one begins."""
+        """Return True if `flush.messages` or `flush.ms` require a flush. The caller must then
+        request the flush. The time to the next flush begins with this call."""
         if self.offline is not None or not self._log.flush_due(now_ms):
             return False
         self._log.flush_requested(now_ms)
         return True
 
     def begin_flush(self) -> Flush:
-        """Return the files to sync to make the log durable; `finish_flush` must follow."""
+        """Return the files to sync to make the log durable. The caller must then call
+        `finish_flush`."""
         return self._log.begin_flush()
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point; after an error, refuse all appends."""
+        """Move the recovery point. After an error, refuse all appends."""
         self._log.finish_flush(flush, error)
 
     def synced(self) -> None:
-        """Move the recovery point to the log end: all appended records are durable."""
+        """Move the recovery point to the log end, because all appended records are durable."""
         self._log.synced()
 
     def close(self) -> list[File]:
-        """Close the log and return the files that must be durable before a stop is clean. Raises
-        StorageError; this stop is then not clean."""
+        """Close the log. Return the files that must be durable before a stop is clean. Raises
+        StorageError. The stop is then not clean."""
         return self._log.close(clean=self.offline is None)
 
     def remembered(self) -> ClosedLog:
@@ -543,7 +550,7 @@ class Partition:
         self._log.rename_directory(deleted_directory)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Move the log start up to `offset` (at most the high watermark) and return the new log
+        """Move the log start up to `offset`, at most to the high watermark. Return the new log
         start offset (KIP-107). Raises Refused and StorageError."""
         if not 0 <= offset <= self.high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)

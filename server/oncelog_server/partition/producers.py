@@ -1,5 +1,5 @@
-"""The producers of a partition for operators (KIP-664), and the records that the open transaction
-of each holds back from readers."""
+"""Describes the producers of a partition for operators (KIP-664), with the number of records that
+each open transaction holds back from readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_producers(partition: Partition) -> list[ProducerView]:
 def _describe(partition: Partition, entry: ProducerEntry) -> ProducerView:
     held_records = held_bytes = None
     if entry.current_txn_first_offset != NONE:
-        # Records deleted by retention are not held back any more (L9).
+        # Records that retention has deleted are not held back any more (L9).
         first = max(entry.current_txn_first_offset, partition._log.log_start_offset)
         held_records = max(partition.high_watermark - first, 0)
         held_bytes = partition._log.size_from(first)

@@ -1,6 +1,6 @@
 """The read models of readable records in the partitions that this broker leads.
 
-They have their own module, because a start without metrics does not import the walk through
+This is a module of its own, because a start without metrics does not import the walk through
 records.
 """
 
@@ -27,7 +27,8 @@ class ReadableViews:
         self._partitions = partitions
 
     def view(self, name: TopicPartition) -> ReadableView | None:
-        """Return the offsets of the partition; None if this broker does not lead it."""
+        """Return the offsets of the partition. Return None if this broker does not lead the
+        partition."""
         partition = self._partitions.get(name)
         if partition is None or not partition.is_leader:
             return None

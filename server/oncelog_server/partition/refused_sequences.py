@@ -1,9 +1,10 @@
-"""The lowest refused sequence of each producer without state in a partition (KIP-890).
+"""Remembers the lowest refused sequence of each producer without state in a partition (KIP-890).
 
-A partition accepts any first sequence of an unknown producer. If the first of several pipelined
-batches is refused with a retriable error (the coordinator was not ready, the disk was full), the
-second batch would be appended in its place, and every retry of the first would be out of order. For
-this reason Kafka's VerificationStateEntry keeps the lowest sequence, but only for transactions.
+A partition accepts any first sequence of an unknown producer. The first of several pipelined
+batches may be refused with a retriable error (the coordinator was not ready, the disk was full).
+Without this record, the second batch would then be appended in the place of the first, and every
+retry of the first batch would be out of order. For this reason Kafka's VerificationStateEntry keeps
+the lowest sequence, but only for transactions.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class _Lowest(NamedTuple):
 
 
 class RefusedSequences:
-    """At most MOST_PRODUCERS producers, the oldest evicted first: so a client that invents producer
-    ids cannot fill the memory."""
+    """The lowest refused sequences of at most MOST_PRODUCERS producers. The oldest producer is
+    evicted first, so a client that invents producer ids cannot fill the memory."""
 
     __slots__ = ("lowest_by_id",)
 
@@ -42,12 +43,13 @@ class RefusedSequences:
         self.lowest_by_id[producer_id] = _Lowest(producer_epoch, sequence)
 
     def lowest(self, producer_id: int, producer_epoch: int) -> int | None:
-        """Return the lowest refused sequence of this producer epoch, or None."""
+        """Return the lowest refused sequence of this producer epoch. Return None if no sequence was
+        refused."""
         known = self.lowest_by_id.get(producer_id)
         if known is None or known.producer_epoch != producer_epoch:
             return None
         return known.sequence
 
     def forget(self, producer_id: int) -> None:
-        """Forget a producer: its transaction has ended, or the refused batch was retried."""
+        """Forget a producer, because its transaction has ended or the refused batch was retried."""
         self.lowest_by_id.pop(producer_id, None)

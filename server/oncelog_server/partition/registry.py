@@ -1,4 +1,4 @@
-"""The partitions of this broker, kept in step with the metadata image."""
+"""The partitions of this broker. They follow the metadata image."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
 
 class Partitions:
-    """By topic name and index."""
+    """Partitions by topic name and index."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Partition]] = {}
-        # Partitions that could not be opened: the reason, as in error responses and logs.
+        # Partitions that could not be opened, each with the reason. Error responses and logs show
+        # the reason.
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        # One view is made at a time, because 10,000 at once would trigger a long garbage
+        # A single view is made at a time, because 10,000 views at once would trigger a long garbage
         # collection.
         return chain.from_iterable(map(dict.values, self._topics.values()))
 
@@ -36,7 +37,8 @@ class Partitions:
         return None if partitions is None else partitions.get(topic_partition.partition)
 
     def require(self, topic: str, index: int) -> Partition:
-        """Return the partition. Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        """Return the partition. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION,
+        KAFKA_STORAGE_ERROR)."""
         partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
         if partition is None:
@@ -44,8 +46,8 @@ class Partitions:
         return partition
 
     def of_topic(self, topic: str) -> Mapping[int, Partition]:
-        """Return the topic's partitions by index, for requests with several of them. `missing` is
-        the error of any other index."""
+        """Return the topic's partitions by index, for requests with several partitions of a topic.
+        If an index is missing, `missing` returns the error."""
         return self._topics.get(topic, _NO_PARTITIONS)
 
     def missing(self, topic: str, index: int) -> Refused:
@@ -64,7 +66,7 @@ class Partitions:
         self._offline[topic_partition] = reason
 
     def take_online(self, topic_partition: TopicPartition) -> None:
-        """Forget the reason of the offline partition, because it was opened."""
+        """Forget the reason why the partition was offline, because the partition was opened."""
         self._offline.pop(topic_partition, None)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
@@ -78,12 +80,12 @@ class Partitions:
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
-        """Return the reason why the partition is offline, or None."""
+        """Return the reason why the partition is offline. Return None if it is online."""
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
 
     def synced(self) -> None:
-        """Set all recovery points to the log end: all appended records are durable."""
+        """Set all recovery points to the log end, because all appended records are durable."""
         for partition in self:
             partition.synced()
 

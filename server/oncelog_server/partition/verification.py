@@ -1,16 +1,17 @@
-"""Proof that a partition was added to the transaction that is open *now* (KIP-890).
+"""Proves that a partition was added to the transaction that is open *now* (KIP-890).
 
-Before the first batch of a transaction the leader sends a request to the transaction coordinator.
-The response may be stale: the transaction may have ended, and the same producer may have begun
-another. So the leader creates a guard before the request and requires the same guard at the append.
-Every marker removes the guard (scenario R12, an ABA problem).
+Before the first batch of a transaction, the leader sends a request to the transaction coordinator.
+The response may be stale, because the transaction may have ended and the same producer may have
+begun another. So the leader creates a guard before the request, and requires the same guard at the
+append. Every marker removes the guard (scenario R12, an ABA problem).
 """
 
 from __future__ import annotations
 
 
 class VerificationGuard:
-    """Compared by identity only. `asking`: number of verifications in flight with it."""
+    """The guard of one producer. Guards are compared by identity only. `asking` is the number of
+    verifications in flight that use the guard."""
 
     __slots__ = ("asking",)
 
@@ -28,8 +29,8 @@ class VerificationGuards:
         return len(self._by_producer_id)
 
     def begin(self, producer_id: int) -> VerificationGuard:
-        """Return the guard of this producer's verification in flight, or a new guard. `end` must
-        follow."""
+        """Return the guard of this producer's verification in flight. If there is none, return a
+        new guard. The caller must later call `end`."""
         guard = self._by_producer_id.get(producer_id)
         if guard is None:
             guard = self._by_producer_id[producer_id] = VerificationGuard()
@@ -40,11 +41,11 @@ class VerificationGuards:
         return self._by_producer_id.get(producer_id) is guard
 
     def end(self, producer_id: int, guard: VerificationGuard) -> None:
-        """End one verification; the last one removes the guard."""
+        """End one verification. After the last verification, remove the guard."""
         guard.asking -= 1
         if not guard.asking and self.holds(producer_id, guard):
             del self._by_producer_id[producer_id]
 
     def clear(self, producer_id: int) -> None:
-        """Remove the guard: the transaction has ended, and responses in flight are stale."""
+        """Remove the guard, because the transaction has ended and responses in flight are stale."""
         self._by_producer_id.pop(producer_id, None)

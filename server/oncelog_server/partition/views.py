@@ -35,17 +35,19 @@ class PartitionViews:
         return len(self._partitions.offline())
 
     def offline_reason(self, name: TopicPartition) -> str | None:
-        """Return the reason why the partition is offline; None if it is online."""
+        """Return the reason why the partition is offline. Return None if the partition is
+        online."""
         return self._partitions.offline_reason(name)
 
     def all(self) -> Iterator[PartitionView]:
-        """Yield the partitions that exist at the first step, each as it is when it is yielded."""
+        """Yield the partitions that exist at the first step. Each view shows the state at its
+        yield."""
         for partition in list(self._partitions):
             yield partition_view(partition)
 
     def replicas(self, names: Iterable[TopicPartition] | None) -> Iterator[ReplicaView]:
-        """Yield the named partitions, or all, each as it is when it is yielded; unknown and offline
-        partitions are left out."""
+        """Yield the named partitions, or all partitions. Each view shows the state at its yield.
+        Unknown and offline partitions are left out."""
         partitions = self._partitions
         if names is None:
             found = list(partitions)

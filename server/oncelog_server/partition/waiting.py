@@ -1,7 +1,6 @@
-"""Requests that wait on a partition: acks for the high watermark, readers for new records. Produce
-with acks=all, coordinator decisions and markers share one list, because all of them wait until an
-offset is committed.
-"""
+"""Requests that wait on a partition. Acks wait for the high watermark, readers wait for new
+records. Produce with acks=all, coordinator decisions and markers share one list, because all of
+them wait until an offset is committed."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ Wake = Callable[[], None]
 
 
 def raise_all(raised: Sequence[Exception]) -> None:
-    """Re-raise the callbacks' exceptions after all have run: a single exception itself, several as
-    an ExceptionGroup."""
+    """Re-raise the callbacks' exceptions after all callbacks have run. Raise a single exception
+    itself, and several as an ExceptionGroup."""
     if len(raised) > 1:
         raise ExceptionGroup("several waiting requests failed", raised)
     for failure in raised:
@@ -26,7 +25,7 @@ def raise_all(raised: Sequence[Exception]) -> None:
 class CommitWaiters:
     """Callbacks that wait until the high watermark reaches an offset, in the order of appends.
 
-    All of them run, also after one that raises; their exceptions are raised at the end.
+    All callbacks run, even after a callback that raises. The exceptions are raised at the end.
     """
 
     __slots__ = ("waiting",)
@@ -39,8 +38,8 @@ class CommitWaiters:
         return len(self.waiting)
 
     def wait(self, offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once the high watermark is at least `offset` (exclusive end of the
-        append)."""
+        """Call `settled(NONE)` once the high watermark is at least `offset`, the exclusive end of
+        the append."""
         self.waiting.append((offset, settled))
 
     def advance(self, high_watermark: int) -> None:
@@ -56,8 +55,8 @@ class CommitWaiters:
             raise_all(raised)
 
     def fail(self, code: ErrorCode) -> None:
-        """End all waits with `code`: leadership has moved or the disk failed, so records that are
-        not committed yet must not be acknowledged."""
+        """End all waits with `code`. Leadership has moved or the disk has failed, so records that
+        are not committed yet must not be acknowledged."""
         waiting, self.waiting = self.waiting, deque()
         raised: list[Exception] = []
         for _, settled in waiting:
@@ -69,12 +68,12 @@ class CommitWaiters:
 
 
 class ReadWaiters:
-    """Parked fetches: each wakes when there may be new records (KIP-227 sessions included)."""
+    """Parked fetches. Each fetch wakes when there may be new records (also in KIP-227 sessions)."""
 
     __slots__ = ("wakes",)
 
     def __init__(self) -> None:
-        # A dict, not a set: fetches wake in the order of arrival, the same in every run.
+        # A dict keeps the order of arrival. Fetches wake in this order, the same in every run.
         self.wakes: dict[Wake, None] = {}
 
     def __bool__(self) -> bool:
@@ -87,7 +86,8 @@ class ReadWaiters:
         self.wakes.pop(wake, None)
 
     def wake_all(self) -> None:
-        """Wake all fetches, also after one that raises; their exceptions are raised at the end."""
+        """Wake all fetches, even after a fetch that raises. The exceptions are raised at the
+        end."""
         raised: list[Exception] = []
         for wake in list(self.wakes):
             try:

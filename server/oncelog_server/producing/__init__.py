@@ -1,1 +1,2 @@
-"""Produce over many partitions: checks, the coordinator's part in a transaction, and acks."""
+"""Produce over many partitions: the checks, the request to the transaction coordinator, and
+acks."""

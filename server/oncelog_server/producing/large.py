@@ -1,9 +1,8 @@
-"""A Produce request over very many partitions, split into small requests that run in steps. Other
-requests are served between two steps, which may delete a partition or end a transaction. So each
-part makes its own checks. Only two steps are common to all parts: the check that all batches belong
-to one transaction, and the coordinator's record with all partitions, if the client does not add
-them itself.
-"""
+"""A Produce request over very many partitions. The request is split into small requests that run in
+steps. Between two steps, the broker serves other requests. Such a request may delete a partition or
+end a transaction, so each part makes its own checks. Only two steps are common to all parts. One is
+the check that all batches belong to one transaction. The other is the coordinator's record with all
+partitions, if the client does not add the partitions itself."""
 
 from __future__ import annotations
 
@@ -15,17 +14,18 @@ from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, Tra
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.results import TransactionResult
 
-# Appends in one step. They are few, because the first append to a partition creates files.
+# Number of appends in one step. The number is low, because the first append to a partition creates
+# files.
 PART: Final = 5
 
 MakePart = Callable[[Sequence[PartitionAppend]], Produce]
 
 
 class LargeProduce:
-    """A large Produce request. Call `ask`, then `append` with the coordinator's result.
+    """A large Produce request. The caller calls `ask`, then `append` with the coordinator's result.
 
-    `appends` are in the order of the request, `transactional` as in Produce. `part` returns the
-    small request for some of them.
+    `appends` are in the order of the request. `transactional` is the same as in Produce. `part`
+    returns the small request for some of the appends.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class LargeProduce:
         self._appends = appends
         self._transactional = transactional
         self._part = part
-        # The appends with partitions that the coordinator was asked to add.
+        # The appends to partitions that the coordinator had to add.
         self._unknown: list[PartitionAppend] = []
 
     def ask(self) -> Steps[TransactionAnswer | None]:
         """Let the coordinator add the partitions to the transaction. Return its result.
 
-        Return None without a request to the coordinator. All appends are refused if they do not
+        Return None if no request to the coordinator is necessary. Refuse all appends if they do not
         belong to one transaction.
         """
         if not self._transactional:
@@ -65,9 +65,8 @@ class LargeProduce:
         return whole.ask(self._unknown) if self._unknown else None
 
     def append(self, result: TransactionResult | None) -> Steps[list[Deferred[None]]]:
-        """Append all parts. Return the wait for their commit. `result` is the coordinator's result,
-        None without a request to it.
-        """
+        """Append all parts. Return the Deferreds that complete at the commit of the parts. `result`
+        is the coordinator's result. None means that there was no request to the coordinator."""
         if result is not None and result.code is not NONE:
             whole = self._part(())
             for append in self._unknown:

@@ -33,15 +33,17 @@ TRANSACTION_VERSION_2: Final = 2
 TransactionAnswer: TypeAlias = TransactionResult | Deferred[TransactionResult]
 AddToTransaction: TypeAlias = Callable[[AddPartitions], TransactionAnswer]
 
-# The error codes of a Produce response by the coordinator's. A stale epoch is always
-# INVALID_PRODUCER_EPOCH in Produce. Temporary errors get a code that every version retries.
+# Error code of the coordinator -> error code of the Produce response. A stale epoch is always
+# INVALID_PRODUCER_EPOCH in Produce. A temporary error gets a code that clients of every version
+# retry.
 ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-# The same for clients that add partitions themselves: they do not expect CONCURRENT_TRANSACTIONS.
+# The same for clients that add partitions themselves. Such clients do not expect
+# CONCURRENT_TRANSACTIONS.
 VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     **ADD_ERRORS,
     ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -49,12 +51,14 @@ VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
 
 
 class PartitionAppend(msgspec.Struct, eq=False):
-    """A partition of a request, and its outcome so far. It is appended if `code` is still NONE."""
+    """A partition of a request, and its outcome so far. The batch is appended if `code` is still
+    NONE."""
 
     index: int
     records: memoryview | bytearray | None
     partition: Partition | None
-    # As the client sent it, before the batch is validated. None for fewer bytes than a header has.
+    # The header as the client sent it, before the batch is validated. None if the batch has fewer
+    # bytes than a header.
     header: BatchHeader | None
     code: ErrorCode = NONE
     message: str | None = None
@@ -79,7 +83,8 @@ class PartitionAppend(msgspec.Struct, eq=False):
 def append_of(
     index: int, records: memoryview | bytearray | None, partition: Partition | None
 ) -> PartitionAppend:
-    """Return the append of a batch to a partition, None if the partition is not here."""
+    """Return the append of a batch to a partition. `partition` is None if the partition is not
+    here."""
     header = None
     if records is not None and len(records) >= HEADER_SIZE:
         header = read_header(records)
@@ -98,9 +103,9 @@ def transactional_of(appends: Iterable[PartitionAppend]) -> list[PartitionAppend
 class Produce(msgspec.Struct, eq=False):
     """A Produce request.
 
-    `appends` are in the order of the request, `transactional` are those with a transactional batch.
-    `group_id` is the consumer group of the transaction, None without one. `verifies` says whether
-    the coordinator is also asked about partitions that the client adds itself.
+    `appends` are in the order of the request. `transactional` are the appends with a transactional
+    batch. `group_id` is the consumer group of the transaction, None without a group. If `verifies`
+    is True, the coordinator also verifies partitions that the client adds itself.
     """
 
     appends: list[PartitionAppend]
@@ -115,7 +120,8 @@ class Produce(msgspec.Struct, eq=False):
     caller: ClientRequest | None = None
 
     def run(self) -> Deferred[None] | None:
-        """Run the request. Return None if it is complete, else what completes it later."""
+        """Run the request. Return None if the request is complete. Otherwise return the Deferred
+        that completes it later."""
         if self.transactional:
             if not self._check_transactional():
                 return None
@@ -146,7 +152,7 @@ class Produce(msgspec.Struct, eq=False):
     # --- the request to the coordinator (KIP-890)
 
     def is_unknown(self, append: PartitionAppend) -> bool:
-        """Return whether the producer's transaction has no batch in the partition yet."""
+        """Return True if the producer's transaction has no batch in the partition yet."""
         header = _header(append)
         return (
             append.partition is not None
@@ -182,11 +188,11 @@ class Produce(msgspec.Struct, eq=False):
     def _append_later(
         self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult]
     ) -> Deferred[None] | None:
-        # Only a later result needs a guard: the transaction may have ended meanwhile.
+        # Only a later result needs a guard, because the transaction may have ended meanwhile.
         for append in unknown:
             assert append.partition is not None
             append.guard = append.partition.begin_verification(_header(append).producer_id)
-        # The bytes are in the connection's read buffer: they must outlive this call.
+        # The bytes are in the connection's read buffer, and must outlive this call.
         for append in self.appends:
             if append.records is not None:
                 append.records = bytearray(append.records)
@@ -203,7 +209,7 @@ class Produce(msgspec.Struct, eq=False):
     def _append_known(
         self, unknown: list[PartitionAppend], result: TransactionResult
     ) -> Deferred[None] | None:
-        """Append what the coordinator's result allows."""
+        """Append the batches that the coordinator's result allows."""
         if result.code is not NONE:
             for append in unknown:
                 self.refuse_added(append, result)
@@ -227,7 +233,7 @@ class Produce(msgspec.Struct, eq=False):
     # --- append and wait
 
     def _append_all(self) -> Deferred[None] | None:
-        """Append all batches. Return None if no append has to wait until it is committed."""
+        """Append all batches. Return None if no append has to wait for its commit."""
         uncommitted = []
         acks_all, now_ms = self.acks == ACKS_ALL, self.now_ms
         for append in self.appends:
@@ -260,9 +266,9 @@ class Produce(msgspec.Struct, eq=False):
 
 
 def _remember_refused(append: PartitionAppend) -> None:
-    """Record a refused batch that its client retries.
+    """Record the sequence of a refused batch that the client will retry.
 
-    Later batches of the same producer may be in flight; `_check_begins` refuses them.
+    Later batches of the same producer may be in flight. `_check_begins` refuses these batches.
     """
     assert append.partition is not None
     if append.code not in RETRIABLE or append.code is ErrorCode.CORRUPT_MESSAGE:
@@ -275,7 +281,7 @@ def _remember_refused(append: PartitionAppend) -> None:
 
 
 def _check_begins(append: PartitionAppend) -> None:
-    """Raise Refused if an unknown producer's batch follows a refused one (R11).
+    """Raise Refused if a batch of an unknown producer follows a refused batch (R11).
 
     The log accepts any first sequence of an unknown producer, so only this check notices that
     earlier batches were refused.
@@ -296,8 +302,8 @@ def _check_begins(append: PartitionAppend) -> None:
 def _check_begins_at_zero(append: PartitionAppend) -> None:
     """Refuse an unknown producer's batch with a sequence above 0 (KIP-890 part 2).
 
-    Such a producer has a new epoch in each transaction and begins it with sequence 0. Its earlier
-    batches were refused or are still in flight.
+    An unknown producer has a new epoch in each transaction, and begins each epoch with sequence 0.
+    So earlier batches of this producer were refused or are still in flight.
     """
     header = _header(append)
     if header.base_sequence > 0 and _is_unknown(append, header):
@@ -317,8 +323,8 @@ class _AllCommitted:
     """Completes `done` when every append of a request is committed or has failed."""
 
     def __init__(self, uncommitted: list[PartitionAppend]) -> None:
-        # Ordered, because the request has already taken effect: the connection may serve the next
-        # request meanwhile.
+        # The Deferred is ordered, because the request has already taken effect. The connection may
+        # serve the next request meanwhile.
         self.done: Deferred[None] = Deferred(ordered=True)
         self._missing = len(uncommitted)
         for append in uncommitted:

@@ -13,7 +13,8 @@ UNKNOWN: Final = -1
 
 
 class Follower:
-    """The log end of a follower: the offset from which it last fetched in this leader epoch."""
+    """The state of a follower. Its log end is the offset from which it last fetched in this leader
+    epoch."""
 
     __slots__ = ("last_caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch", "log_end_offset")
 
@@ -21,15 +22,15 @@ class Follower:
         self.log_end_offset = UNKNOWN
         self.last_fetch_ms = UNKNOWN
         self.leader_end_at_last_fetch = UNKNOWN
-        # The latest time at which the follower had all records of the leader, as far as known.
+        # The latest known time at which the follower had all records of the leader.
         self.last_caught_up_ms = UNKNOWN
 
     def fetched(self, log_end_offset: int, leader_end: int, now_ms: int) -> None:
         if log_end_offset >= leader_end:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
-            # While the leader appends, a follower never fetches from the leader's log end, but from
-            # the log end at its previous fetch.
+            # While the leader appends, a follower never fetches from the leader's present log end.
+            # It fetches from the log end at the time of its previous fetch.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end
@@ -37,11 +38,11 @@ class Follower:
 
 
 class Replicas:
-    """The ISR of one partition, and the state of its followers. The maximal ISR is the committed
-    ISR and, while a change is in flight, also the proposed ISR, because the metadata may already
-    have either. The log end and the present high watermark are arguments, because log and partition
-    own them. A broker id without a replica raises KeyError.
-    """
+    """The ISR of one partition, and the state of its followers. The maximal ISR contains the
+    committed ISR. While a change is in flight, the maximal ISR also contains the proposed ISR,
+    because the metadata may already have either. The log end and the present high watermark are
+    arguments, because log and partition own these values. A broker id without a replica raises
+    KeyError."""
 
     __slots__ = (
         "_epoch_start_offset",
@@ -60,7 +61,7 @@ class Replicas:
         self.isr: tuple[int, ...] = ()
         self.assignment: tuple[int, ...] = ()
         self.is_under_min_isr = False
-        # True if the high watermark is the leader's log end; appends check this first.
+        # True if the high watermark is the leader's log end. Appends check this attribute first.
         self.is_alone = True
         self._min_insync_replicas = min_insync_replicas
         self._leader_id = UNKNOWN
@@ -72,16 +73,16 @@ class Replicas:
     # --- metadata
 
     def lead(self, leader_id: int, epoch_start_offset: int) -> None:
-        """Begin a leader epoch: no follower has fetched in it, and no ISR change is in flight.
-        `update` must follow."""
+        """Begin a leader epoch. No follower has fetched in this epoch yet, and no ISR change is in
+        flight. The caller must then call `update`."""
         self._leader_id, self._epoch_start_offset = leader_id, epoch_start_offset
         self._proposed_isr = ()
         self._followers = {}
 
     def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
-        """Take over the metadata of this leader epoch. A change in flight stays in flight, because
-        the metadata may be older than its outcome. Replicas that are not assigned any more leave
-        both ISRs."""
+        """Replace the metadata of this leader epoch. A change in flight stays in flight, because
+        the metadata may be older than the outcome of the change. Replicas that are not assigned any
+        more are removed from both ISRs."""
         known = self._followers
         self._followers = {
             broker_id: known.get(broker_id) or Follower()
@@ -102,7 +103,8 @@ class Replicas:
         self._count()
 
     def propose_isr(self, isr: tuple[int, ...]) -> None:
-        """Count these replicas too, as a change in flight until `settle_isr` (AlterPartition)."""
+        """Add these replicas to the maximal ISR. The change is in flight until `settle_isr`
+        (AlterPartition)."""
         self._proposed_isr = isr
         self._count()
 
@@ -117,8 +119,8 @@ class Replicas:
 
     @property
     def effective_min_isr(self) -> int:
-        """Return min.insync.replicas, at most the number of replicas, so that a single broker needs
-        no settings."""
+        """Return min.insync.replicas, but at most the number of replicas. A single broker then
+        needs no settings."""
         return min(self._min_insync_replicas, len(self.assignment))
 
     def _count(self) -> None:
@@ -133,11 +135,11 @@ class Replicas:
     # --- log ends
 
     def high_watermark(self, present: int, leader_end: int) -> int:
-        """Return the smallest log end over the maximal ISR, or the `present` high watermark if that
-        is higher or the ISR is below the min ISR.
+        """Return the new high watermark: the smallest log end over the maximal ISR. Return
+        `present` if `present` is higher, or if the ISR is below the min ISR.
 
-        `leader_end` is the leader's log end, or the end of the flushed records if acks wait for a
-        flush.
+        `leader_end` is the leader's log end. If acks wait for a flush, `leader_end` is the end of
+        the flushed records.
         """
         if self.is_under_min_isr:
             return present
@@ -147,24 +149,23 @@ class Replicas:
     def record_fetch(
         self, broker_id: int, log_end_offset: int, leader_end: int, now_ms: int
     ) -> None:
-        """Record a follower's fetch from `log_end_offset`, while the leader's log ends at
-        `leader_end`."""
+        """Record a follower's fetch from `log_end_offset`. `leader_end` is the leader's log end at
+        that time."""
         self._followers[broker_id].fetched(log_end_offset, leader_end, now_ms)
 
     def lag(self, broker_id: int, leader_end: int) -> int | None:
-        """Return how many offsets the follower is behind; None before its first fetch in this
-        leader epoch."""
+        """Return the number of offsets that the follower is behind. Return None before the
+        follower's first fetch in this leader epoch."""
         log_end_offset = self._followers[broker_id].log_end_offset
         return None if log_end_offset == UNKNOWN else max(leader_end - log_end_offset, 0)
 
     # --- changes of the ISR
 
     def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:
-        """Return the followers that must leave the ISR: those that were not at the leader's log end
-        during the last `max_lag_ms` (replica.lag.time.max.ms). Return none while a change is in
-        flight. The time of a follower that has not caught up in this leader epoch begins with the
-        first call.
-        """
+        """Return the followers that must leave the ISR. These followers were not at the leader's
+        log end during the last `max_lag_ms` (replica.lag.time.max.ms). Return no followers while a
+        change is in flight. For a follower that has not caught up in this leader epoch, the time
+        begins with the first call."""
         if self._proposed_isr:
             return ()
         found: list[int] = []
@@ -181,9 +182,9 @@ class Replicas:
         return tuple(found)
 
     def may_join(self, high_watermark: int) -> tuple[int, ...]:
-        """Return the followers that may join the ISR: at the high watermark, and past the start of
-        the leader epoch, because earlier parts of their logs may differ. Return none while a change
-        is in flight."""
+        """Return the followers that may join the ISR. These followers have reached the high
+        watermark and the start of the leader epoch, because earlier parts of their logs may differ.
+        Return no followers while a change is in flight."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self._epoch_start_offset)

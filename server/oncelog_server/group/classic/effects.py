@@ -11,7 +11,7 @@ from oncelog_server.group.moment import Moment
 
 
 class MembersLeft(msgspec.Struct, frozen=True):
-    """The members of one LeaveGroup left: the others share their work."""
+    """The members of one LeaveGroup left. The remaining members share the work of these members."""
 
     group_id: str
     member_ids: tuple[str, ...]
@@ -19,8 +19,8 @@ class MembersLeft(msgspec.Struct, frozen=True):
 
 
 class SessionOver(msgspec.Struct, frozen=True):
-    """The member sent no request within its session timeout, or did not use its assigned member
-    id."""
+    """The member sent no request within its session timeout, or the client did not use its assigned
+    member id."""
 
     group_id: str
     member_id: str
@@ -29,7 +29,7 @@ class SessionOver(msgspec.Struct, frozen=True):
 
 class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
     """A member joined while the first rebalance waited for more members. The rebalance waits
-    `delay_ms` again, and after that at most `remaining_ms` (KIP-134)."""
+    another `delay_ms`. After that it may wait at most `remaining_ms` more (KIP-134)."""
 
     group_id: str
     delay_ms: int
@@ -38,14 +38,14 @@ class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
 
 
 class JoinPhaseOver(msgspec.Struct, frozen=True):
-    """The time to join is over. The group continues with the members that have joined."""
+    """The time to join has ended. The group continues with the members that have joined."""
 
     group_id: str
     at: Moment
 
 
 class SyncPhaseOver(msgspec.Struct, frozen=True):
-    """The time to sync is over. The members that have not synced are out of the group."""
+    """The time to sync has ended. The members that have not synced are removed from the group."""
 
     group_id: str
     at: Moment
@@ -59,7 +59,7 @@ class SyncReceived(msgspec.Struct, frozen=True):
 
 
 class AssignmentWritten(msgspec.Struct, frozen=True):
-    """The leader's assignment is appended. After the commit every member gets its part; after a
+    """The leader's assignment is appended. After the commit every member gets its part. After a
     failure all members have to rejoin."""
 
     group_id: str
@@ -75,7 +75,8 @@ class GroupCreated(msgspec.Struct, frozen=True):
 
 
 class MemberIdGiven(msgspec.Struct, frozen=True):
-    """A client got a member id, and has to join with it within `timeout_ms` (KIP-394)."""
+    """A client got a member id. The client has to join with this id within `timeout_ms`
+    (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -96,15 +97,16 @@ class MemberRejoined(msgspec.Struct, frozen=True):
 
 
 class StaticMemberReturned(msgspec.Struct, frozen=True):
-    """A static member came back under a new member id, in place of its old one. `rebalances` is
-    False if the member keeps its assignment."""
+    """A static member came back under a new member id, which replaces its old member id.
+    `rebalances` is False if the member keeps its assignment."""
 
     joining: Joining
     rebalances: bool
 
 
 class MemberTurnedAway(msgspec.Struct, frozen=True):
-    """The group is full. The member, or the member id without a member, is removed from it."""
+    """The group is full. The member is removed from the group. A member id without a member is
+    removed too."""
 
     group_id: str
     member_id: str
@@ -113,8 +115,8 @@ class MemberTurnedAway(msgspec.Struct, frozen=True):
 
 class StaticMemberReplaced(msgspec.Struct, frozen=True):
     """A static member has rejoined a stable group under a new member id. After the commit the
-    member continues with its assignment. After a failed append the group has the old member id
-    again, with its settings."""
+    member continues with its assignment. After a failed append the group has the old member id and
+    the old settings again."""
 
     group_id: str
     instance_id: str

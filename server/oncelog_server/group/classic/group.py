@@ -28,8 +28,8 @@ GROUP_TYPE = "classic"
 
 
 class ClassicGroup:
-    """`protocol_type` None: a simple group, which only has offsets. Members are in the order of
-    their joins."""
+    """A classic group. `protocol_type` is None for a simple group, which only has offsets. Members
+    are in the order of their joins."""
 
     __slots__ = (
         "awaiting_join_count",
@@ -65,7 +65,7 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         # group_instance_id -> member_id
         self.static_members: dict[str, str] = {}
-        # Member ids that were assigned and have not joined yet (KIP-394); a dict keeps the order.
+        # Member ids that were assigned and have not joined yet (KIP-394). A dict keeps their order.
         self.pending_join_members: dict[str, None] = {}
         self.pending_sync_members: dict[str, None] = {}
         self.supported_protocols: Counter[str] = Counter()
@@ -73,7 +73,8 @@ class ClassicGroup:
         self.size_bytes = 0
         # True if a member has joined during an initial rebalance, which may extend the delay.
         self.new_member_added = False
-        # None if they are unknown: the members are no consumers, or their metadata cannot be read.
+        # None if the topics are unknown, because the members are no consumers, or because their
+        # metadata cannot be read.
         self.subscribed_topics: frozenset[str] | None = None
         # The last generation with an appended assignment, committed or not.
         self.writing_generation_id: int | None = None
@@ -88,7 +89,7 @@ class ClassicGroup:
         self.current_state_timestamp_ms = wall_ms
 
     def start_next_generation(self, wall_ms: int) -> None:
-        """End the join phase: start a new generation, with the protocol that most members
+        """End the join phase and start a new generation, with the protocol that most members
         prefer."""
         self.generation_id += 1
         self.history.generation_began(self.generation_id, wall_ms)
@@ -108,14 +109,14 @@ class ClassicGroup:
 
     @property
     def waits_for_first_members(self) -> bool:
-        """Return whether this is the join phase of an initial rebalance (KIP-134)."""
+        """Return True if this is the join phase of an initial rebalance (KIP-134)."""
         return (
             self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
         )
 
     def becomes_empty_without(self, member_ids: Container[str]) -> bool:
-        """Return True if the join phase ends without members when these leave: there are no other
-        members, and no other assigned member ids."""
+        """Return True if the join phase ends without members when `member_ids` leave. The group
+        must then have no other members, and no other assigned member ids."""
         return (
             self.state is not GroupState.EMPTY
             and all(member_id in member_ids for member_id in self.members)
@@ -168,7 +169,8 @@ class ClassicGroup:
         *,
         is_transactional: bool,
     ) -> None:
-        """Source: Kafka's ClassicGroup.validateOffsetCommit."""
+        """Raise Refused unless this member may write offsets. Source: Kafka's
+        ClassicGroup.validateOffsetCommit."""
         if self.state is GroupState.DEAD:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_id < 0 and self.state is GroupState.EMPTY:
@@ -179,12 +181,14 @@ class ClassicGroup:
                 raise Refused(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        # A transaction may end during a rebalance: its offsets were read in this generation.
+        # A transaction may end during a rebalance, because its offsets were read in this
+        # generation.
         if not is_transactional and self.state is GroupState.COMPLETING_REBALANCE:
             raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
+        """Return the time from which an offset without subscription is unused. Return None if the
+        offset is in use. Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
@@ -196,7 +200,8 @@ class ClassicGroup:
         return commit_timestamp_ms
 
     def describe(self) -> GroupDetails:
-        """Metadata and protocol are shown only in states in which all members agree on them."""
+        """Return the details of the group. Metadata and protocol are shown only in states in which
+        all members agree on them."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDetails(
             self.group_id,
@@ -219,8 +224,8 @@ class ClassicGroup:
     # --- protocols
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a member with these protocols can be in the group: one of the protocols
-        must be known to all members."""
+        """Return True if a member with these protocols can be in the group. All members must know
+        one of these protocols."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -240,7 +245,8 @@ class ClassicGroup:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group with unreadable metadata counts as subscribed to everything."""
+        """Return True if a member subscribes to the topic. A consumer group with unreadable
+        metadata counts as subscribed to every topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -248,8 +254,8 @@ class ClassicGroup:
     # --- members
 
     def add(self, member: Member, parked: Parked[JoinGroupResponse] | None = None) -> None:
-        """Add a member. Raises ValueError for a static member that is in the group already: the
-        caller replaces it."""
+        """Add a member. Raises ValueError for a static member that is in the group already, because
+        the caller must replace such a member."""
         if member.group_instance_id is not None:
             if member.group_instance_id in self.static_members:
                 raise ValueError(f"instance {member.group_instance_id} is a member already")
@@ -266,7 +272,8 @@ class ClassicGroup:
             self.park_join(member, parked)
 
     def remove(self, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Remove a member or a pending one. Its pending responses get `code`."""
+        """Remove a member, or a member id that has not joined yet. Pending responses of the member
+        get `code`."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -294,7 +301,8 @@ class ClassicGroup:
         return [new if member is old else member for member in self.members.values()]
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Give the instance's place to `new_member_id`, and fence its previous member."""
+        """Give the instance's place to `new_member_id`, and fence the instance's previous
+        member."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members[old_member_id]
         self._count_protocols(old, -1)
@@ -309,8 +317,8 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else elect the first member that has. Return False if
-        no member has joined."""
+        """Keep the leader if the leader has joined. Otherwise elect the first member that has
+        joined. Return False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -338,8 +346,8 @@ class ClassicGroup:
     # --- parked responses
 
     def park_join(self, member: Member, parked: Parked[JoinGroupResponse]) -> None:
-        """Keep the member's JoinGroup until the end of the join phase. An older one gets an error
-        code."""
+        """Keep the member's JoinGroup until the end of the join phase. An older JoinGroup of the
+        member gets an error code."""
         older = self.take_join(member)
         member.awaiting_join = parked
         self.awaiting_join_count += 1
@@ -348,7 +356,7 @@ class ClassicGroup:
             older.answer.complete(join_refusal(code, older.api_version, member.member_id))
 
     def take_join(self, member: Member) -> Parked[JoinGroupResponse] | None:
-        """Return the member's pending response; the caller completes it."""
+        """Return the member's pending response. The caller completes the response."""
         parked = member.awaiting_join
         if parked is not None:
             member.awaiting_join = None
@@ -375,7 +383,7 @@ class ClassicGroup:
 
 
 def join_refusal(code: int, api_version: int, member_id: str = "") -> JoinGroupResponse:
-    """Return a JoinGroup response with nothing but an error code."""
+    """Return a JoinGroup response that only has an error code."""
     return JoinGroupResponse(
         error_code=code,
         member_id=member_id,

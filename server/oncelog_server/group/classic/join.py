@@ -1,7 +1,8 @@
-"""JoinGroup: the members of a group, their ids, and whether a join starts a rebalance.
+"""Decides JoinGroup. A decision concerns the members of a group, their ids, and the start of a
+rebalance.
 
-Source: Kafka's GroupMetadataManager (classicGroupJoin); KIP-345, static members; KIP-394,
-member ids before memberships.
+Source: Kafka's GroupMetadataManager (classicGroupJoin). KIP-345 adds static members. KIP-394
+requires a member id before the first join.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ class Join:
             raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Apply group.max.size: in the join phase the first members stay, later the present
-        ones."""
+        """Return True if group.max.size allows the member in the group. In the join phase, the
+        first members that join are allowed. Later, the present members are."""
         max_size = self._table.config.group_max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -113,7 +114,8 @@ class Join:
         self, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
-        # No record: a full group has other members.
+        # The decision needs no record, because a full group has other members. The last member of a
+        # group never leaves here.
         effect = MemberTurnedAway(group.group_id, member_id, caller)
         return Decision(response, effects=(effect,))
 
@@ -147,7 +149,8 @@ class Join:
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
-        """Remove the group after a failed creation; its parked members get the code."""
+        """Remove the group after a failed creation. The parked JoinGroups of its members get
+        `code`."""
         group = self._rebalance.group(effect.group_id)
         if group is None:
             return
@@ -178,7 +181,7 @@ class Join:
         return Decision(response, effects=(given,))
 
     def member_joined(self, effect: MemberJoined) -> None:
-        """Add the member, and rebalance."""
+        """Add the member, and start a rebalance."""
         joining = effect.joining
         group = self._rebalance.known(joining.group_id)
         member = Member(
@@ -215,7 +218,7 @@ class Join:
         if self._has_to_rebalance(group, member, protocols_of(request)):
             joining = joining_of(request, member_id, caller)
             return Decision(joining.parked.answer, effects=(MemberRejoined(joining),))
-        # The response of this generation was lost, or a follower rejoined without a need.
+        # The first response of this generation was lost, or a follower has rejoined without a need.
         return Decision(join_answer(group, member_id))
 
     def _has_to_rebalance(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
@@ -247,8 +250,8 @@ class Join:
         new.protocols = joining.protocols
         new.rebalance_timeout_ms = joining.rebalance_timeout_ms
         new.session_timeout_ms = joining.session_timeout_ms
-        # In the sync phase the leader assigns partitions to the old member id: the new member would
-        # get none.
+        # In the sync phase the leader assigns partitions to the old member id, so the new member
+        # would get none.
         rebalances = (
             group.state is not GroupState.STABLE
             or preferred_protocol(group.members_after(old, new)) != group.protocol_name
@@ -274,7 +277,7 @@ class Join:
         )
 
     def static_member_returned(self, effect: StaticMemberReturned) -> None:
-        """Fence the old member id, and park the response."""
+        """Fence the old member id. Park the response under the new member id."""
         joining = effect.joining
         group, instance_id, by = (
             self._rebalance.known(joining.group_id),
@@ -292,12 +295,12 @@ class Join:
             self._rebalance.prepare_or_complete(group, by)
 
     def replacement_committed(self, effect: StaticMemberReplaced) -> None:
-        """The member continues with its previous assignment."""
+        """Let the member continue with its previous assignment."""
         group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         parked = None if member is None else member.awaiting_join
-        # If a rebalance has begun meanwhile, the member has joined it, and gets its response when
-        # the rebalance ends.
+        # A rebalance may have begun meanwhile. The member has then joined the rebalance, and gets
+        # its response when the rebalance ends.
         if group is None or member is None or parked is None:
             return
         if group.state is GroupState.STABLE:
@@ -330,7 +333,8 @@ class Join:
 def _keep_answer(
     group: ClassicGroup, member_id: str, old_leader_id: str | None, api_version: int
 ) -> JoinGroupResponse:
-    """A static member that has rejoined a stable group continues with its previous assignment."""
+    """Return the response for a static member that has rejoined a stable group. The member
+    continues with its previous assignment."""
     response = join_answer(group, member_id)
     if api_version >= _SKIP_ASSIGNMENT_SINCE:
         response.skip_assignment = member_id == group.leader_id

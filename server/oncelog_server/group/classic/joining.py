@@ -11,7 +11,7 @@ from oncelog_server.group.moment import Caller
 
 
 class Joining(msgspec.Struct, frozen=True):
-    """A JoinGroup request, under the id of its member. `parked`: its response, which waits for the
+    """A JoinGroup request with the id of its member. `parked` is the response, which waits for the
     end of the join phase."""
 
     group_id: str
@@ -26,7 +26,8 @@ class Joining(msgspec.Struct, frozen=True):
 
 
 def joining_of(request: JoinGroupRequest, member_id: str, caller: Caller) -> Joining:
-    """Return the request with the id that its member has or gets, and a response to park."""
+    """Return the request and a response to park. `member_id` is the id that the member has or
+    gets."""
     return Joining(
         group_id=request.group_id,
         member_id=member_id,
@@ -46,7 +47,8 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, caller: Caller) -> int:
-    """Version 0 has no rebalance timeout: the session timeout is used instead."""
+    """Return the rebalance timeout of the request. Version 0 has no rebalance timeout, so the
+    session timeout takes its place."""
     if caller.api_version == 0:
         return request.session_timeout_ms
     return max(request.rebalance_timeout_ms, 0)

@@ -25,15 +25,15 @@ _MEMBER_OVERHEAD_BYTES = 2048
 
 
 class Parked(msgspec.Struct, Generic[R], frozen=True):
-    """A pending response, and the version of its request."""
+    """A pending response with the version of its request."""
 
     answer: Deferred[R]
     api_version: int
 
 
 class Member(msgspec.Struct, kw_only=True):
-    """A member. Only the group's methods set `awaiting_join`, because they also count the waiting
-    members."""
+    """A member of a group. Only the group's methods set `awaiting_join`, because they also count
+    the waiting members."""
 
     member_id: str
     group_instance_id: str | None
@@ -44,7 +44,8 @@ class Member(msgspec.Struct, kw_only=True):
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    # The first join phase of the member: it may not know its member id, so it sends no heartbeats.
+    # True in the first join phase of the member. A new member may not know its member id, so it
+    # sends no heartbeats.
     is_new: bool = False
     awaiting_join: Parked[JoinGroupResponse] | None = None
     awaiting_sync: Parked[SyncGroupResponse] | None = None
@@ -56,16 +57,16 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def is_alive_without_heartbeats(self) -> bool:
-        """Return True if the member needs no heartbeats: it waits for a response. A new member is
-        removed even while it waits."""
+        """Return True if the member needs no heartbeats because it waits for a response. Return
+        False for a new member, because its timer removes it even while it waits."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
 
     @property
     def misses_join(self) -> bool:
-        """Return True if the end of a join phase removes the member. A static member stays even if
-        it has not joined."""
+        """Return True if the end of a join phase removes the member. A static member stays, even if
+        the member has not joined."""
         return self.awaiting_join is None and not self.is_static
 
     @property
@@ -79,8 +80,8 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Return the member's metadata for the chosen protocol; empty if the member does not know
-        that protocol."""
+        """Return the member's metadata for the chosen protocol. Return no bytes if the member does
+        not know this protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -102,13 +103,13 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     def vote(self, candidates: Container[str]) -> str | None:
-        """Return the first of the member's protocols that all members know."""
+        """Return the first of the member's protocols that is in `candidates`."""
         return next((name for name, _ in self.protocols if name in candidates), None)
 
 
 def preferred_protocol(members: Collection[Member]) -> str | None:
-    """Return the protocol with most votes among those that all members know; in a tie, the one with
-    the first vote. None without members."""
+    """Return the protocol with most votes among the protocols that all members know. In a tie,
+    return the protocol with the first vote. Return None without members."""
     known = Counter(name for member in members for name in {name for name, _ in member.protocols})
     candidates = {name for name, count in known.items() if count == len(members)}
     choices = [member.vote(candidates) for member in members]

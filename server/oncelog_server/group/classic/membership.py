@@ -60,7 +60,8 @@ class Membership:
     def leave_group(
         self, request: LeaveGroupRequest, caller: Caller
     ) -> Decision[LeaveGroupResponse]:
-        """Remove one member (v0 to v2) or several; an administrator names them by instance id."""
+        """Remove a single member (v0 to v2) or several members. An administrator names members by
+        instance id."""
         if not request.group_id:
             return Decision(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         members = request.members
@@ -85,7 +86,7 @@ class Membership:
         if group.becomes_empty_without(leaving) and not group.waits_for_first_members:
             records = (emptied_group_record(group, caller.wall_ms),)
         # The members have left, even if the record of the empty group could not be written. After a
-        # restart, the members of the last written generation would just time out.
+        # restart, the members of the last written generation just time out.
         return Decision(
             response,
             records,
@@ -94,7 +95,7 @@ class Membership:
         )
 
     def members_left(self, effect: MembersLeft) -> None:
-        """Remove the members from the group; the others rebalance."""
+        """Remove the members from the group, and start a rebalance of the remaining members."""
         group, at = self._rebalance.known(effect.group_id), effect.at
         for member_id in effect.member_ids:
             group.history.departed(member_id, Why.LEFT, at.wall_ms, requester(at))
@@ -106,7 +107,7 @@ class Membership:
 
 
 def _leave(group: ClassicGroup | None, member: MemberIdentity, leaving: dict[str, None]) -> int:
-    """Add the member to `leaving`, or return the error code."""
+    """Add the member to `leaving`. Return the error code, or NONE."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id = member.member_id

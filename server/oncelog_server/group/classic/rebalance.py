@@ -1,7 +1,8 @@
-"""A group's rebalance from one generation to the next: the members to wait for, and the timeouts.
+"""The rebalance of a group from one generation to the next: which members to wait for, and how
+long.
 
 Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin,
-expirePendingSync); KIP-134 for the initial delay.
+expirePendingSync). KIP-134 adds the initial delay.
 """
 
 from __future__ import annotations
@@ -38,23 +39,24 @@ _NONE_JOINED_RETRY_MS: Final = 1_000
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a member without heartbeats."""
+    """Return the key of the timer that removes a member without heartbeats."""
     return ("session", group_id, member_id)
 
 
 def join_key(group_id: str) -> TimerKey:
-    """The timer that ends the join phase."""
+    """Return the key of the timer that ends the join phase."""
     return ("join", group_id)
 
 
 def sync_key(group_id: str) -> TimerKey:
-    """The timer that removes members that joined and did not sync."""
+    """Return the key of the timer that removes members that joined and did not sync."""
     return ("sync", group_id)
 
 
 class Rebalance:
-    """The timers of a group, which decide, and the steps of a rebalance, which effects carry out. A
-    decision that removes the last member of a group contains a record (`emptied_group_record`)."""
+    """The timers and the steps of a rebalance. A timer makes a decision, and the effects of the
+    decision carry out a step. A decision that removes the last member of a group contains a record
+    (`emptied_group_record`)."""
 
     __slots__ = ("_table",)
 
@@ -64,7 +66,7 @@ class Rebalance:
     # --- groups
 
     def group(self, group_id: str) -> ClassicGroup | None:
-        """Return the group, None if it does not exist or has another protocol."""
+        """Return the group. Return None if the group does not exist, or has another protocol."""
         group = self._table.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
@@ -73,13 +75,13 @@ class Rebalance:
         return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]
 
     def known(self, group_id: str) -> ClassicGroup:
-        """Return a group that exists, because the decision has just read it."""
+        """Return a group that exists. The decision has just read the group."""
         group = self.group(group_id)
         assert group is not None
         return group
 
     def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
-        """Remove the group and its timers. Its offsets have their own tombstones."""
+        """Remove the group and its timers. The offsets of the group have their own tombstones."""
         for member_id in (*group.members, *group.pending_join_members):
             self._table.timers.cancel(session_key(group.group_id, member_id))
         self._table.timers.cancel(join_key(group.group_id))
@@ -89,7 +91,7 @@ class Rebalance:
             del self._table.groups[group.group_id]
 
     def remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove the member and its timer. Its pending responses get UNKNOWN_MEMBER_ID."""
+        """Remove the member and its timer. The member's pending responses get UNKNOWN_MEMBER_ID."""
         self._table.timers.cancel(session_key(group.group_id, member_id))
         group.remove(member_id)
 
@@ -109,7 +111,8 @@ class Rebalance:
         self.restart_session(group, group.members[effect.member_id], self._table.latest)
 
     def member_id_given(self, effect: MemberIdGiven) -> None:
-        """A member id was assigned: the client must use it within its timeout."""
+        """Start the timer of an assigned member id. The client must use the id within its
+        timeout."""
         group, deadline_ms = self.known(effect.group_id), effect.at.now_ms + effect.timeout_ms
         group.pending_join_members[effect.member_id] = None
         self._start_session_timer(group, effect.member_id, deadline_ms)
@@ -134,8 +137,8 @@ class Rebalance:
         return _decision(group, at, effect, is_emptied=is_emptied)
 
     def session_over(self, effect: SessionOver) -> None:
-        """Remove the member. The others rebalance, or the join phase ends if it waited only for
-        this member."""
+        """Remove the member. Then start a rebalance. If a join phase waited only for this member,
+        end the phase instead."""
         group, member_id, at = self.known(effect.group_id), effect.member_id, effect.at
         had_work = group.has_member(member_id) and group.state in (
             GroupState.STABLE,
@@ -159,8 +162,8 @@ class Rebalance:
             self.prepare(group, at)
 
     def complete_if_all_joined(self, group: ClassicGroup, at: Moment) -> None:
-        """End the join phase early if all members have joined; an initial rebalance waits for its
-        full delay."""
+        """End the join phase early if all members have joined. An initial rebalance still waits for
+        its full delay."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and not group.waits_for_first_members
@@ -169,8 +172,8 @@ class Rebalance:
             self.complete_join(group, at)
 
     def prepare(self, group: ClassicGroup, at: Moment) -> None:
-        """All members have to rejoin; parked SyncGroups get REBALANCE_IN_PROGRESS. `at`: the
-        request that caused it, if any."""
+        """Start a rebalance: all members have to rejoin, and parked SyncGroups get
+        REBALANCE_IN_PROGRESS. `at` has the request that caused the rebalance, if there was one."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, at)
         group.pending_sync_members.clear()
@@ -199,7 +202,7 @@ class Rebalance:
         return _decision(group, at, JoinPhaseOver(group.group_id, at), is_emptied=is_emptied)
 
     def joins_over(self, effect: JoinPhaseOver) -> None:
-        """End the join phase, whichever members have joined."""
+        """End the join phase, even if some members have not joined."""
         self.complete_join(self.known(effect.group_id), effect.at)
 
     def _wait_for_first_members(
@@ -231,15 +234,15 @@ class Rebalance:
         self._wait_for_first_members(group, effect.delay_ms, effect.remaining_ms, effect.at)
 
     def complete_join(self, group: ClassicGroup, at: Moment) -> None:
-        """The join phase is over: members that did not join are removed, except static ones."""
+        """Complete the join phase. Members that did not join are removed, except static members."""
         self._table.timers.cancel(join_key(group.group_id))
         missing = [member.member_id for member in group.members.values() if member.misses_join]
         for member_id in missing:
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, and none of them has rejoined: wait until their sessions
-            # expire.
+            # Only static members are left, and none of them has rejoined. So the group waits until
+            # their sessions expire.
             self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
             return
         group.start_next_generation(at.wall_ms)
@@ -264,7 +267,7 @@ class Rebalance:
     # --- the sync phase
 
     def sync_received(self, effect: SyncReceived) -> None:
-        """The sync phase does not wait for the member any more."""
+        """Stop waiting for the SyncGroup of this member."""
         group = self.known(effect.group_id)
         group.pending_sync_members.pop(effect.member_id, None)
         if not group.pending_sync_members:
@@ -283,7 +286,8 @@ class Rebalance:
         return _decision(group, at, SyncPhaseOver(group.group_id, at), is_emptied=is_emptied)
 
     def syncs_over(self, effect: SyncPhaseOver) -> None:
-        """Remove the members that have not synced; the others rebalance."""
+        """Remove the members that have not synced, and start a rebalance of the remaining
+        members."""
         group, at = self.known(effect.group_id), effect.at
         for member_id in list(group.pending_sync_members):
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
@@ -311,7 +315,7 @@ class Rebalance:
         for member in group.members.values():
             parked, member.awaiting_sync = member.awaiting_sync, None
             if parked is not None:
-                # Its session may have expired while its response was parked.
+                # The member's session may have expired while its response was parked.
                 self.restart_session(group, member, at)
                 waiting.append((parked.answer, answer_for(member)))
         for answer, response in waiting:
@@ -319,7 +323,8 @@ class Rebalance:
 
 
 def join_answer(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """Return the current generation for the member; the leader gets the metadata of all members."""
+    """Return the current generation for the member. The leader also gets the metadata of all
+    members."""
     response = JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -351,6 +356,7 @@ def sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 def _decision(
     group: ClassicGroup, at: Moment, effect: Effect, *, is_emptied: bool
 ) -> Decision[None]:
-    """Return the decision of a timer. `is_emptied`: the effect takes the last member."""
+    """Return the decision of a timer. `is_emptied`: the effect removes the last member of the
+    group."""
     records: Records = (emptied_group_record(group, at.wall_ms),) if is_emptied else ()
     return Decision(None, records, effects=(effect,))

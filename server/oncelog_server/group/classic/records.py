@@ -62,8 +62,8 @@ def _record(
 
 
 def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of a group that has lost its last member: the next generation, without
-    members."""
+    """Return the record of a group that has lost its last member. The record has the next
+    generation, without members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id + 1,
@@ -75,7 +75,8 @@ def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """Return the record of a new group without members: generation 0, no protocol."""
+    """Return the record of a new group without members. The record has generation 0 and no
+    protocol."""
     value = GroupMetadataValue(
         protocol=None, leader=None, current_state_timestamp=group.current_state_timestamp_ms
     )
@@ -83,7 +84,7 @@ def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
 
 
 def loaded_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """Return the group that a record describes: stable, or empty."""
+    """Return the group that a record describes. The group is either stable or empty."""
     group = ClassicGroup(group_id, current_state_timestamp_ms=value.current_state_timestamp)
     for loaded in value.members:
         group.add(_loaded_member(loaded, value))

@@ -1,6 +1,6 @@
-"""The states of a classic consumer group, and the transitions between them.
+"""The states of a classic consumer group, and the transitions between the states.
 
-Source: Kafka's ClassicGroupState; the codes are those of its GroupMetadataManager.
+Source: Kafka's ClassicGroupState. The error codes are those of Kafka's GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 class GroupState(Enum):
-    """The value is the name on the wire (DescribeGroups, ListGroups)."""
+    """The states. The value of a state is its name on the wire (DescribeGroups, ListGroups)."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -32,7 +32,7 @@ class GroupEvent(Enum):
 
 
 class IllegalTransition(Exception):
-    """A defect: the table has no row for this state and event."""
+    """The table has no row for this state and event. This is a defect."""
 
 
 TRANSITIONS: Final[dict[tuple[GroupState, GroupEvent], GroupState]] = {
@@ -48,7 +48,8 @@ TRANSITIONS: Final[dict[tuple[GroupState, GroupEvent], GroupState]] = {
     (GroupState.STABLE, GroupEvent.REMOVED): GroupState.DEAD,
 }
 
-# A Heartbeat of a known member in the current generation, possibly before the assignment.
+# The response to a Heartbeat of a known member in the current generation. The generation may have
+# no assignment yet.
 HEARTBEAT_CODES: Final[dict[GroupState, ErrorCode]] = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
@@ -57,7 +58,7 @@ HEARTBEAT_CODES: Final[dict[GroupState, ErrorCode]] = {
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
-# DeleteGroups.
+# The response to DeleteGroups.
 DELETE_CODES: Final[dict[GroupState, ErrorCode]] = {
     GroupState.EMPTY: ErrorCode.NONE,
     GroupState.PREPARING_REBALANCE: ErrorCode.NON_EMPTY_GROUP,

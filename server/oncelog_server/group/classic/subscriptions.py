@@ -1,7 +1,7 @@
-"""The topics that a consumer subscribes to, read from its group metadata.
+"""Reads the topics that a consumer subscribes to from the consumer's group metadata.
 
-Source: ConsumerProtocolSubscription. It is read as version 0, a prefix of all later versions, as in
-Kafka.
+Source: ConsumerProtocolSubscription. The bytes are read as version 0, as in Kafka, because version
+0 is a prefix of all later versions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""SyncGroup: the leader's assignment becomes a record, then the response of every member.
+"""Decides SyncGroup. The leader's assignment becomes a record, then every member gets its part as
+the response.
 
 Source: Kafka's GroupMetadataManager (classicGroupSync).
 """
@@ -60,7 +61,7 @@ class Sync:
     # --- effects
 
     def park(self, place: Park, answer: Deferred[SyncGroupResponse]) -> None:
-        """Keep the response; an earlier one of the same member gets an error code."""
+        """Keep the response. An earlier response of the same member gets an error code."""
         group_id, member_id, api_version = place.key
         member = self._rebalance.known(str(group_id)).members[str(member_id)]
         older, member.awaiting_sync = member.awaiting_sync, Parked(answer, int(api_version))
@@ -68,26 +69,28 @@ class Sync:
             older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def assignment_taken(self, effect: AssignmentWritten) -> None:
-        """Note the append of an assignment: a second SyncGroup of the leader just waits."""
+        """Note the append of an assignment. A second SyncGroup of the leader then just waits."""
         self._rebalance.known(effect.group_id).writing_generation_id = effect.generation_id
 
     def assignment_committed(self, effect: AssignmentWritten) -> None:
-        """Send every parked member its part, unless members joined or left since the append."""
+        """Send its part to every parked member. Do nothing if members have joined or left since the
+        append."""
         group = self._current(effect)
         if group is not None:
             self._rebalance.assign(group, effect.assignments, self._table.latest)
 
     def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
-        """Send every parked member the code; all members have to rejoin."""
+        """Send `code` to every parked member, and start a rebalance."""
         group = self._current(effect)
         if group is not None:
             latest = self._table.latest
             self._rebalance.refuse_syncs(group, append_error(code), latest)
-            # No request has caused this rebalance, so the cause of an earlier one does not apply.
+            # No request has caused this rebalance, so the caller of an earlier request must not be
+            # named as its cause.
             self._rebalance.prepare(group, latest.without_caller())
 
     def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:
-        """Return the group if it waits for this assignment."""
+        """Return the group if the group waits for this assignment."""
         group = self._rebalance.group(effect.group_id)
         if (
             group is None
