@@ -136,8 +136,8 @@ class GroupTransactions:
         return self._runtime.run(index, decision)
 
     def _depart(self, command: InitProducerId, to: int) -> Answer:
-        """Fence the id in every shard except the new shard. Return the first result that is not a
-        success."""
+        """Fence the id in every shard except the new shard. Return the worst result, once all
+        shards have responded."""
         transactional_id = command.transactional_id
         answers = []
         for index, shard in self._elsewhere(transactional_id, to):
