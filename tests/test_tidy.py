@@ -59,7 +59,7 @@ MAY_OPEN = {
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 
-# Text that no file may contain: package indexes, whose settings belong to a computer, and paths of
+# Text that no file may contain: package indexes, because a computer sets them, and paths of
 # the computers on which the project was written.
 HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" + ".io/")
 MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")

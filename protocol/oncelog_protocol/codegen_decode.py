@@ -63,8 +63,7 @@ class DecoderSource(Source):
     def _fail(self, what: str, position: int) -> ProtocolError:
         return ProtocolError(f"{self.title}: bad {what} before byte {position}")
 
-    # ── fields of fixed size wait until the position is needed
-    # ─────────────────────────────────────
+    # ── fields of fixed size wait until the position is needed ─────────────────────────────────
 
     def _take(self, format: str) -> str:
         name = self.fresh()

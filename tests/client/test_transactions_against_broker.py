@@ -38,7 +38,7 @@ from tests.harness.quick import QUICK
 # One test waits for this timeout. It must be long enough for another transaction to end before,
 # also if the computer pauses.
 TIMEOUT_MS = 4_000
-# Time for an EndTxn whose responses are lost.
+# Time for an EndTxn without a response: each response is lost.
 COMMIT_TIMEOUT_MS = 2_000
 
 

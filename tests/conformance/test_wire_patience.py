@@ -123,8 +123,8 @@ def worn(
 
 @contextmanager
 def aged_kafka(directory: Path) -> Iterator[tuple[Wire, Mapping[str, Identity]]]:
-    """A Kafka whose coordinator loads the producers near the last epoch: 98,000 requests for the
-    same state take it more than a minute."""
+    """A Kafka with producers near the last epoch. Its coordinator loads them from records in its
+    log, because 98,000 requests for the same state take more than a minute."""
     kafka = Kafka(directory, QUICK | QUIET)
     try:
         kafka.start()

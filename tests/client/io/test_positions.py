@@ -1,4 +1,4 @@
-"""The consumer finds the positions whose leaders respond, although other brokers do not respond."""
+"""The consumer finds the positions on brokers that respond, although other brokers do not."""
 
 from __future__ import annotations
 
