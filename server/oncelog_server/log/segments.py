@@ -40,8 +40,8 @@ class LogSegments(Sequence[Segment]):
     has the txnindexes of the segments."""
 
     __slots__ = ("_closed_bytes", "_directory", "_files", "_indexed", "_opened_at_bytes",
-                 "_ordered", "_rolled_bytes", "_truncations", "_unsynced", "aborted", "active",
-                 "deleted")  # fmt: skip
+                 "_ordered", "_replaced", "_rolled_bytes", "_truncations", "_unsynced", "aborted",
+                 "active", "deleted")  # fmt: skip
 
     def __init__(
         self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
@@ -66,6 +66,9 @@ class LogSegments(Sequence[Segment]):
         # Files of deleted segments, each with the time from which it may be unlinked. A reader may
         # still use the files before that time.
         self.deleted: list[tuple[int, list[str]]] = []
+        # Base offsets of the segments that compaction is about to replace. The checkpoint must not
+        # have their sizes: a kill may leave the new, smaller segment under the same name.
+        self._replaced: frozenset[int] = frozenset()
 
     @overload
     def __getitem__(self, slot: int) -> Segment: ...
@@ -134,6 +137,17 @@ class LogSegments(Sequence[Segment]):
             self.deleted.append((due_ms, segment.mark_deleted()))
             self._exchange([segment], [])
 
+    def begin_replacement(self, base_offsets: Iterable[int]) -> None:
+        """Write the checkpoint without these segments. Each later checkpoint leaves them out too,
+        until `replace` or `end_replacement`: a roll may come before the swap. Raises
+        StorageError."""
+        self._replaced = frozenset(base_offsets)
+        self.checkpoint(active=0)
+
+    def end_replacement(self) -> None:
+        """Use the sizes of all segments in the next checkpoint again."""
+        self._replaced = frozenset()
+
     def replace(
         self, sources: Sequence[Segment], new: Segment, rows: Iterable[AbortedTransaction],
         deleted: Iterable[list[str]], due_ms: int,
@@ -144,6 +158,7 @@ class LogSegments(Sequence[Segment]):
         self.deleted += [(due_ms, paths) for paths in deleted]
         self._exchange(sources, [new])
         self.aborted.replace(new.base_offset, rows)
+        self.end_replacement()
 
     def _exchange(self, sources: Sequence[Segment], replacement: list[Segment]) -> None:
         """Remove `sources` from the log, with all their state."""
@@ -227,11 +242,11 @@ class LogSegments(Sequence[Segment]):
         self, *, active: int, following: Iterable[int] = (), without: Iterable[int] = ()
     ) -> None:
         """Write the checksums of the txnindexes and the sizes of the segments. `active` is the size
-        of the active segment. Segments in `following` do not exist yet and have size 0. Raises
-        StorageError."""
+        of the active segment. Segments in `following` do not exist yet and have size 0. Segments in
+        `without`, and those of `begin_replacement`, are left out. Raises StorageError."""
         sizes = {segment.base_offset: segment.size for segment in self._ordered[:-1]}
         sizes |= {self.active.base_offset: active, **dict.fromkeys(following, 0)}
-        for base_offset in without:
+        for base_offset in self._replaced.union(without):
             sizes.pop(base_offset, None)
         self.aborted.checkpoint(sizes)
 

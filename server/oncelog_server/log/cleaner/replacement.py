@@ -126,6 +126,7 @@ class Replacement:
         start that may need them; the next pass removes them."""
         if self._is_half_done:
             return
+        self._log.segments.end_replacement()
         gone = []
         for file in self._files.values():
             file.close()
@@ -200,7 +201,7 @@ class Replacement:
         wrong for the new segment. A start computes them again after a crash. Raises
         StorageError."""
         log = self._log
-        log.segments.checkpoint(active=0, without=cleaned.base_offsets)
+        log.segments.begin_replacement(cleaned.base_offsets)
         if cleaned.markers_dropped:
             # Snapshots from before a dropped marker list its transaction as open, and no marker is
             # left to end it.

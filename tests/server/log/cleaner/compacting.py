@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,8 +81,9 @@ class Compacting(Driver):
     def cleanable(self) -> Cleanable | None:
         return cleanable(self.log, self.cleaned_to, self.stable(), self.now_ms)
 
-    def compact(self) -> CleanerStats | None:
-        """Run one pass. Return None if there is nothing to clean."""
+    def compact(self, before_swap: Callable[[], object] = lambda: None) -> CleanerStats | None:
+        """Run one pass. Return None if there is nothing to clean. `before_swap` runs between the
+        end of each new segment and its swap, as other work of the broker may."""
         found = self.cleanable()
         if found is None:
             return None
@@ -94,6 +96,7 @@ class Compacting(Driver):
                 replacement.finish(event, errors.append)
                 self.files.settle()
                 if errors == [None]:
+                    before_swap()
                     replacement.swap(event, self.now_ms, errors.append)
                     self.files.settle()
                 for error in errors:

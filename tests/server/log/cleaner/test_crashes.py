@@ -6,6 +6,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from tests.server.log.cleaner.compacting import (
     read_committed,
 )
 from tests.server.log.driver import DIRECTORY, flush, producers_of
+from tests.server.log.test_damage import open_again
 from tests.server.log.test_refused_files import Full
 from tests.server.storage.memory_files import FileNode, Stopped
 from tests.simulation.disk import Loss, SimDisk, Trap
@@ -108,6 +110,30 @@ def test_s9_s18_a_kill_at_any_change_of_the_disk_leaves_old_or_new(knows: str) -
             assert there(driver) == {**expected, "d": "1"}
             return
     raise AssertionError("the passes do not end")
+
+
+def test_s9_after_a_roll_before_the_swap_a_coordinator_starts_from_any_kill() -> None:
+    """The roll writes the checkpoint of sizes. A coordinator refuses a segment that is smaller than
+    in the checkpoint, and the new segment is smaller than the old one."""
+    for operation in range(1_000):
+        driver = written(Compacting())
+        driver.files.stop_before(len(driver.files.operations) + operation)
+        try:
+            driver.compact(before_swap=partial(put_and_roll, driver))
+        except Stopped:
+            driver.files = driver.files.after_kill()
+            point = driver.log.recovery_point
+            driver.log = open_again(driver, clean=False, point=point, lost_nothing=True)
+            assert there(driver)["only0"]
+        else:
+            assert operation > 60
+            return
+    raise AssertionError("the pass does not end")
+
+
+def put_and_roll(driver: Compacting) -> None:
+    driver.put(("rolled", "1"))
+    driver.roll()
 
 
 def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> None:
