@@ -127,6 +127,7 @@ class Broker:
         checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         self._build(was_clean)
+        self._producer_ids.start_at(next_producer_id)
         try:
             endpoints = await self._bind()
             self._metrics = await self._bind_metrics()

@@ -28,6 +28,11 @@ class ProducerIds:
     def __len__(self) -> int:
         return self._left
 
+    def start_at(self, first: int) -> None:
+        """Note that earlier brokers have assigned the ids below `first`, the start of the next
+        block. A full disk may refuse the first block, and these ids must be known without it."""
+        self._end = first
+
     def add(self, block: range) -> None:
         self._asked = False
         self._blocks.append(block)

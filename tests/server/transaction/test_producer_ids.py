@@ -46,3 +46,15 @@ def test_E9_without_ids_the_error_is_one_that_clients_retry_and_the_block_is_ask
     assert len(asked) == 2
     ids.add(range(7, 9))
     assert ids.take() == 7
+
+
+def test_ids_of_earlier_brokers_are_known_before_the_first_block() -> None:
+    """The disk of the metadata store may be full at a start."""
+    ids = ProducerIds(lambda: None)
+    ids.start_at(2_000)
+    assert ids.is_given(1_999)
+    assert not ids.is_given(2_000)
+    ids.add(range(2_000, 3_000))
+    assert not ids.is_given(2_000)
+    assert ids.take() == 2_000
+    assert ids.is_given(2_000)

@@ -1,0 +1,83 @@
+"""A disk without space for a block of producer ids at a start (D6): producers that have an id
+continue, and their transactions have a coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import Compare, MetadataStore, TxnResult, WriteOperation
+from oncelog_server.config import load_settings
+from oncelog_server.environment import OsEnvironment
+from tests.harness.driving import QUICK, create, values
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
+
+
+class FullForBlocks(OsEnvironment):
+    """An environment with a metadata store that refuses to allocate producer ids."""
+
+    async def open_store(self) -> MetadataStore:
+        store = await super().open_store()
+        txn = store.txn
+
+        async def refusing(
+            compare: Sequence[Compare], operations: Sequence[WriteOperation]
+        ) -> TxnResult:
+            if any(operation.key == records.PRODUCER_IDS for operation in operations):
+                raise OSError("the disk is full")
+            return await txn(compare, operations)
+
+        store.txn = refusing  # type: ignore[method-assign]  # a fault
+        return store
+
+
+@asynccontextmanager
+async def connected(environment: OsEnvironment, directory: Path) -> AsyncIterator[Wire]:
+    """Start a broker on the directory, connect to it, and stop it in the end."""
+    quick = QUICK | {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    assignments = [f"{name}={value}" for name, value in quick.items()]
+    loaded = load_settings(assignments=assignments, data=str(directory))
+    broker = Broker(loaded.settings, environment)
+    await broker.start()
+    _, host, port = broker.addresses[0]
+    try:
+        with await asyncio.to_thread(Wire, f"{host}:{port}") as wire:
+            yield wire
+    finally:
+        await broker.stop()
+
+
+def send(wire: Wire, producer: Identity, sequence: int, value: bytes) -> None:
+    data = batch(producer, sequence, value=value)
+    response = produce(wire, "t", data, producer=producer)
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
+
+
+def begin(wire: Wire) -> tuple[Identity, Identity]:
+    """Return a producer with an open transaction, and a producer that has written nothing."""
+    create(wire, "t")
+    producer, silent = new_identity(wire, "t"), new_identity(wire, "silent")
+    send(wire, producer, 0, b"before")
+    return producer, silent
+
+
+def go_on(wire: Wire, producer: Identity, silent: Identity) -> None:
+    for identity, sequence, value in ((producer, 1, b"after"), (silent, 0, b"first")):
+        send(wire, identity, sequence, value)
+        assert end_transaction(wire, identity, commit=True).error_code == ErrorCode.NONE
+    assert values(wire, "t") == [b"before", b"after", b"first"]
+
+
+async def test_d6_a_start_without_space_for_a_block_of_producer_ids_knows_all_ids(
+    tmp_path: Path,
+) -> None:
+    async with connected(OsEnvironment(str(tmp_path)), tmp_path) as wire:
+        producer, silent = await asyncio.to_thread(begin, wire)
+    async with connected(FullForBlocks(str(tmp_path)), tmp_path) as wire:
+        await asyncio.to_thread(go_on, wire, producer, silent)
