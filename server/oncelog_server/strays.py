@@ -20,12 +20,15 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition
 from oncelog_server.log.whole_files import read_whole
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
+    BOOT,
+    CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
     CLOSED_LOGS_CHECKPOINT,
     DELETED_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
+    META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY_SUFFIX,
@@ -36,14 +39,17 @@ from oncelog_server.storage.layout import (
 )
 from oncelog_server.topic_partition import TopicPartition
 
-# A checkpoint of a process that ended before its rename.
+# A file of the data directory of a process that ended before its rename.
 _UNFINISHED: Final = frozenset(
-    checkpoint + TEMPORARY_SUFFIX
-    for checkpoint in (
+    name + TEMPORARY_SUFFIX
+    for name in (
+        BOOT,
         CLEANER_CHECKPOINT,
+        CLEAN_SHUTDOWN,
         CLOSED_LOGS_CHECKPOINT,
         HIGH_WATERMARK_CHECKPOINT,
         LOG_START_CHECKPOINT,
+        META_PROPERTIES,
         RECOVERY_POINT_CHECKPOINT,
     )
 )
@@ -61,8 +67,8 @@ class _Place(Enum):
 class Folders(msgspec.Struct):
     """The directories that the data directory holds.
 
-    `leaving` are those with a deletion that has begun, and `unfinished` files of checkpoints that
-    were never completed. `strays` are to be put aside. `unknown` are partitions that the store does
+    `leaving` are those with a deletion that has begun, and `unfinished` files that were never
+    completed. `strays` are to be put aside. `unknown` are partitions that the store does
     not know. `remembered` are the ids of deleted topics that still have a directory here.
     """
 

@@ -100,14 +100,17 @@ def test_a_deletion_is_remembered_while_a_directory_of_the_topic_is_left() -> No
     assert look_at_folders(files, cluster.image, 1).remembered == set()
 
 
-def test_unfinished_checkpoints_are_deleted_and_no_other_file() -> None:
+def test_unfinished_files_are_deleted_and_no_other_file() -> None:
     """The broker repeats a deletion that a kill interrupted. It does not delete a new file of the
     same name."""
     cluster = Cluster()
     files = MemoryFiles()
     unfinished = [
+        ".kafka_cleanshutdown.tmp",
         "cleaner-offset-checkpoint.tmp",
         "log-start-offset-checkpoint.tmp",
+        "meta.properties.tmp",
+        "oncelog-boot.tmp",
         "oncelog-closed-logs-checkpoint.tmp",
         "recovery-point-offset-checkpoint.tmp",
         "replication-offset-checkpoint.tmp",
