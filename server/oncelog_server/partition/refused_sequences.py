@@ -28,9 +28,6 @@ class RefusedSequences:
     def __init__(self) -> None:
         self.lowest_by_id: dict[int, _Lowest] = {}
 
-    def __len__(self) -> int:
-        return len(self.lowest_by_id)
-
     def refused(self, producer_id: int, producer_epoch: int, sequence: int) -> None:
         known = self.lowest_by_id.get(producer_id)
         if known is None:

@@ -31,6 +31,6 @@ def test_unknown_producers_take_bounded_memory() -> None:
     refused = RefusedSequences()
     for producer_id in range(MOST_PRODUCERS + 1):
         refused.refused(producer_id, 0, 0)
-    assert len(refused) == MOST_PRODUCERS
+    assert len(refused.lowest_by_id) == MOST_PRODUCERS
     assert refused.lowest(0, 0) is None
     assert refused.lowest(MOST_PRODUCERS, 0) == 0
