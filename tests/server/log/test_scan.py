@@ -64,3 +64,17 @@ def test_a_whole_batch_is_found_after_garbage() -> None:
     assert find_valid_batch(b"\x02" * 99 + last + b"tail", 58) is None
     assert find_valid_batch(last[:-1], 0) is None
     assert find_valid_batch(bytes(500), 0) is None
+
+
+def test_a_position_is_confirmed_only_if_a_batch_begins_there() -> None:
+    """An index file may point to other bytes that have the same last offset."""
+    (_, first), (position, second) = list(split_batches(DATA))[:2]
+    assert Scan(file_with(DATA)).begins_with(first.last_offset)
+    assert Scan(file_with(DATA), position).begins_with(second.last_offset)
+    assert not Scan(file_with(DATA), position).begins_with(first.last_offset)
+    assert not Scan(file_with(DATA), len(DATA)).begins_with(second.last_offset)
+    no_batch = bytearray(DATA)
+    no_batch[16] = 1  # the message format
+    assert not Scan(file_with(bytes(no_batch))).begins_with(first.last_offset)
+    assert not Scan(file_with(DATA[: first.size - 1])).begins_with(first.last_offset)
+    assert not Scan(file_with(DATA), next_offset=1).begins_with(first.last_offset)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncelog_server.log.aborted import AbortedTransactions
 from oncelog_server.log.cleaner.cleanable import cleanable
 from oncelog_server.log.cleaner.job import Source
 from oncelog_server.log.cleaner.segments import LARGEST_GROUP, group
@@ -133,3 +134,45 @@ def test_the_ratio_is_the_share_of_bytes_not_cleaned_yet() -> None:
         chosen = driver.cleanable()
         assert chosen is not None
         assert (chosen.ratio, chosen.is_worth_it) == (ratio, is_worth_it)
+
+
+def sizes_in_checkpoint(driver: Compacting) -> dict[int, int]:
+    """Return the sizes of the inactive segments in the checkpoint's file."""
+    sizes = AbortedTransactions(driver.files, DIRECTORY, lambda base_offset: []).sizes
+    sizes.pop(driver.log.segments[-1].base_offset, None)
+    return sizes
+
+
+def sizes_of_segments(driver: Compacting) -> dict[int, int]:
+    return {segment.base_offset: segment.size for segment in driver.log.segments[:-1]}
+
+
+def rolled(turns: int = 4) -> Compacting:
+    driver = Compacting()
+    for turn in range(turns):
+        driver.put(("a", f"{turn}"), (f"only{turn}", "v" * 300))
+        driver.roll()
+    return driver
+
+
+def test_after_a_pass_the_checkpoint_has_the_size_of_each_segment() -> None:
+    driver = rolled()
+    before = sizes_of_segments(driver)
+    driver.compact()
+    assert sizes_of_segments(driver) != before
+    assert sizes_in_checkpoint(driver) == sizes_of_segments(driver)
+
+
+def test_after_an_abandoned_pass_a_roll_records_the_size_of_each_segment() -> None:
+    driver = rolled()
+
+    def fail() -> None:
+        assert sizes_in_checkpoint(driver) != sizes_of_segments(driver)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        driver.compact(before_swap=fail)
+    driver.replacement.abandon()
+    driver.put(("b", "1"))
+    driver.roll()
+    assert sizes_in_checkpoint(driver) == sizes_of_segments(driver)
