@@ -24,7 +24,7 @@ Generated from `tests/scenarios/rows.tsv` and the names of the tests, by
   (KIP-890).
 - One broker is TC, PL and GC at once. Where a row says that TC, PL or GC dies, the test kills the
   process.
-- *Tried:* describes tests that cover only part of the scenario, or with an unexpected result.
+- *Tried:* describes tests that cover only a part, or have an unexpected result.
 """
 
 

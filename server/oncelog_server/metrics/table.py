@@ -26,7 +26,7 @@ LAST_STABLE_OFFSET: Final = Metric(
 LAST_STABLE_OFFSET_LAG: Final = Metric(
     "kafka_cluster_partition_laststableoffsetlag",
     GAUGE,
-    "High watermark less last stable offset: the distance that open transactions hold back.",
+    "High watermark less last stable offset: the offsets that open transactions hold back.",
     _PARTITION,
 )
 LOG_START_OFFSET: Final = Metric(
@@ -106,7 +106,7 @@ COMPACTIONS: Final = Metric(
 MESSAGES_IN: Final = Metric(
     "kafka_server_brokertopicmetrics_messagesin_total",
     COUNTER,
-    "Records appended since the start, markers of transactions among them.",
+    "Records appended since the start, including markers.",
     _TOPIC,
 )
 BYTES_IN: Final = Metric(
@@ -264,7 +264,7 @@ CONNECTIONS: Final = Metric(
 CONNECTIONS_MADE: Final = Metric(
     "kafka_server_socket_server_metrics_connection_creation_total",
     COUNTER,
-    "Connections accepted since the start, those that exceeded a limit among them.",
+    "Connections accepted since the start, including those above a limit.",
 )
 FETCH_SESSIONS: Final = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",

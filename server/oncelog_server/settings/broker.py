@@ -61,7 +61,7 @@ class BrokerSettings:
         importance=HIGH,
     )
     inter_broker_listener_name: str | None = honoured(
-        Kind.STRING, None, "The listener that other brokers connect to; the first unless set."
+        Kind.STRING, None, "The listener that other brokers connect to; if not set, the first."
     )
     log_dir: tuple[str, ...] = honoured(
         Kind.LIST,
@@ -80,8 +80,8 @@ class BrokerSettings:
     max_connections: int = honoured(
         Kind.INT,
         10_000,
-        "Maximum number of connections; further ones are closed at once. Kafka's default is no "
-        "limit, but descriptors would run out before. The limit is lower if ulimit -n leaves too "
+        "Maximum number of connections; further ones are closed at once. Kafka has no limit by "
+        "default, but descriptors run out. The limit is lower if ulimit -n leaves too "
         "few descriptors for files.",
         at_least(0),
     )
@@ -175,7 +175,7 @@ class BrokerSettings:
         "waits until its records are fdatasynced; one fdatasync serves many responses. What was "
         "acknowledged survives SIGKILL and power loss. false (Kafka's way): records are with the "
         "operating system when they are acknowledged. They survive SIGKILL of the broker. After a "
-        "power loss the broker starts clean, but the last records may be lost.",
+        "power loss the broker starts, but the last records may be lost.",
         importance=HIGH,
     )
     oncelog_validate_records: bool = honoured(

@@ -57,15 +57,15 @@ class CleanerSettings:
     log_cleaner_max_compaction_lag_ms: int = honoured(
         Kind.LONG,
         FOREVER,
-        "Age at which a record must be compacted, even in a log with little to compact; its "
-        "segment is closed by then.",
+        "Age at which a record must be compacted, even in a log with little to compact; the "
+        "record's segment is closed by then.",
         at_least(1),
         topic="max.compaction.lag.ms",
     )
     log_cleaner_min_cleanable_ratio: float = honoured(
         Kind.DOUBLE,
         0.5,
-        "Share of a log that is not compacted yet at which compaction starts.",
+        "Compaction of a log starts when this share of it is not compacted yet.",
         between(0, 1),
         topic="min.cleanable.dirty.ratio",
     )

@@ -23,8 +23,8 @@ class CoordinatorSettings:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = honoured(
         Kind.INT,
         1000,
-        "Interval between searches for transactions past their timeout. Kafka's default is 10000, "
-        "but readers of a crashed producer's records would wait that much longer.",
+        "Interval between searches for transactions past their timeout. Kafka's default is 10000: "
+        "readers wait that much longer for the records of a crashed producer.",
         at_least(1),
         importance=LOW,
     )

@@ -21,9 +21,8 @@ _HEAD = """\
 <!-- made by `python -m oncelog_server.settings.document > docs/settings.md` -->
 
 This page answers: which settings does a broker have, with which defaults, and how are they set?
-Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Each of
-Kafka's broker settings is in exactly one of three tables: honored, accepted without effect,
-refused.
+Names, types, defaults and ranges are Apache Kafka 4.3's unless a row says otherwise. Each of
+Kafka's broker settings is in one of three tables: honored, accepted without effect, refused.
 
 A later source wins over an earlier one:
 
@@ -33,11 +32,11 @@ A later source wins over an earlier one:
    `log.retention.ms`, `__` stands for `_` and `___` for `-`
 4. `ONCELOG_*` in the environment, spelled the same way; `ONCELOG_FLUSH_ON_ACK` is
    `oncelog.flush.on.ack`
-5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`: they win
-   over a file and the environment, and are refused together with a `--set` of the same setting
+5. `--set name=value`. `--port` and `--data` set `listeners` and `log.dirs`, and are refused
+   together with a `--set` of the same setting
 
-An unknown name is an error, which names the most similar setting. In the environment it is only a
-warning, because other programs have variables there too.
+An unknown name is an error that names the most similar setting. In the environment an unknown name
+is only a warning: other programs have variables there too.
 
 ## What survives a crash
 
@@ -46,11 +45,11 @@ warning, because other programs have variables there too.
 | the response to acks=all, a commit, the end of a transaction | waits until the record is with \
 the operating system | waits until the record is on disk (one fdatasync for many responses) |
 | SIGKILL of the broker | nothing acknowledged is lost | nothing acknowledged is lost |
-| power loss | the broker starts clean; the last acknowledged records may be lost | nothing \
+| power loss | the broker starts; the last acknowledged records may be lost | nothing \
 acknowledged is lost |
 
-By default, `flush.messages` and `flush.ms` limit the number of records that a power loss can
-destroy.
+With `oncelog.flush.on.ack=false`, `flush.messages` and `flush.ms` limit the number of records that
+a power loss can destroy. By default they set no limit.
 """
 
 
@@ -67,8 +66,8 @@ def document() -> str:
         "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Of a topic\n",
-        "Set with CreateTopics, AlterConfigs and IncrementalAlterConfigs. The default is the "
-        "broker's setting beside it.\n",
+        "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name as default is a "
+        "setting of the broker.\n",
         *_topics(row for row in TOPIC_SETTINGS.values() if row.name not in INTERNAL),
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),

@@ -185,7 +185,7 @@ class LogSettings:
     compression_type: str = honoured(
         Kind.STRING,
         "producer",
-        "The codec of stored batches; producer: that of the producer.",
+        "The codec of stored batches; producer: the codec of the producer.",
         one_of(*CODECS),
         importance=HIGH,
         topic="compression.type",
