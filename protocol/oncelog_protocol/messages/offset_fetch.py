@@ -49,7 +49,7 @@ class OffsetFetchRequestGroup:
 
 @api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchRequest:
-    """Groups and partitions; null topics request all that have an offset."""
+    """Groups and partitions; null topics request all topics with an offset."""
 
     group_id: str = string(until=7)
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -109,7 +109,7 @@ class OffsetFetchResponseGroup:
 
 @api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
-    """The committed offsets; UNSTABLE_OFFSET_COMMIT if one is pending in a transaction
+    """The committed offsets; UNSTABLE_OFFSET_COMMIT for an offset that is pending in a transaction
     (KIP-447)."""
 
     throttle_time_ms: int = int32(since=3)

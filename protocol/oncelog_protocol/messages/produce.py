@@ -31,7 +31,7 @@ from oncelog_protocol.types import (
 
 @struct
 class PartitionProduceData:
-    """Batches for one partition; the broker takes exactly one."""
+    """Batches for one partition; the broker accepts exactly one batch."""
 
     index: int = int32()
     records: Records | None = records(nullable=True)
@@ -48,8 +48,8 @@ class TopicProduceData:
 
 @api_message(ApiKey.PRODUCE)
 class ProduceRequest:
-    """The batches to append. `acks` is the number of replicas that must have them: 0, 1, or -1 for
-    all in sync."""
+    """The batches to append. `acks` is the number of replicas that must have the batches: 0, 1, or
+    -1 for all in-sync replicas."""
 
     transactional_id: str | None = string(nullable=True, default=None)
     acks: int = int16()
@@ -62,7 +62,7 @@ class ProduceRequest:
 
 @struct
 class BatchIndexAndErrorMessage:
-    """A record that made the broker drop its batch."""
+    """A faulty record: the broker has refused its batch."""
 
     batch_index: int = int32(since=8)
     batch_index_error_message: str | None = string(since=8, nullable=True, default=None)
@@ -70,7 +70,7 @@ class BatchIndexAndErrorMessage:
 
 @struct
 class LeaderIdAndEpoch:
-    """The leader of the partition now."""
+    """The current leader of the partition."""
 
     leader_id: int = int32(since=10, default=-1)
     leader_epoch: int = int32(since=10, default=-1)
@@ -103,7 +103,7 @@ class TopicProduceResponse:
 
 @struct
 class NodeEndpoint:
-    """The address of a leader named above."""
+    """The address of a leader in this response."""
 
     node_id: int = int32(since=10)
     host: str = string(since=10)

@@ -36,7 +36,8 @@ class SyncGroupRequest:
 
 @api_message(ApiKey.SYNC_GROUP)
 class SyncGroupResponse:
-    """The assignment of the member; sent when the leader has sent all assignments."""
+    """The assignment of the member. The response is sent when the leader has sent all
+    assignments."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

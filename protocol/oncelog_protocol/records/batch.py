@@ -34,7 +34,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
-# Base offset and batch length, which `batch_length` does not count.
+# The bytes of base offset and batch length. `batch_length` does not count them.
 LENGTH_OVERHEAD: Final = 12
 LEADER_EPOCH_POSITION: Final = 12
 MAGIC_POSITION: Final = 16
@@ -65,7 +65,7 @@ _NO_DELTAS: Final = bytes(3)
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before the records, in their order. Timestamps in ms since 1970."""
+    """The fields of the 61 bytes before the records, in order. Timestamps are in ms since 1970."""
 
     base_offset: int
     batch_length: int
@@ -83,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, the header among them."""
+        """The size of the batch in bytes, with the header."""
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
@@ -96,7 +96,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number, NO_SEQUENCE without one; wraps at 2^31."""
+        """The last record's sequence number, modulo 2^31. NO_SEQUENCE if the batch has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return add_to_sequence(self.base_sequence, self.last_offset_delta)
@@ -139,9 +139,9 @@ def add_to_sequence(sequence: int, count: int) -> int:
 
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """Return the header at `position`. Only the presence of its 61 bytes is checked, so the caller
-    looks at `magic` before the other fields. Raises UnsupportedMagic or CorruptRecords if bytes are
-    missing.
+    """Return the header at `position`. This function only checks that 61 bytes are there, so the
+    caller checks `magic` before it uses other fields. Raises UnsupportedMagic or CorruptRecords if
+    bytes are missing.
     """
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
@@ -179,8 +179,8 @@ def split_batches(
 
 
 def compute_crc(buffer: Bytes, position: int, size: int) -> int:
-    """Return the CRC32C of the batch of `size` bytes at `position`, from the attributes to its
-    end."""
+    """Return the CRC32C of the batch of `size` bytes at `position`, from the attributes to the end
+    of the batch."""
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size])
 
 
@@ -190,8 +190,9 @@ def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoc
     _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
-# `patch_offsets` in one go, for a caller that has the batch length: (buffer, position, base offset,
-# batch length, leader epoch). It is the struct's own method because it runs for every batch.
+# The same as `patch_offsets`, for a caller that has the batch length: (buffer, position, base
+# offset, batch length, leader epoch). This is the struct's own method, because it runs for every
+# batch.
 patch_place: Final = Struct(">qii").pack_into
 
 
@@ -303,9 +304,9 @@ def build_single_record_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytearray:
-    """Return the same as `build_batch` for one uncompressed record without headers and sequence, in
-    a third of the time: for markers and the records of coordinators. `attributes` are those of the
-    batch."""
+    """Return an uncompressed batch of one record without headers and sequence number: a marker, or
+    a record of a coordinator. `build_batch` takes three times as long. `attributes` are those of
+    the batch."""
     size = len(value) if value is not None else -1
     body = b"".join((
         _NO_DELTAS,
@@ -343,13 +344,15 @@ def read_records(
         raise UnsupportedMagic(header.magic)
     size = header.size
     if not HEADER_SIZE <= size <= len(buffer) - position:
-        raise CorruptRecords(f"the batch has size {size}, {len(buffer) - position} bytes are there")
+        raise CorruptRecords(
+            f"the batch has size {size}, only {len(buffer) - position} bytes are there"
+        )
     if check_crc and (crc := compute_crc(buffer, position, size)) != header.crc:
         raise CorruptRecords(f"the CRC is {crc}, the header says {header.crc}")
     data: Bytes = memoryview(buffer)[position + HEADER_SIZE : position + size]
     compression = header.compression
     if not header.records_count and not len(data):
-        return []  # compaction leaves such batches for the producer's sequence
+        return []  # compaction keeps such batches for the producer's last sequence number
     records = decode_records(
         bytes(data)
         if compression == Compression.NONE

@@ -36,11 +36,11 @@ class Compression(IntEnum):
         return self.name.lower()
 
 
-# As in Kafka, except for lz4: its 9 is a slow high-compression level that no C client uses.
+# Kafka's defaults, except for lz4: Kafka's default 9 is a slow level that no C client uses.
 DEFAULT_LEVELS: Final = {Compression.GZIP: 6, Compression.LZ4: 1, Compression.ZSTD: 3}
 
-# snappy-java's stream format ("xerial"): magic, version, compatible version, then blocks, each with
-# its compressed length before it.
+# snappy-java's stream format ("xerial"): magic, version, compatible version, then blocks, each
+# preceded by its compressed length.
 XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
@@ -58,8 +58,8 @@ _FULL: Final = "failed to write whole buffer"
 
 
 def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
-    """Return `data` compressed with `codec`. `level` is that of `compression.<codec>.level`, None
-    for the default."""
+    """Return `data` compressed with `codec`. `level`: the value of `compression.<codec>.level`,
+    None for the default."""
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.SNAPPY:
@@ -89,7 +89,7 @@ def _compress_snappy(data: Bytes) -> bytes:
 def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
     """Return the decompressed data, at most `limit` bytes.
 
-    Raises DecompressedTooLarge when there is more than that, CorruptRecords when `data` is damaged.
+    Raises DecompressedTooLarge for more than `limit` bytes, CorruptRecords if `data` is damaged.
     """
     if codec == Compression.NONE:
         if len(data) > limit:
@@ -159,7 +159,7 @@ def _decompress_block(data: memoryview, limit: int) -> bytes:
         if size > limit:
             raise DecompressedTooLarge(limit)
         if size > len(data) * _SNAPPY_MOST:
-            raise CorruptRecords(f"{len(data)} bytes cannot be a snappy block of {size}")
+            raise CorruptRecords(f"a snappy block of {len(data)} bytes claims {size} bytes")
         return _decompress_to(size, cramjam.snappy.decompress_raw_into, data)
     except cramjam.DecompressionError as error:
         raise CorruptRecords(f"snappy: {error}") from None

@@ -15,7 +15,7 @@ class DecompressedTooLarge(CorruptRecords):
     """Compressed data that holds more than the reader's limit, in bytes."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"it holds more than {limit} bytes when decompressed")
+        super().__init__(f"the batch holds more than {limit} bytes when decompressed")
         self.limit = limit
 
 

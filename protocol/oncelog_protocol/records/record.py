@@ -42,8 +42,8 @@ class NewRecord(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """Records as `encode_records` writes them, joined: the body of an uncompressed batch, with the
-    values that its header needs. Timestamps in ms since 1970."""
+    """The encoded records of an uncompressed batch, with the values that the batch header needs.
+    Timestamps are in ms since 1970."""
 
     body: Bytes
     records_count: int
@@ -139,9 +139,8 @@ def encode_headers(headers: Headers) -> bytes:
 def decode_records(
     data: bytes, count: int, *, base_offset: int, last_offset_delta: int, base_timestamp: int
 ) -> list[Record]:
-    """Return the `count` records of `data`. Raises CorruptRecords if a length, a count or an offset
-    delta does not fit: no bytes may be left over, and offsets must rise within the batch's own
-    range.
+    """Return the `count` records of `data`. Raises CorruptRecords if a length or a count is wrong,
+    if bytes are left over, or if offsets do not rise within the range of the batch.
     """
     # The check comes before the loop, so that a wrong count costs no time.
     if not 0 <= count <= len(data) // MIN_RECORD_SIZE:
@@ -154,7 +153,7 @@ def decode_records(
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
     if records and records[-1].offset - base_offset > last_offset_delta:
         raise CorruptRecords("a record's offset is beyond the last offset of its batch")
-    if abs(base_timestamp) > INT64 - 0x80:  # only there can a delta of one byte overflow
+    if abs(base_timestamp) > INT64 - 0x80:  # a delta of one byte can overflow only here
         for record in records:
             _checked_timestamp(record.timestamp)
     return records
@@ -164,8 +163,7 @@ def _decode_loop(
     data: bytes, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[list[Record], int]:
     # Varints of the usual sizes are read inline, since calls would double the time. A slice never
-    # reads past the end of `data`; a length that claims too much is found by the comparison with
-    # `end`.
+    # reads past the end of `data`; the comparison with `end` finds a length that is too large.
     records: list[Record] = []
     append, new, zigzag = records.append, tuple.__new__, read_zigzag
     position, previous = 0, base_offset - 1
@@ -178,7 +176,7 @@ def _decode_loop(
         else:
             number, position = zigzag(data, position, 32)
         end = -1 if number & 1 else position + (number >> 1)
-        # The byte at `position` itself holds a record's attributes: unused so far.
+        # The byte at `position` has the record's attributes, which Kafka does not use.
         if (number := data[position + 1]) < 0x80:
             position += 2
             timestamp = base_timestamp + ((number >> 1) ^ -(number & 1))
@@ -242,8 +240,9 @@ def _no_bytes(zigzag_length: int) -> bytes | None:
 def decode_headers(
     data: bytes, position: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """Return the headers of a record, and the position after them. The caller compares it with
-    `end`, where the record ends. Raises CorruptRecords, or IndexError at the end of `data`."""
+    """Return the headers of a record, and the position after them. The caller compares this
+    position with `end`, the end of the record. Raises CorruptRecords, or IndexError at the end of
+    `data`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // MIN_HEADER_SIZE:
         raise CorruptRecords(f"a record of this length cannot hold {count} headers")

@@ -1,8 +1,8 @@
 """A batch after compaction: it has fewer records, or only its header (Kafka's
 MemoryRecords.filterTo, KIP-534).
 
-Offsets stay as they were, so a batch keeps its base offset, its last offset and with them its
-producer's sequence numbers.
+Offsets do not change. A batch keeps its base offset and its last offset, and so the sequence
+numbers of its producer.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ def read_zigzag(data: bytes | bytearray | memoryview, position: int, bits: int) 
 
 
 def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
-    """The signed number at `position` and the position after it; raises as `read_zigzag`."""
+    """Return the signed number at `position`, and the position after it. Raises as
+    `read_zigzag`."""
     zigzag, position = read_zigzag(data, position, bits)
     return (zigzag >> 1) ^ -(zigzag & 1), position

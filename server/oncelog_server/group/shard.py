@@ -2,7 +2,8 @@
 
 Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
 is rebuilt at load from the last record of each group, as in Kafka. After the load only effects of
-decisions change it (`EFFECTS`). The functions that decide for a request or a timer change no state.
+decisions change the membership (`EFFECTS`). The functions that decide for a request or a timer
+change no state.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ class AppendError(Refused):
 
 
 class RecordError(msgspec.Struct, frozen=True):
-    """A record for which its batch was refused. The fields are the record's index in the batch, and
-    the reason (KIP-467)."""
+    """A faulty record, so its batch was refused. The fields are the record's index in the batch,
+    and the reason (KIP-467)."""
 
     index: int
     message: str

@@ -117,7 +117,7 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
 
     `sizes`: by base offset, at the last checkpoint. If the checkpoint has this segment, and has the
     previous segment with its present size, the two were not merged. In that case the offset of a
-    batch was changed, because no checksum covers the offset.
+    batch is damaged, because no checksum covers the offset.
     """
     found: list[Segment] = []
     before: Segment | None = None

@@ -43,11 +43,11 @@ from oncelog_server.storage.layout import (
 
 
 class PartitionLog:
-    """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
+    """Offsets `log_start_offset`..`log_end_offset` (exclusive), in segments; the last one grows.
 
     Once `failure` is set (an fsync failed), every append raises it. `refusals` has the writes that
     a full disk refused, and retries them. If the disk refuses in the middle of renaming segments,
-    `failure` lasts until that is undone. Only this module sets the attributes.
+    `failure` lasts until the renames are undone. Only this module sets the attributes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PartitionLog:
         self.config = config
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
-        # The end of the log when it was opened: the bytes appended since follow from it.
+        # The end of the log when it was opened. A view counts the offsets appended since then.
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
         self._jitter = jitter
@@ -101,15 +101,15 @@ class PartitionLog:
         closed: ClosedLog | None = None,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
-        """Open the log in `directory`, or create it; `recovery` has the findings. `refuses_damage`
-        is for a coordinator's log, which must never be served in part. `lost_nothing`: the computer
-        has run since the last stop, so that a missing file was removed by other means.
-        `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
+        """Open the log in `directory`, or create it. The attribute `recovery` has the findings.
+        `refuses_damage` is for a coordinator's log, which must never be served in part.
+        `lost_nothing`: the computer has run since the last stop, so no power failure has removed a
+        missing file. `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
 
-        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without one.
-        `closed` is the entry of the last stop, if that was clean. `jitter(segment_jitter_ms)` draws
-        how much earlier a segment is rolled. Raises CorruptLog, InconsistentTopicId and
-        StorageError.
+        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without a
+        checkpoint. `closed` is the entry of the last stop, if that stop was clean.
+        `jitter(segment_jitter_ms)` returns a random time by which a segment is rolled earlier.
+        Raises CorruptLog, InconsistentTopicId and StorageError.
         """
         loaded = load(
             files,
@@ -162,8 +162,8 @@ class PartitionLog:
 
         `records` must be writable; the log keeps no reference. `header` is that of `records`, if
         the caller has read it. A duplicate of one of the producer's
-        last five batches is not appended again: the result has its first offset and `duplicate`.
-        Raises AppendError and StorageError; then nothing has changed.
+        last five batches is not appended again: the result has the original's first offset, and
+        `duplicate` is True. Raises AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
@@ -256,8 +256,8 @@ class PartitionLog:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.
         Return the new log end offset. A last batch that is cut off is left out.
 
-        Raises CorruptRecords and UnexpectedBatch, after which nothing has changed, or StorageError:
-        the batches before the refused one are then appended.
+        Raises CorruptRecords and UnexpectedBatch; then nothing has changed. Raises StorageError;
+        then the batches before the refused batch are appended.
         """
         self.refusals.raise_failure()
         epochs = self.leader_epochs
@@ -280,7 +280,7 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """Add the row of an ABORT marker; readers get it from memory if the txnindex is refused."""
+        """Add the row of an ABORT marker, in memory also if the disk refuses the txnindex."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -322,16 +322,16 @@ class PartitionLog:
         return position
 
     def try_again(self, now_ms: int) -> None:
-        """Retry the writes that the disk has refused, if any. Raises StorageError if it refuses
-        them again."""
+        """Retry the writes that the disk has refused, if any. Raises StorageError if the disk
+        refuses them again."""
         refusals = self.refusals
         refusals.undo_interrupted()
         refusals.raise_failure()
         refusals.try_again(self.segments.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """Start `epoch`: this broker leads and appends from here on. The file is written with the
-        first append: a start forgets an epoch without records."""
+        """Start `epoch`: from now on, this broker leads and appends. The file is written with the
+        first append, because a start forgets an epoch without records."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def write_leader_epochs(self) -> None:
@@ -361,8 +361,8 @@ class PartitionLog:
         return self._reader.read(offset, max_bytes, limit, at_least_one)
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches of one segment: from the batch with `offset` on,
-        those that begin below `end_offset`. Raises StorageError and CorruptLog."""
+        """Return headers of at most `most` batches of one segment. The first batch has `offset`,
+        and all batches begin below `end_offset`. Raises StorageError and CorruptLog."""
         return self._reader.headers_from(offset, end_offset, most)
 
     def size_from(self, offset: int) -> int:
@@ -384,7 +384,7 @@ class PartitionLog:
     # Visibility by transactions.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of any transaction that is undecided, or was decided at or above
+        """Return the smallest first offset of transactions undecided, or decided at or above
         `high_watermark`. The last stable offset is the smaller of this and the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
@@ -409,7 +409,7 @@ class PartitionLog:
     # Rolling and durability.
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the end of the log; do nothing if the last one is empty. The
+        """Begin a new segment at the end of the log; do nothing if the last segment is empty. The
         closed segment is made durable in the background. Raises StorageError; then nothing has
         changed."""
         if not self.segments.active.size:
@@ -421,8 +421,8 @@ class PartitionLog:
         self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
     def take_snapshot(self) -> None:
-        """Write the producers' state at the log's end, now or at the next retry. Without it the
-        next start only takes longer."""
+        """Write a snapshot of the producers' state at the log's end, now or at the next retry.
+        Without the snapshot, the next start only takes longer."""
         self.refusals.write_or_owe(
             f"{self.directory}/{SNAPSHOT_SUFFIX}",
             lambda: self.snapshots.take(self.log_end_offset, self.producers),
@@ -438,7 +438,7 @@ class PartitionLog:
         )
 
     def begin_flush(self) -> Flush:
-        """Return the files to sync, for a caller that syncs many logs at once. It calls
+        """Return the files to sync, for a caller that syncs many logs at once. The caller calls
         `finish_flush` afterwards."""
         return self.segments.begin_flush(growing=True)
 
@@ -472,8 +472,8 @@ class PartitionLog:
         from the leader's (KIP-101). Call `lower_recovery_point` first.
 
         Raises OffsetOutOfRange if the log would end below its start. Raises StorageError and
-        CorruptLog: nothing is dropped, or the log has failed and a restart finds some batches
-        dropped.
+        CorruptLog. Then either nothing is dropped, or the log has failed, and a restart finds some
+        of the batches dropped.
         """
         end_before = self.log_end_offset
         if offset >= end_before:
@@ -485,7 +485,7 @@ class PartitionLog:
         if cut.end_offset < self.log_start_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
         refusals.write_owed()
-        # First remove the files about the dropped batches that a start would trust.
+        # First remove the snapshots of the dropped batches, because a start would trust them.
         self.snapshots.truncate_from_end(cut.end_offset)
         changed = segments.from_offset(cut.segment.base_offset)
         segments.checkpoint(active=0, without=[segment.base_offset for segment in changed])
@@ -503,9 +503,9 @@ class PartitionLog:
             self.write_leader_epochs()
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
-        """Move the start of the log to `offset`, at most its end (DeleteRecords), and delete
-        segments wholly below it. An offset below the start changes nothing. The caller writes the
-        checkpoint before it responds. Raises OffsetOutOfRange and StorageError."""
+        """Move the start of the log to `offset`, at most the log end (DeleteRecords), and delete
+        segments wholly below `offset`. An offset below the start changes nothing. The caller writes
+        the checkpoint before it responds. Raises OffsetOutOfRange and StorageError."""
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.refusals.undo_interrupted()
@@ -514,10 +514,10 @@ class PartitionLog:
         self._delete_below_start(now_ms)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments that `retention.ms` and `retention.bytes` do not keep, none with
-        records at or above the high watermark. Return their number. Also removes files of deleted
-        segments that are due. A compacted topic loses only segments below the log's start. Raises
-        StorageError and CorruptLog; segments before the failed one stay deleted."""
+        """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
+        above the high watermark. Return their number. Also unlink the files of segments that were
+        deleted before and are due. A compacted topic loses only segments below the log's start.
+        Raises StorageError and CorruptLog; segments before the failed one stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)
@@ -562,8 +562,8 @@ class PartitionLog:
         self.files.rename(self.directory, deleted_directory)
 
     def close(self, *, clean: bool) -> list[File]:
-        """Close all descriptors. `clean`: write the state that the next start would else compute,
-        and return the files that must be durable before the stop counts as clean.
+        """Close all descriptors. `clean`: write the state that the next start would otherwise
+        compute, and return the files that must be durable before the stop counts as clean.
 
         Raises StorageError, also for an earlier `failure`; this stop was then not clean."""
         segments, refusals = self.segments, self.refusals

@@ -124,8 +124,8 @@ class Producers:
     def limit(
         self, max_ids: int, *, is_given: Callable[[int], bool], on_full: Callable[[], None]
     ) -> None:
-        """Refuse new producer ids of clients above `max_ids`. Also refuse ids that were never
-        assigned."""
+        """Refuse a client's new producer id if the partition has `max_ids` already. Also refuse ids
+        that were never assigned."""
         self.max_ids, self.is_given, self.on_full = max_ids, is_given, on_full
 
     def __len__(self) -> int:
@@ -167,7 +167,7 @@ class Producers:
                 self.on_full()
                 raise AppendError(
                     ErrorCode.POLICY_VIOLATION,
-                    f"the partition knows {len(self._entries)} producer ids"
+                    f"the partition already has {len(self._entries)} producer ids"
                     " (oncelog.max.producer.ids.per.partition)",
                 )
             return None  # unknown here, or expired: it may begin with any sequence
@@ -325,9 +325,9 @@ class Producers:
     # Expiry and visibility.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of all transactions that are undecided, or were decided at or
-        above the high watermark. Forget transactions decided below the high watermark, because the
-        high watermark never moves back."""
+        """Return the smallest first offset of the transactions that are undecided, or were decided
+        at or above the high watermark. Forget transactions decided below the high watermark,
+        because the high watermark never moves back."""
         first = next(iter(self._ongoing)) if self._ongoing else None
         if self.decided:
             self.on_high_watermark(high_watermark)
@@ -347,8 +347,8 @@ class Producers:
     def expire(self, now_ms: int) -> int:
         """Forget producers without an open transaction that wrote nothing for `id_expiration_ms` of
         the broker's time. Return the number of forgotten producers. The caller calls this method
-        every few minutes. A forward jump of the clock expires no producer. After a clock that was
-        ahead, every idle producer still expires."""
+        every few minutes. A forward jump of the clock expires no producer. If the clock was ahead
+        and was set back, idle producers still expire."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)

@@ -1,5 +1,5 @@
 """Counts the records of a range that a reader gets. Markers, aborted records and records that
-compaction removed do not count. The difference of two offsets is larger, because markers and
+compaction removed do not count. The difference of the two offsets is larger, because markers and
 aborted records have offsets too (KIP-98). The walk reads the headers of batches, in steps, because
 a range may be as long as the log."""
 

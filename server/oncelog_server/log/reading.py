@@ -66,8 +66,8 @@ class LogReader:
         return None
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches of one segment: from the batch with `offset` on,
-        those that begin below `end_offset`. Raises StorageError and CorruptLog."""
+        """Return headers of at most `most` batches of one segment. The first batch has `offset`,
+        and all batches begin below `end_offset`. Raises StorageError and CorruptLog."""
         located = self._locate(offset)
         if located is None:
             return []

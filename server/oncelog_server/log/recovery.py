@@ -219,7 +219,8 @@ def _resume(loaded: LoadedLog) -> None:
     """Load the segments after a clean stop. The files are valid then."""
     last = loaded.segments[-1]
     last.resume()
-    if last.size:  # loaded now: the next abort is in the log before its row is added
+    # The rows are loaded now. Later, the log may have an abort with a row that is not added yet.
+    if last.size:
         loaded.aborted.rows(last.base_offset)
     else:
         loaded.aborted.start(last.base_offset)
@@ -412,8 +413,8 @@ def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
     deleted."""
     last, report = loaded.segments[-1], loaded.report
     reason = (
-        f"the log ends at offset {last.end_offset}, and starts at {log_start_offset}"
-        f" by {LOG_START_CHECKPOINT}"
+        f"the log ends at offset {last.end_offset}, below its start {log_start_offset} in"
+        f" {LOG_START_CHECKPOINT}"
     )
     if report.clean_shutdown:
         raise CorruptLog(last.log.path, last.size, reason)

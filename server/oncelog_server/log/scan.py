@@ -105,13 +105,13 @@ class Scan:
             return f"a batch of {header.size} bytes, but only {left} bytes are left"
         if header.base_offset < self.next_offset or header.last_offset_delta < 0:
             return (
-                f"offsets {header.base_offset}..{header.last_offset} where {self.next_offset}"
-                " or later must come"
+                f"offsets {header.base_offset}..{header.last_offset}, expected"
+                f" {self.next_offset} or later"
             )
         if header.last_offset > self.last_possible_offset:
             return (
-                f"offsets {header.base_offset}..{header.last_offset} where"
-                f" {self.last_possible_offset} is the largest possible"
+                f"offsets {header.base_offset}..{header.last_offset}, expected at most"
+                f" {self.last_possible_offset}"
             )
         return None
 

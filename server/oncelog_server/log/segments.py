@@ -47,15 +47,15 @@ class LogSegments(Sequence[Segment]):
         self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
         unsynced: Iterable[File],
     ) -> None:  # fmt: skip
-        """`segments` belongs to the object, which changes it. `unsynced`: files of inactive
-        segments, as in Flush."""
+        """The new object keeps the list `segments` and changes the list. `unsynced`: files of
+        inactive segments, as in Flush."""
         self._files = files
         self._directory = directory
         self._ordered = segments
         self.active = segments[-1]
         self.aborted: Final = aborted
         self._closed_bytes = sum(segment.size for segment in segments[:-1])
-        # These two give the number of bytes appended since the opening.
+        # `appended_bytes` is computed from these two.
         self._opened_at_bytes = self.active.size
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)

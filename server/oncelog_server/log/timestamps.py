@@ -51,8 +51,8 @@ class Timestamps:
         return None
 
     def latest(self) -> TimestampOffset | None:
-        """Return the first record that has the latest timestamp of the log; None if no record has
-        one. Raises StorageError and CorruptLog."""
+        """Return the first record with the latest timestamp of the log, None if no record has a
+        timestamp. Raises StorageError and CorruptLog."""
         newest: tuple[int, int] = (NO_TIMESTAMP, 0)
         where: Segment | None = None
         for segment in self._segments:
@@ -75,8 +75,8 @@ class Timestamps:
         return None
 
     def _records(self, scan: Scan, header: BatchHeader) -> list[Record]:
-        """Return the batch's records. A batch that cannot be decoded counts as one record with its
-        latest timestamp; a reader of the batch then gets the error."""
+        """Return the batch's records. A batch that cannot be decoded counts as one record with the
+        latest timestamp of the batch. A reader of the batch then gets the error."""
         try:
             return read_records(scan.batch(), max_bytes=self._max_bytes, check_crc=False)
         except CorruptRecords:

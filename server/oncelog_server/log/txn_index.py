@@ -16,10 +16,11 @@ _ROW: Final = Struct(">hqqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """`first_offset` is that of its first record here, `last_offset` that of its ABORT marker.
+    """An aborted transaction. `first_offset`: its first record in this log. `last_offset`: its
+    ABORT marker.
 
-    `last_stable_offset` is the LSO right after the abort: every transaction that is aborted later
-    has its first record at or above it.
+    `last_stable_offset`: the last stable offset right after the abort. Each transaction that is
+    aborted later has its first record at or above this offset.
     """
 
     producer_id: int
@@ -59,8 +60,8 @@ class TxnIndex:
 
     @classmethod
     def decode(cls, data: bytes) -> TxnIndex | None:
-        """Decode an index file. Return None if it cannot be an index; the checksum shows
-        whether it is the right one."""
+        """Decode an index file. Return None if `data` cannot be an index. The checksum shows if it
+        is the right index."""
         if len(data) % ROW_SIZE:
             return None
         index = cls()

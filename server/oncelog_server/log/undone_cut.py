@@ -1,10 +1,11 @@
-"""Repeats the cut of a refused append that a power failure has undone. If the disk refuses an
-append, the written part of its bytes is cut off again, and so are the zeros that probe for space
-(`Refusals.try_again`). The cut is durable after the next sync of the file. But if the last batch
-was synced before the refusal, the recovery point already is at the end of the log. If the log is
-then rolled, the recovery point is the base offset of the new segment, and a start scans only from
-there on. Only the segment that ends at the recovery point can be in this state: the recovery point
-moves beyond it only after another sync of that segment.
+"""Repeats a cut that a power failure has undone: the cut after a refused append.
+
+If the disk refuses an append, the log cuts off the bytes that were written, and also the zeros that
+probe for space (`Refusals.try_again`). The cut is durable after the next sync of the file. But the
+recovery point may already be at the end of the log, if the last batch was synced before. After a
+roll, the recovery point is the base offset of the new segment, and a start scans only from there
+on. Only the segment that ends at the recovery point can have an undone cut: the recovery point
+moves on only after another sync of this segment.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
 
 
 def _ends_at(loaded: LoadedLog, scan: Scan, segment: Segment, following: Segment) -> bool:
-    """Return True if the segment ended where the scan did, although its last offsets are missing:
-    compaction removes such batches. The checkpoint of sizes shows the end if the checkpoint is not
-    older than the roll, which adds the new segment to it. A valid batch after that end contradicts
+    """Return True if the segment ended where the scan ended. Its last offsets may be missing,
+    because compaction removes batches. The checkpoint of sizes shows the end, but only if it is not
+    older than the roll, so it must have the next segment. A valid batch after this end contradicts
     the checkpoint."""
     sizes = loaded.aborted.sizes
     if following.base_offset not in sizes or sizes.get(segment.base_offset) != scan.position:

@@ -43,8 +43,8 @@ NO_TIMESTAMP: Final = -1
 _MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
 _DECOMPRESSION_FACTOR: Final = 10
 
-# For a batch with more faulty records than this, none is listed: the response would be fifty times
-# as large as the batch. librdkafka puts at most as many records into one batch
+# If a batch has more faulty records than this, the response lists none of them. The list could be
+# fifty times as large as the batch. librdkafka puts at most this number of records into a batch
 # (batch.num.messages).
 MAX_RECORD_ERRORS: Final = 10_000
 SHOWN_RECORD_ERRORS: Final = 3
@@ -91,8 +91,8 @@ class BatchRules:
     def check(
         self, records: bytearray | memoryview, now_ms: int, header: BatchHeader | None = None
     ) -> tuple[BatchHeader, bytearray | memoryview]:
-        """Check a client's batch. Return its header and the bytes to append: `records` itself
-        unless it had to be compressed again. `header` is that of `records`, if the caller has it.
+        """Check a client's batch. Return its header and the bytes to append: `records` itself, or a
+        copy with another compression. `header`: the header of `records`, if the caller has read it.
 
         LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
         MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
@@ -106,7 +106,8 @@ class BatchRules:
             _, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, count,
         ) = header  # fmt: skip
-        # One pass over what nearly every batch fulfils. What does not is examined rule by rule.
+        # Nearly every batch passes this test of all rules. Any other batch is examined rule by
+        # rule.
         if not (
             magic == MAGIC
             and length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
@@ -155,12 +156,12 @@ class BatchRules:
         if size > self.max_bytes:
             raise AppendError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"a batch of {size} bytes, {self.max_bytes} are allowed",
+                f"a batch of {size} bytes; at most {self.max_bytes} bytes are allowed",
             )
         if size > self.segment_bytes:
             raise AppendError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"a batch of {size} bytes in segments of {self.segment_bytes}",
+                f"a batch of {size} bytes is larger than a segment of {self.segment_bytes} bytes",
             )
 
     def _check_latest_timestamp(
@@ -168,7 +169,7 @@ class BatchRules:
     ) -> None:
         latest = header.max_timestamp
         if latest - now_ms > self._after_max_ms:
-            self._walk(records, header, now_ms)  # names the records, if the header is right
+            self._walk(records, header, now_ms)  # its error names the records
             raise AppendError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",
@@ -270,14 +271,15 @@ def _check_framing(header: BatchHeader, there: int) -> None:
     if size < HEADER_SIZE:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
     if size != there:
-        raise _invalid(f"one batch of {size} bytes expected, {there} bytes came")
+        raise _invalid(f"expected one batch of {size} bytes, got {there} bytes")
 
 
 def _check_fields(header: BatchHeader) -> None:
     attributes = header.attributes
     if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
         raise _invalid(
-            f"{header.records_count} records with a last offset delta of {header.last_offset_delta}"
+            f"the header counts {header.records_count} records, and the last offset delta is"
+            f" {header.last_offset_delta}"
         )
     if attributes & COMPRESSION_MASK > _MAX_CODEC:
         raise AppendError(
@@ -289,8 +291,8 @@ def _check_fields(header: BatchHeader) -> None:
     if header.producer_id > NO_PRODUCER_ID:
         if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid(
-                f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence"
-                f" {header.base_sequence}"
+                f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence"
+                f" {header.base_sequence}; neither may be negative"
             )
     elif attributes & TRANSACTIONAL_FLAG:
         raise _invalid("a transactional batch without a producer id")

@@ -19,7 +19,8 @@ EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
 class CannotListen(OSError):
-    """An address cannot be listened on. The text names the address, the reason and the remedy."""
+    """The broker cannot listen on an address. The text names the address, the reason and the
+    remedy."""
 
 
 class BindAddress(msgspec.Struct, frozen=True):

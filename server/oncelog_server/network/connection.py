@@ -28,7 +28,7 @@ Parts = list[Part]
 EncodedResponse = Parts | Deferred[Parts] | None
 
 # Maximum number of requests of one connection that have taken effect and wait for their responses.
-# Kafka's clients have at most five in flight.
+# Kafka's clients have at most five requests in flight.
 MAX_UNANSWERED: Final = 16
 # Maximum number of bytes to read while a request is parked. These reads only serve to notice a
 # disconnect.
@@ -96,8 +96,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox: Outbox | None = None
         # None before the handshake has ended.
         self.session: Session | None = None
-        # Pending responses, the oldest first. A complete response is a list, another response is a
-        # Deferred.
+        # Pending responses, the oldest first. A complete response is a list, an incomplete response
+        # is a Deferred.
         self._owed: deque[Parts | Deferred[Parts]] = deque()
         self._parked: Deferred[Parts] | None = None
         # Frames that arrived after a parked request, or that are too many for one turn.

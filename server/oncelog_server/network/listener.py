@@ -77,7 +77,7 @@ class Listener:
         self.max_request_bytes = limits.max_request_bytes
         self.send_buffer_bytes = limits.send_buffer_bytes
         self.connections: dict[Connection, None] = {}
-        # Connections since the start, those that exceeded a limit among them.
+        # Connections since the start, also those that exceeded a limit.
         self.accepted = 0
         self._per_host: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, BindAddress]] = []
@@ -88,7 +88,7 @@ class Listener:
 
     async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
-        before `accept`. Raises CannotListen if it cannot be bound."""
+        before `accept`. Raises CannotListen if the address cannot be bound."""
         loop = asyncio.get_running_loop()
         address = BindAddress(
             host, port, f"listeners={name}", "stop it, or --port 0 picks a free one"
@@ -100,7 +100,7 @@ class Listener:
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to serve on all bound sockets. Raises CannotListen if one cannot listen."""
+        """Begin to serve on all bound sockets. Raises CannotListen if a socket cannot listen."""
         for server, address in self._servers:
             await listen(server, address, self._limits.backlog)
         loop = asyncio.get_running_loop()
@@ -145,7 +145,8 @@ class Listener:
 
     def _close_idle(self) -> None:
         """Close connections that are idle too long or have a late frame. If incomplete requests
-        take more memory than the bound, also close the connection with the largest one."""
+        take more memory than the bound, also close the connection with the largest incomplete
+        request."""
         now_ms = self._clock.monotonic_ms()
         held = 0
         for connection in list(self.connections):

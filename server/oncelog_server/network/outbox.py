@@ -2,9 +2,9 @@
 sendfile.
 
 sendfile uses a duplicate of the transport's descriptor, made at the first use, and only while the
-transport itself has nothing to write. While it runs, all other parts queue behind it. Without
-sendfile, ranges are read and written like other bytes: macOS has another sendfile, and a simulated
-network has no descriptors."""
+transport itself has nothing to write. While sendfile runs, all other parts wait in the queue.
+Without sendfile, ranges are read and written like other bytes: macOS has another sendfile, and a
+simulated network has no descriptors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 HELD_BYTES: Final = 4 << 10
 # A larger response of several parts is not joined, because the copy would block the loop.
 JOINED_BYTES: Final = 1 << 20
-# Poll interval while the transport is not drained: it gives no event for that.
+# Poll interval until the transport has written its bytes. The transport gives no event for this.
 LOOK_AGAIN_S: Final = 0.001
 # Bytes that may queue behind a file range before the connection stops serving requests (scenario
 # N4), and the overhead of a part in bytes. The bytes of ranges stay in their files and do not
@@ -48,8 +48,9 @@ class Flow(Protocol):
 
 
 class Outbox:
-    """The queue of one connection. `flow` is paused while more than QUEUED_BYTES are queued here,
-    which the transport's own flow control does not count, and resumed when the queue is empty."""
+    """The queue of one connection. `flow` is paused when more than QUEUED_BYTES are queued here,
+    and resumed when the queue is empty. The transport's own flow control does not count these
+    bytes."""
 
     def __init__(
         self,
@@ -186,8 +187,8 @@ class Outbox:
             self._descriptor = -1
 
     def _has_descriptor(self) -> bool:
-        """True if sendfile can be used. Makes the second descriptor, so that an idle connection has
-        only one."""
+        """Return True if sendfile can be used. The second descriptor is made here, so that an idle
+        connection has only one."""
         if self._descriptor < 0 and HAS_SENDFILE and self._own >= 0:
             with suppress(OSError):  # no descriptor is left: read and write instead
                 descriptor = os.dup(self._own)
@@ -228,7 +229,7 @@ class Outbox:
                 self._transport.writelines(ready)
 
     def _write_now(self, ready: list[Buffer]) -> bool:
-        """Write the parts before a file range, past the transport. Return False if they have to
+        """Write the parts before a file range directly to the socket. Return False if they have to
         wait."""
         data = b"".join(ready)
         if self._transport.get_write_buffer_size():

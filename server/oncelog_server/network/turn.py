@@ -1,7 +1,7 @@
 """Decides when small responses are written: at once while each turn of the loop has a single
 response, and together at the end of the turn if there are several. A client with many connections
-then wakes up once for all of them, and so do many clients on one computer. Waking the reader is
-most of the cost of a small write. All responses also wait equally long.
+then wakes up once for all its responses. Clients on one computer also wake up less often. Waking
+the reader is most of the cost of a small write. All responses also wait equally long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wait until sockets are writable, for all sockets of one loop.
 
-The loop's own `add_writer` registers the socket again for each wait, which takes a tenth of the
-time to send a megabyte. On a system with epoll, this module registers a socket once,
-edge-triggered, with an epoll object that the loop watches."""
+The loop's own `add_writer` registers the socket again for each wait. This takes a tenth of the time
+to send a megabyte. On a system with epoll, this module registers a socket once, edge-triggered,
+with an epoll object that the loop watches."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ class Writables:
             except Exception as error:
                 # An edge is reported only once: after an exception here, the other sockets' edges
                 # would be lost.
-                message = "a socket that takes more was not served"
+                message = "the callback of a writable socket failed"
                 self._loop.call_exception_handler({"message": message, "exception": error})

@@ -21,8 +21,8 @@ _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 class IdExpiry:
     """Expires the unused ids. `expiration_ms` is `transactional.id.expiration.ms`. The expiry uses
-    the wall clock, because the records do. If the wall clock jumps ahead while the broker runs, no
-    id expires (K3)."""
+    the wall clock, because the records have wall-clock times. If the wall clock jumps ahead while
+    the broker runs, no id expires (K3)."""
 
     def __init__(
         self,

@@ -19,9 +19,10 @@ def listing_error(
     runtime: ShardRuntime[TransactionShard],
 ) -> ErrorCode:
     """Return the error for the partitions of `__transaction_state` that this broker leads, or that
-    have no leader. The error is COORDINATOR_NOT_AVAILABLE if one is offline or could not be loaded
-    (S3, S14). The error is COORDINATOR_LOAD_IN_PROGRESS if one is still to be opened. Otherwise
-    return NONE. Other brokers list the ids of the partitions that they lead."""
+    have no leader. The error is COORDINATOR_NOT_AVAILABLE if such a partition is offline or could
+    not be loaded (S3, S14). The error is COORDINATOR_LOAD_IN_PROGRESS if such a partition is still
+    to be opened. Otherwise return NONE. Other brokers list the ids of the partitions that they
+    lead."""
     topic = image.topics.get(TRANSACTION_STATE)
     code = ErrorCode.NONE
     for partition in () if topic is None else topic.partitions:

@@ -12,7 +12,7 @@ from oncelog_server.log.validation import decompressed_limit
 
 
 class BatchFilter:
-    """Call it with every batch of a log, in the order of offsets."""
+    """Filters every batch of a log, in the order of offsets."""
 
     def __init__(
         self, job: CleaningJob, offsets: OffsetMap, transactions: CleanedTransactions
@@ -35,9 +35,9 @@ class BatchFilter:
         return self._control(header, batch) if header.is_control else self._data(header, batch)
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """Filter a marker. It is kept while a batch of its transaction is in the log, and
-        `delete.retention.ms` longer. It is kept forever if no other batch has the epoch of a live
-        producer. (Kafka would empty that marker, and lose the epoch when it rebuilds the state from
+        """Filter a marker. The marker is kept while a batch of its transaction is in the log, and
+        `delete.retention.ms` longer. It is kept as long as only this marker has the epoch of a live
+        producer. (Kafka empties such a marker, and loses the epoch when the state is rebuilt from
         the log.)"""
         records = read_records(batch, max_bytes=self._max_bytes, check_crc=False)
         ends_nothing = self._transactions.ends_nothing(header, records)

@@ -46,10 +46,11 @@ class Cleanable(NamedTuple):
 def cleanable(
     log: PartitionLog, last_cleaned_offset: int | None, last_stable_offset: int, now_ms: int
 ) -> Cleanable | None:
-    """Return None if there is nothing to clean. `last_cleaned_offset`: the end of the last pass,
-    None without a pass. Only whole segments are cleaned: not the active one, none with an offset at
-    or above the last stable offset, none with a record younger than `min.compaction.lag.ms`. Raises
-    StorageError and CorruptLog."""
+    """Return the part of the log to clean, None if there is nothing to clean.
+    `last_cleaned_offset`: the end of the last pass, None without a pass. Only whole segments are
+    cleaned: not the active segment, no segment with an offset at or above the last stable offset,
+    and no segment with a record younger than `min.compaction.lag.ms`. Raises StorageError and
+    CorruptLog."""
     first_dirty = _first_dirty_offset(log, last_cleaned_offset)
     clean_bytes = dirty_bytes = 0
     end_offset = -1

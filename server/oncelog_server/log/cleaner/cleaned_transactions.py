@@ -12,15 +12,15 @@ from oncelog_server.log.txn_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Takes every batch in the order of offsets. `aborted`: the txnindex rows of all segments that
-    the pass reads.
+    """Finds which transactions were aborted. The caller passes every batch, in the order of
+    offsets. `aborted`: the txnindex rows of all segments that the pass reads.
 
     All transactions in the range are decided, because the cleaner stops below the last stable
-    offset. `rows` are those of the cleaned segment.
+    offset. `rows`: the txnindex rows of the cleaned segment.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # In reverse order of their first offsets, so that the next one is at the end.
+        # In reverse order of their first offsets, so that the next transaction is at the end.
         self._ahead = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         # Producers that still have a batch of their current transaction.
@@ -43,8 +43,8 @@ class CleanedTransactions:
         return row is not None and header.last_offset < row.last_offset
 
     def ends_nothing(self, header: BatchHeader, records: list[Record]) -> bool:
-        """Return True if no batch of the transaction that a control batch ends is left. A control
-        batch of an unknown kind is kept for ever."""
+        """Return True if the control batch ends a transaction that has no batches left. A control
+        batch of an unknown kind is kept forever."""
         self._begin_up_to(header.last_offset)
         marker = read_marker(records[0]) if records else None
         if marker is None:

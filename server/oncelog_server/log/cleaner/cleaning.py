@@ -1,7 +1,8 @@
 """One pass of the cleaner over one log, in small steps (Kafka's Cleaner.doClean).
 
 A pass first reads the dirty part into a map from keys to their latest offsets. Then it rewrites the
-log up to the end of the map, without the records that map, aborts and horizons make superfluous.
+log up to the end of the map. It leaves out older records of a key, aborted records, and tombstones
+and markers past their delete horizon.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None
 
 
 def _new_map(job: CleaningJob) -> OffsetMap:
-    """Return an empty map, no larger than the dirty part can need."""
+    """Return an empty map, with at most the slots that the dirty part can need."""
     limits = job.limits
     dirty = job.end_offset - job.first_dirty_offset
     needed = int(dirty / limits.load_factor) + 2
@@ -92,8 +93,8 @@ class _Steps:
 
 
 def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[CleaningEvent]:
-    """Read the dirty part into the map, until it is full. Up to `latest_offset` the map has all
-    keys."""
+    """Read the dirty part into the map, until the map is full. The map then has all keys of the
+    dirty part up to `latest_offset`."""
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
     max_bytes = decompressed_limit(job.config)
@@ -131,7 +132,7 @@ def _rewrite(
     batches: BatchFilter,
     indexes: Indexes,
 ) -> Iterator[CleaningEvent]:
-    """Yield the chunks of the segment that replaces these."""
+    """Yield the chunks of the segment that replaces `sources`."""
     parts: list[bytes | bytearray] = []
     size = 0
     steps = _Steps(job.limits)
@@ -160,8 +161,8 @@ def _rewrite(
 
 
 def _scan(files: Files, source: Source, job: CleaningJob) -> Scan:
-    """Yield the batches, after a check of each CRC: a damaged batch must not be rewritten with a
-    valid CRC."""
+    """Return a walk over the batches that checks each CRC, so that no damaged batch is rewritten
+    with a valid CRC."""
     return Scan(
         files.open(source.path),
         next_offset=source.base_offset,

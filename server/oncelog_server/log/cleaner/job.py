@@ -22,30 +22,30 @@ class Source(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """The batch of a live producer that must be kept: the one at `data_offset`, or without one
-    (NO_OFFSET) the marker with `epoch`."""
+    """The batch that must be kept for a live producer: the batch with last offset `data_offset`,
+    or, if that is NO_OFFSET, the marker with `epoch`."""
 
     data_offset: int
     epoch: int
 
 
 class CleaningLimits(NamedTuple):
-    """The limits of a pass (`log.cleaner.*`), and of one of its steps: a number of bytes and of
-    records, whichever comes first, in whole batches."""
+    """The limits of a pass (`log.cleaner.*`), and of its steps. A step ends after the batch that
+    reaches the limit of bytes or the limit of records."""
 
     dedupe_buffer_bytes: int = 134_217_728
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
     max_bytes_per_second: float = inf
-    # True if the pass has the lowest priority, with which it may make no progress.
+    # True if the pass runs at the lowest priority. On a busy computer it may then make no progress.
     gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200
 
 
 class CleaningJob(NamedTuple):
-    """`sources` are all segments from the start of the log up to the first that may not be cleaned
-    yet. Keys from `first_dirty_offset` on replace older records."""
+    """`sources`: the segments from the start of the log up to the first segment that may not be
+    cleaned yet. Records from `first_dirty_offset` on replace older records of their keys."""
 
     sources: tuple[Source, ...]
     first_dirty_offset: int

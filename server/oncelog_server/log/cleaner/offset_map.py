@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final
 
 _DIGEST_BYTES: Final = 16
-# Digest of the key, offset + 1: 0 is an empty slot.
+# A slot has the digest of a key, and the offset + 1. An empty slot has 0.
 SLOT_BYTES: Final = _DIGEST_BYTES + 8
 NOT_THERE: Final = -1
 
@@ -52,7 +52,7 @@ class OffsetMap:
         self.latest_offset = offset
 
     def get(self, key: bytes) -> int:
-        """Return the latest offset of `key`, NOT_THERE without one."""
+        """Return the latest offset of `key`, NOT_THERE if the map does not have `key`."""
         data, slots = self._data, self._slots
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         slot = int.from_bytes(digest[:8], "big") % slots

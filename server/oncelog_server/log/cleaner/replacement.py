@@ -3,8 +3,8 @@ the new one (UnifiedLog.replaceSegments): `log/leftovers.py` undoes or completes
 
 The new files are written with the suffix `.cleaned`, made durable, and renamed to `.swap`. From
 then on they are valid. The old files are then deleted, and the new files get their names. A
-`.cleaned` file never has a smaller offset than a `.swap` file, because a start would take that swap
-for incomplete.
+`.cleaned` file never has a smaller offset than a `.swap` file, because a start would then undo the
+swap as incomplete.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Replacement:
         self._is_half_done = False
 
     def write(self, chunk: Chunk) -> None:
-        """Raises StorageError."""
+        """Append to the new segment. Raises StorageError."""
         self._log_file(chunk.base_offset).append(chunk.data)
 
     def finish(self, cleaned: Cleaned, done: Callable[[StorageError | None], None]) -> None:
@@ -94,10 +94,10 @@ class Replacement:
     def swap(
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
     ) -> None:
-        """Replace the old segments by the finished one. The next one may be written once `done`
-        reports that the names are durable. Raises SegmentsGone and StorageError. After StorageError
-        the old segments are in place or, if the disk refuses to restore them, the log accepts no
-        append until they are restored."""
+        """Replace the old segments by the finished segment. The next segment may be written once
+        `done` reports that the names are durable. Raises SegmentsGone and StorageError. After
+        StorageError the old segments are in place. If the disk refuses to restore them, the log
+        accepts no append until they are restored."""
         log = self._log
         sources = self._find(cleaned)
         due_ms = now_ms + log.config.file_delete_delay_ms
@@ -121,8 +121,8 @@ class Replacement:
         self._log.files.sync(files, done)
 
     def abandon(self) -> None:
-        """End the pass early. Its files are renamed to unused names, because the next pass may
-        begin before they are unlinked. The files of a swap that could not be undone stay for a
+        """End the pass early. The files of the pass get unused names, because the next pass may
+        begin before the files are unlinked. The files of a swap that could not be undone stay for a
         start that may need them; the next pass removes them."""
         if self._is_half_done:
             return
@@ -130,8 +130,8 @@ class Replacement:
         gone = []
         for file in self._files.values():
             file.close()
-        # The log file is renamed last: a start completes a swap as long as its log file is there,
-        # and would take indexes of a swap without a log file for those of the old segment.
+        # The log file is renamed last. A start completes a swap that still has its log file.
+        # Without the log file, a start would use the indexes of the swap for the old segment.
         for suffix, state in product(reversed(SEGMENT_SUFFIXES), (CLEANED_SUFFIX, SWAP_SUFFIX)):
             path = self._path(self._base_offset, suffix, state)
             if self._files and self._log.files.exists(path):
@@ -143,9 +143,9 @@ class Replacement:
             self._log.files.remove(gone)
 
     def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
-        """Undo the renames before `error`, in reverse order. Each state in between is also a state
-        of a normal swap, which the next start completes. If the disk refuses the undo too, the log
-        retries it later; until then no other code may change these files."""
+        """Undo the renames that came before `error`, in reverse order. Each state in between is
+        also a state of a normal swap, which the next start completes. If the disk refuses the undo
+        too, the log retries it later; until then no other code may change these files."""
 
         def undo() -> None:
             while named:
@@ -197,14 +197,13 @@ class Replacement:
         raise SegmentsGone
 
     def _forget(self, cleaned: Cleaned) -> None:
-        """First remove the files of the old segments that a start would trust, and those that are
-        wrong for the new segment. A start computes them again after a crash. Raises
-        StorageError."""
+        """Remove the checkpoint's entries of the old segments, and the snapshots that are wrong for
+        the new segment. After a crash, a start computes both again. Raises StorageError."""
         log = self._log
         log.segments.begin_replacement(cleaned.base_offsets)
         if cleaned.markers_dropped:
-            # Snapshots from before a dropped marker list its transaction as open, and no marker is
-            # left to end it.
+            # A snapshot from before a dropped marker has an open transaction that no marker ends
+            # any more.
             stale = [offset for offset in log.snapshots.offsets if offset < cleaned.end_offset]
         else:
             stale = [
@@ -213,9 +212,10 @@ class Replacement:
         log.snapshots.remove_wrong(stale)
 
     def _checkpoint(self) -> None:
-        """Write the size of the new segment. If the disk refuses, only the unfinished file is
-        removed, now or at the next retry. The old checkpoint has no wrong entry, and a retry of the
-        write might restore entries that the next swap has removed."""
+        """Write the size of the new segment. If the disk refuses the write, the write is not
+        retried: only its unfinished file is removed, now or at the next retry. The old checkpoint
+        has no wrong entry, and a later write might restore entries that the next swap has
+        removed."""
         log = self._log
         try:
             log.segments.checkpoint(active=0)

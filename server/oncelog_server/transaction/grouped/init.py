@@ -116,8 +116,9 @@ def _left_behind(
 def _open_transactions(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
-    """Return two lists of incomplete transactions of other ids in the group. The first list has one
-    of the input partitions. The second list is of an older generation."""
+    """Return two lists of incomplete transactions of other ids in the group. Transactions in the
+    first list have one of the input partitions. Transactions in the second list are of an older
+    generation."""
     conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
