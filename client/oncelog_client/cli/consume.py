@@ -69,14 +69,17 @@ BOUNDED_POLL_MS: Final = 50
     " offsets of each partition, markers included. Not with --group.",
 )
 @click.option(
-    "-e", "exit_at_end", is_flag=True, help="End where the topic ends now. Not with --group."
+    "-e",
+    "exit_at_end",
+    is_flag=True,
+    help="Stop at the present end. Not with --group.",
 )
-@click.option("-p", "partitions", metavar="0,2-4", help="Read these partitions alone.")
-@click.option("-f", "template", metavar="FORMAT", help=f"Print each record so: {FORMAT_HELP}")
+@click.option("-p", "partitions", metavar="0,2-4", help="Read only these partitions.")
+@click.option("-f", "template", metavar="FORMAT", help=f"Format of a record: {FORMAT_HELP}")
 @click.option(
     "--include", type=NAME, metavar="REGEX", help="Read the topics with a name that matches."
 )
-@click.option("--partition", type=PARTITION, metavar="N", help="Read this partition alone.")
+@click.option("--partition", type=PARTITION, metavar="N", help="Read only this partition.")
 @click.option(
     "--offset",
     metavar="OFFSET",
@@ -126,7 +129,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, or of all topics that --include names, until Ctrl-C.
 
-    It begins with the next record, with -e at the first; -o sets the start.
+    Starts at the next record, with -e at the first; -o sets another start.
     """
     flags["topic"] = one_topic(flags["topic_name"], flags["topic"])
     _check(flags)

@@ -147,7 +147,7 @@ async def partitions_of(admin: Admin, topics: Iterable[str]) -> list[TopicPartit
     type=click.IntRange(0, INT32_MAX),
     default=MAX_TIMEOUT_MINUTES,
     metavar="MINUTES",
-    help=f"Minutes without a record, at least.  [default: {MAX_TIMEOUT_MINUTES}]",
+    help=f"Minimum minutes without a record.  [default: {MAX_TIMEOUT_MINUTES}]",
 )
 @click.option(
     "--topic", type=NAME, metavar="NAME", help="The topic; needed unless there is a --broker-id."
@@ -162,8 +162,8 @@ def find_hanging(
     output: str,
     **_: object,
 ) -> None:
-    """Find transactions that no coordinator knows, so that they never end. `transactions abort`
-    ends them."""
+    """Find transactions that no coordinator knows. They never end by themselves:
+    `transactions abort` ends them."""
     if topic is None and broker_id is None:
         raise click.UsageError("--topic or --broker-id is needed")
     if topic is None and partition is not None:

@@ -45,7 +45,7 @@ COLUMNS: Final = (
     "--producer-id",
     type=PRODUCER_ID,
     metavar="N",
-    help="Its producer; instead of --start-offset, with both epochs.",
+    help="Its producer id; needs both epochs, replaces --start-offset.",
 )
 @click.option("--producer-epoch", type=PRODUCER_EPOCH, metavar="N", help="Its producer's epoch.")
 @click.option(

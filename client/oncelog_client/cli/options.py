@@ -62,7 +62,7 @@ def connection_options(command: F) -> F:
         "command_config",
         type=FILE,
         metavar="FILE",
-        help="Client settings, lines name=value as Kafka's.",
+        help="File of client settings, name=value.",
     )(command)
     return click.option(
         "--bootstrap-server",

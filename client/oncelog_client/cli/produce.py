@@ -59,7 +59,7 @@ UNANSWERED: Final = 10_000  # number of records in flight before the outcome of 
 @click.option("-k", "--key", metavar="KEY", help="The key of every record.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header.")
 @click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this partition.")
-@click.option("--tombstone", is_flag=True, help="One record without a value for -k; no input.")
+@click.option("--tombstone", is_flag=True, help="Write one record with -k and no value.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where each record is written.")
 @click.option("--compression-codec", type=click.Choice(CODECS), help="Compression of batches.")
 @click.option(

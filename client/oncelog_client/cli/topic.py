@@ -185,7 +185,7 @@ async def _described(
 @names_argument
 @click.option("--if-exists", is_flag=True, help="Skip topics that do not exist.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
-@click.option("--force", is_flag=True, help="Internal topics too, with all that brokers keep.")
+@click.option("--force", is_flag=True, help="Internal topics too, with the state in them.")
 @output_option
 def delete(
     *,
@@ -225,7 +225,7 @@ def delete(
 @connection_options
 @names_argument
 @partitions_option
-@click.option("--at", metavar="POSITION", help=f"The offset there instead: {NOTATION}.")
+@click.option("--at", metavar="POSITION", help=f"Show the offset at: {NOTATION}.")
 @output_option
 def offsets(
     *, topics: tuple[str, ...], partitions: str | None, at: str | None, output: str, **_: object
@@ -263,7 +263,7 @@ async def _offsets(
 @connection_options
 @click.argument("name", metavar="TOPIC", type=NAME)
 @partitions_option
-@click.option("--before", required=True, metavar="POSITION", help=f"Up to here: {NOTATION}.")
+@click.option("--before", required=True, metavar="POSITION", help=f"Delete up to: {NOTATION}.")
 @click.option("--execute", is_flag=True, help="Delete; without it nothing is changed.")
 @output_option
 def trim(

@@ -73,7 +73,7 @@ PARTITION_COLUMNS: Final = (
     "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of a new topic."
 )
 @click.option("--if-not-exists", is_flag=True, help="With --create: leave existing topics alone.")
-@click.option("--if-exists", is_flag=True, help="Without such a topic: do nothing, do not fail.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if the topic does not exist.")
 @click.option("--force", is_flag=True, help="With --delete: internal topics too.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
 def topics(

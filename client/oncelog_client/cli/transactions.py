@@ -114,10 +114,10 @@ transactions.add_command(prepared)
     type=click.IntRange(-1, INT64_MAX),
     default=-1,
     metavar="MS",
-    help="Transactions that are open for longer.",
+    help="Only transactions open longer than this.",
 )
 @click.option(
-    "--transactional-id-pattern", type=NAME, metavar="REGEX", help="Ids that match as a whole."
+    "--transactional-id-pattern", type=NAME, metavar="REGEX", help="Only ids that match completely."
 )
 def list_(
     *,

@@ -34,11 +34,11 @@ class ClientSettings(TypedDict, total=False):
     retry_backoff_ms (int): pause before the first retry; doubled with each one after it.
         Default: 100.
     retry_backoff_max_ms (int): longest pause before a retry. Default: 1000.
-    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled then.
-        Default: 50.
+    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled with
+        each one after it. Default: 50.
     reconnect_backoff_max_ms (int): longest pause after a failed connect. Default: 1000.
     connections_max_idle_ms (int): how long a connection may be unused before it is closed; -1
-        for ever. Default: 540000.
+        means no limit. Default: 540000.
     metadata_max_age_ms (int): how old metadata of topics and brokers may become. Default:
         300000.
     security_protocol (str): PLAINTEXT; TLS and SASL are not built yet. Default: "PLAINTEXT".

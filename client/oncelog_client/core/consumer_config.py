@@ -29,25 +29,26 @@ class ConsumerSettings(ClientSettings, total=False):
     group_id (str | None): consumer group to join, and to commit offsets for. Default: None.
     group_instance_id (str | None): name of a static member, which keeps its partitions over a
         restart. Default: None.
-    allow_auto_create_topics (bool): whether a topic that is subscribed to may be created.
+    allow_auto_create_topics (bool): missing topics of a subscription may be created.
         Default: True.
-    auto_commit_interval_ms (int): how often positions are committed by themselves. Default:
+    auto_commit_interval_ms (int): how often positions are committed automatically. Default:
         5000.
     auto_offset_reset (str): where a partition without a committed offset begins: earliest,
         latest, none (an error). Default: "latest".
     check_crcs (bool): check the CRC of every batch. Default: True.
     client_rack (str): rack of this client, to read from replicas near it. Default: "".
     default_api_timeout_ms (int): how long a call other than `poll` may take. Default: 60000.
-    enable_auto_commit (bool): commit positions by itself; off without a group. Default: True.
+    enable_auto_commit (bool): commit positions automatically; off without a group. Default:
+        True.
     exclude_internal_topics (bool): leave internal topics out of a subscribed pattern. Default:
         True.
-    fetch_max_bytes (int): bytes of one response, and of what is fetched ahead. Default:
+    fetch_max_bytes (int): bytes of one response, and of the records fetched ahead. Default:
         52428800.
-    fetch_max_decompressed_factor (int): one batch may decompress to so many times
+    fetch_max_decompressed_factor (int): maximum size of a decompressed batch, as a multiple of
         fetch_max_bytes (oncelog's own). Default: 4.
     fetch_max_wait_ms (int): how long a broker waits for fetch_min_bytes. Default: 500.
     fetch_min_bytes (int): bytes that a broker collects before it responds. Default: 1.
-    heartbeat_interval_ms (int): how often a member says that it is alive. Default: 3000.
+    heartbeat_interval_ms (int): time between two heartbeats of a member. Default: 3000.
     isolation_level (str): read_committed, or read_uncommitted: also records of open and aborted
         transactions. Default: "read_uncommitted".
     max_partition_fetch_bytes (int): bytes of one partition in one response. Default: 1048576.
@@ -56,7 +57,7 @@ class ConsumerSettings(ClientSettings, total=False):
     max_poll_records (int): records of one poll. Default: 500.
     partition_assignment_strategy (sequence of str): range, roundrobin, cooperative-sticky, best
         first. Default: ("range", "cooperative-sticky").
-    session_timeout_ms (int): time without a heartbeat after which a member is taken for dead.
+    session_timeout_ms (int): time without a heartbeat after which the group removes a member.
         Default: 45000.
     """
 

@@ -95,7 +95,7 @@ class FetchedPartition:
                         f"{self.partition} at offset {state.position}: a batch of this partition "
                         f"holds more than {error.limit} bytes when decompressed. If it is no "
                         "attack, raise fetch_max_decompressed_factor (or fetch_max_bytes); else "
-                        "seek behind it"
+                        "seek past the batch"
                     ) from error
                 except CorruptRecords as error:
                     raise _corrupt(self.partition, state, error) from error

@@ -29,21 +29,21 @@ _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 
 class ProducerSettings(ClientSettings, total=False):
     """Settings of `Producer`, besides `bootstrap_servers` and `ClientSettings`.
 
-    acks (int | str): which replicas have a record when it counts as written: "all" (or -1), 1 for
-        the leader alone, 0 for no response at all. Default: -1.
-    batch_size (int): bytes that records of one partition are collected to. Default: 16384.
-    buffer_memory (int): bytes of all records that wait or are on their way; `send` waits
-        beyond. Default: 33554432.
+    acks (int | str): replicas that must have a record before it counts as written: "all" (or
+        -1), 1 for the leader alone, 0 for no response at all. Default: -1.
+    batch_size (int): maximum bytes of a batch of several records. Default: 16384.
+    buffer_memory (int): maximum bytes of all records that wait or are in flight; `send`
+        waits for room. Default: 33554432.
     compression_type (str): none, gzip, snappy, lz4 or zstd. Default: "none".
     compression_level (int | None): level of the compression; None for the codec's own. Default:
         None.
     delivery_timeout_ms (int): how long a record may take from `send` to its outcome. Default:
         120000.
-    enable_idempotence (bool): write each record once whatever is retried, in order. Default:
+    enable_idempotence (bool): write each record once and in order, despite retries. Default:
         True.
     linger_ms (float): how long a batch waits for more records. Default: 5.
     max_block_ms (int): how long `send` and the calls of a transaction may wait. Default: 60000.
-    max_in_flight_requests_per_connection (int): requests on their way to one broker; at most 5
+    max_in_flight_requests_per_connection (int): requests in flight to one broker; at most 5
         with idempotence. Default: 5.
     max_request_size (int): bytes of the largest request, and of the largest record. Default:
         1048576.

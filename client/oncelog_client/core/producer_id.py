@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id with its epoch, as InitProducerId and EndTxn v5 hand them out."""
+    """A producer id with its epoch, as InitProducerId and EndTxn v5 return them."""
 
     producer_id: int
     producer_epoch: int

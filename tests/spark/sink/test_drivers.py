@@ -224,7 +224,7 @@ def test_a_copied_sink_id_whose_checkpoint_cannot_be_read_is_found_out_by_its_ta
     with pytest.raises(SinkError, match="belongs to query q-1, not to q-2") as refused:
         unknown.write(unknown.plan(), 0)
     assert refused.value.reason is Reason.NEW_CHECKPOINT
-    with pytest.raises(SinkError, match="begun by a query that is not known") as refused:
+    with pytest.raises(SinkError, match="begun by an unknown query") as refused:
         query.commit(messages, 1)
     assert refused.value.reason is Reason.FENCED
     query.run([1, 2])
@@ -240,7 +240,7 @@ def test_a_new_query_may_take_over_and_begins_at_batch_0(query: Query, topics: T
     with pytest.raises(SinkError, match="belongs to query q-2"):
         query.plan()
     # A query with later batches is not new, so the option does not help.
-    with pytest.raises(SinkError, match="at batch 7, so it is not new"):
+    with pytest.raises(SinkError, match="at batch 7, so the query is not new"):
         # The checkpoint cannot be read, so only the tasks know the query.
         query.write(replace(heir.plan(), query_id=None), 7)
 

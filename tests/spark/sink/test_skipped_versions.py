@@ -86,7 +86,7 @@ def test_a_version_that_another_process_writes_first_warns_too(
     (said,) = warnings(caplog)
     assert said == (
         "txnVersion 7 of txnAppId app is skipped, and its rows are aborted:"
-        " another write of it was committed first"
+        " another write of this version was committed first"
     )
     assert "batch 7: skipped, " in caplog.text
     assert len(topics.values(name)) == 1

@@ -84,8 +84,8 @@ def test_a_lack_of_room_is_reported_once_and_by_its_cause(
     with caplog.at_level(logging.WARNING, driver.__name__):
         for batch_id in range(2):
             sink.batch(batch_id, MANY)
-    (said,) = [message for message in caplog.messages if "is not kept" in message]
-    assert f"sink {name}: where the batch ended in its sources" in said
+    (said,) = [message for message in caplog.messages if "is not stored" in message]
+    assert f"sink {name}: the source end of the batch is not stored" in said
     assert "4096 bytes" in said
     with pytest.raises(NoSourceEnd, match="longer than the 4096 bytes") as refused:
         sink.start()
@@ -100,6 +100,6 @@ def test_a_record_has_room_for_any(
     sink = Sink(broker, topics.create(name), CommitKind.RECORD)
     with caplog.at_level(logging.WARNING, driver.__name__):
         sink.batch(0, MANY)
-    assert not any("is not kept" in message for message in caplog.messages)
+    assert not any("is not stored" in message for message in caplog.messages)
     wanted = from_json(end_of(MANY)) or {}
     assert sink.start() == {place: end for place, end in wanted.items() if place.partition < FEW}

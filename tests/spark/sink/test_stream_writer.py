@@ -53,7 +53,7 @@ def test_the_checkpoint_tells_whether_a_query_is_new(
 ) -> None:
     assert query.batch(0)
     heir = writer(broker, query.sink_id, folder, onNewCheckpoint="adopt")
-    with pytest.raises(SinkError, match="q-9 is at batch 3, so it is not new") as refused:
+    with pytest.raises(SinkError, match="q-9 is at batch 3, so the query is not new") as refused:
         pickle.dumps(heir)
     assert refused.value.reason is Reason.NEW_CHECKPOINT
     (folder / "offsets" / "3").rename(folder / "offsets" / "0")

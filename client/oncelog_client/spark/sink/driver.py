@@ -115,7 +115,7 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
     assert isinstance(outcome, Planned)
     if _is_skipped(outcome.plan):
         _log.warning(
-            "sink %s: txnVersion %s of txnAppId %s is skipped, and none of its rows written:"
+            "sink %s: txnVersion %s of txnAppId %s is skipped, and none of its rows are written:"
             " version %d was written last",
             intent.sink_id,
             intent.batch_id,
@@ -173,8 +173,8 @@ def commit(
     were_skipped = any(message.skipped for message in messages if message is not None)
     if options.txn_version is not None and not outcome.committed and not were_skipped:
         _log.warning(
-            "txnVersion %d of txnAppId %s is skipped, and its rows are aborted: another write of it"
-            " was committed first",
+            "txnVersion %d of txnAppId %s is skipped, and its rows are aborted: another write of"
+            " this version was committed first",
             options.txn_version,
             options.txn_app_id,
         )
@@ -212,8 +212,8 @@ def _warn_of_long_end(begun: committing.Committing) -> None:
         return
     _logged_kinds_of_long_ends.add(key)
     _log.warning(
-        "sink %s: where the batch ended in its sources is not kept: the text for so many partitions"
-        " is longer than the %d bytes that a broker keeps with an offset. If the checkpoint is"
+        "sink %s: the source end of the batch is not stored: its text for so many partitions is"
+        " longer than the %d bytes that a broker stores with an offset. If the checkpoint is"
         " lost, startingOffsets=sink:%s cannot start a query at this end",
         plan.sink_id,
         MAX_METADATA_BYTES,

@@ -223,14 +223,14 @@ class RecordCommit:
         policy = await _cleanup_policy(admin)
         if policy != "compact":
             raise SinkError(
-                f"topic {topic} has cleanup.policy={policy}: the state of sinks would be deleted"
-                " there. Set it to compact"
+                f"topic {topic} has cleanup.policy={policy}, which would delete the state of sinks."
+                " Set cleanup.policy=compact"
             )
         _checked.add(key)
 
     async def _check_kind(self, admin: Admin) -> None:
-        """Raise SinkError if the sink commits by group. Such a sink counts its batches
-        elsewhere."""
+        """Raise SinkError if the sink commits by group. Such a sink counts its batches in the
+        offset of its group."""
         offsets = await admin.list_group_offsets(self._sink_id, [SINK_PARTITION])
         if SINK_PARTITION in offsets:
             raise SinkError(written_by_another(self._sink_id, CommitKind.GROUP))
@@ -255,10 +255,10 @@ class RecordCommit:
         _warned.add(key)
         if not _two_phase[self._setup]:
             _log.warning(
-                "sink %s: the broker has no two-phase commit (KIP-939). If it or the driver is away"
-                " just after a batch was decided, until kafka.transaction.timeout.ms=%d is over,"
-                " counted from the first row of a task, then rows of that batch are lost, and the"
-                " query fails with DECIDED_MEMBER_LOST",
+                "sink %s: the broker has no two-phase commit (KIP-939). Rows of a batch are lost if"
+                " the broker or the driver stops just after the batch was decided, and does not"
+                " return within kafka.transaction.timeout.ms=%d of the first row of a task. The"
+                " query then fails with DECIDED_MEMBER_LOST",
                 self._sink_id,
                 self._timeout_ms,
             )
@@ -306,9 +306,9 @@ class RecordCommit:
                     raise SinkError(lost.message, Reason.DECIDED_MEMBER_LOST)
                 case Outdated() if state.is_decided and isinstance(asked, Decide):
                     raise SinkError(
-                        f"another driver has taken sink {self._sink_id} over while batch"
-                        f" {asked.batch_id} was being committed. It is decided, and finished by"
-                        " the other one. Is the query running twice?",
+                        f"another driver has taken over sink {self._sink_id} while batch"
+                        f" {asked.batch_id} was being committed. The batch is decided, and the"
+                        " other driver finishes it. Is the query running twice?",
                         Reason.FENCED,
                     )
                 case _:

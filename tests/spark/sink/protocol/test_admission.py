@@ -43,7 +43,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
     refusal = admit("orders", STORED, "q", batch_id, adopts)
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.OLD_CHECKPOINT
-    ended, asked = '{"purchases":{"0":50}}', f"asks for batch {batch_id}:"
+    ended, asked = '{"purchases":{"0":50}}', f"planned batch {batch_id} again:"
     advice = "startingOffsets=sink:orders"
     for said in ("sink orders", "query q", "committed batch 7", ended, asked, advice):
         assert said in refusal.message

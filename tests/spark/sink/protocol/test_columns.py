@@ -31,7 +31,7 @@ def test_taken(columns: list[SinkColumn], topic: str | None) -> None:
 @pytest.mark.parametrize(
     ("columns", "topic", "message"),
     [
-        ([TOPIC], None, "a column 'value' is needed; there are 'topic'"),
+        ([TOPIC], None, "a column 'value' is needed; the columns are 'topic'"),
         ([VALUE], None, "Set the option 'topic'"),
         ([SinkColumn("value", "int")], "t", "'value' must be binary or string, not int"),
         ([VALUE, SinkColumn("partition", "bigint")], "t", "'partition' must be int, not bigint"),

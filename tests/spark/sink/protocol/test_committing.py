@@ -142,7 +142,7 @@ def test_a_batch_that_is_repeated_must_end_where_it_did(messages: list[TaskMessa
     last = committed(messages, stored)[-1]
     assert reason(last) is Reason.OLD_CHECKPOINT
     assert isinstance(last, Raised)
-    for said in ("sink s", "query q", "batch 8", 'ended at {"a":{"0":5}}', "ends it at {}"):
+    for said in ("sink s", "query q", "batch 8", 'ended at {"a":{"0":5}}', "with the end {}"):
         assert said in last.refusal.message
 
 
@@ -195,12 +195,12 @@ def test_a_fenced_producer_learns_the_cause_as_far_as_it_is_known() -> None:
     newer = replace(STATE, generation=5)
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)
-    assert "query q in generation 5 has taken it over" in raised.refusal.message
+    assert "query q in generation 5 has taken over" in raised.refusal.message
     # The state names the query of the counted batches. The new driver may belong to another query.
     raised = committed(MESSAGES, Stored(replace(newer, is_planner_known=False)))[-1]
     assert isinstance(raised, Raised)
     assert "query q" not in raised.refusal.message
-    for said in ("generation 5, begun by a query that is not known", "the same sinkId"):
+    for said in ("generation 5, begun by an unknown query", "the same sinkId"):
         assert said in raised.refusal.message
 
 

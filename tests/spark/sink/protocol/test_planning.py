@@ -183,7 +183,7 @@ def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
     intent = replace(GROUP, query_id="other", adopts=True, noted_batch=7)
     last = asked(intent, None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
-    assert "at batch 7, so it is not new" in last.refusal.message
+    assert "at batch 7, so the query is not new" in last.refusal.message
 
 
 def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing() -> None:

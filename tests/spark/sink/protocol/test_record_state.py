@@ -48,7 +48,7 @@ def test_what_is_no_state_is_an_error_that_names_the_sink(value: bytes) -> None:
 
 def test_a_newer_release_is_known_by_its_number() -> None:
     newer = encode(OPENED).replace(b'"format":1', b'"format":2')
-    with pytest.raises(StateUnreadable, match="format 2, and this one knows 1"):
+    with pytest.raises(StateUnreadable, match="format 2, and this release knows 1"):
         decode(newer, SINK)
 
 

@@ -30,11 +30,11 @@ def check_columns(columns: Iterable[SinkColumn], topic: str | None) -> None:
     option."""
     given = {column.name: column.type for column in columns}
     if "value" not in given:
-        raise SinkError(f"a column 'value' is needed; there are {_names(given)}")
+        raise SinkError(f"a column 'value' is needed; the columns are {_names(given)}")
     if topic is None and "topic" not in given:
         raise SinkError(
-            "which topic? Set the option 'topic', or give each row its own in a column 'topic';"
-            f" there are {_names(given)}"
+            "which topic? Set the option 'topic', or name the topic of each row in a column"
+            f" 'topic'; the columns are {_names(given)}"
         )
     for name, wanted in TYPES.items():
         if name in given and given[name] not in wanted:

@@ -1,10 +1,10 @@
 """Step 0, planning: once a batch, in a Python process of the driver.
 
-A process continues the generation that it has begun while its last planned batch is done and no
-newer generation exists. Otherwise the process begins another generation: fence, read, make the
-generation durable. The state is read after the fence, when no older decision can appear any more.
-Two processes of one driver may take turns, and a process may end. The next process then begins
-another generation.
+A process continues its generation, as long as its last planned batch is done and no newer
+generation exists. Otherwise the process begins another generation: fence, read, make the generation
+durable. The state is read after the fence, when no older decision can appear any more. Two
+processes of one driver may take turns, and a process may end. The next process then begins another
+generation.
 
 The parent is the driver's own producer. The parent's transactions keep their epoch (EndTxn v4). So
 with a commit by group, every batch begins with a new epoch. Otherwise a delayed request of the
@@ -47,7 +47,7 @@ from .steps import (
 )
 
 MOST_TAKEOVERS: Final = 40
-# MOST_TAKEOVERS such steps stay far within a generation's 31 bits.
+# MOST_TAKEOVERS steps of this doubled size stay far within a generation's 31 bits.
 MOST_DOUBLINGS: Final = 20
 
 

@@ -1,8 +1,8 @@
 """The state topic as one sink reads it: the sink's newest committed record, its open records, and
 the next sequence number.
 
-A reader does not stop at open transactions, and it reads markers: a sink must not wait for the
-driver of another sink that died inside a transaction.
+A reader reads past open transactions, and reads markers. Otherwise a sink would wait for the driver
+of another sink that died inside a transaction.
 """
 
 from __future__ import annotations

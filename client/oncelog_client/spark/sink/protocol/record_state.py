@@ -58,7 +58,7 @@ def decode(value: bytes, sink_id: str) -> Entry:
         if found["format"] != FORMAT:
             raise StateUnreadable(
                 f"sink {sink_id} was written by a newer release: its state has format"
-                f" {found['format']}, and this one knows {FORMAT}"
+                f" {found['format']}, and this release knows {FORMAT}"
             )
         unfinished = None
         if (commit := found.get("commit")) is not None:
@@ -71,7 +71,9 @@ def decode(value: bytes, sink_id: str) -> Entry:
     except StateUnreadable:
         raise
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise StateUnreadable(f"the state of sink {sink_id} is not a sink's: {value!r}") from None
+        raise StateUnreadable(
+            f"the state of sink {sink_id} was not written by a sink: {value!r}"
+        ) from None
 
 
 def _read(found: dict[str, Any]) -> SinkState:

@@ -46,34 +46,35 @@ def new_checkpoint(
     """Refuse a query: the state belongs to another query."""
     if batch_id:
         hint = (
-            f"Query {query_id} is at batch {batch_id}, so it is not new. If an old checkpoint was"
-            " put back, begin with an empty one, onNewCheckpoint=adopt and"
-            f" startingOffsets=sink:{sink_id}, to start after the last batch. If both are"
-            " to run, give one of them another sinkId: under a new one it writes again whatever"
-            " its checkpoint does not know of"
+            f"Query {query_id} is at batch {batch_id}, so the query is not new. If an old"
+            " checkpoint was restored, start with an empty checkpoint, onNewCheckpoint=adopt and"
+            f" startingOffsets=sink:{sink_id}: the query then starts after the last batch. If both"
+            " queries are to run, give one of them another sinkId. That query then writes again all"
+            " batches that its checkpoint does not have"
         )
     else:
         hint = (
-            "If its checkpoint is lost and this query takes its place, set"
-            " onNewCheckpoint=adopt: it begins at batch 0, and where its source begins decides"
-            f" what is written twice (startingOffsets=sink:{sink_id} starts where the last batch"
-            " ended, if that is known). If both are to run, give one of them another sinkId"
+            f"If the checkpoint of query {owner} is lost and this query replaces it, set"
+            " onNewCheckpoint=adopt. The query then begins at batch 0. Rows before the start of its"
+            f" source are not written again (startingOffsets=sink:{sink_id} starts where the last"
+            " batch ended, if that is known). If both queries are to run, give one of them another"
+            " sinkId"
         )
     return Refusal(
         Reason.NEW_CHECKPOINT,
-        f"sink {sink_id} belongs to query {owner}, not to {query_id}: it has committed"
-        f" {done}{_ended(source_end)}. {hint}.",
+        f"sink {sink_id} belongs to query {owner}, not to {query_id}: the sink has"
+        f" committed {done}{_ended(source_end)}. {hint}.",
     )
 
 
 def old_checkpoint(sink_id: str, stored: SinkState, batch_id: int) -> Refusal:
-    """Refuse a batch before the last one that is committed."""
+    """Refuse a batch before the last committed batch."""
     return Refusal(
         Reason.OLD_CHECKPOINT,
         f"sink {sink_id} has committed {stored.last_batch} of query {stored.query_id}"
-        f"{_ended(stored.source_end)}, and Spark asks for batch {batch_id}: the checkpoint has"
-        " gone back in time, or the query is running twice. To go on would lose rows, as what is"
-        " planned anew need not end where the batches did that are committed."
+        f"{_ended(stored.source_end)}. Spark has planned batch {batch_id} again: an older"
+        " checkpoint was restored, or the query is running twice. To continue would lose rows,"
+        " because a batch that is planned again may end elsewhere than the committed batch."
         f" {_newer_checkpoint(sink_id)}.",
     )
 
@@ -84,40 +85,40 @@ def planned_otherwise(
     """Refuse a repetition of the last batch with another source end. Both ends are known."""
     return Refusal(
         Reason.OLD_CHECKPOINT,
-        f"sink {sink_id} has committed batch {batch_id} of query {stored.query_id}; its sources"
-        f" ended at {stored.source_end}. Spark has planned batch {batch_id} again, and ends it at"
-        f" {source_end}: the checkpoint has gone back in time. To go on would lose the rows"
-        f" between the two ends, or write them twice. {_newer_checkpoint(sink_id)}.",
+        f"sink {sink_id} has committed batch {batch_id} of query {stored.query_id}; the sources"
+        f" of this batch ended at {stored.source_end}. Spark has planned batch {batch_id} again,"
+        f" with the end {source_end}: an older checkpoint was restored. To continue would lose the"
+        f" rows between the two ends, or write them twice. {_newer_checkpoint(sink_id)}.",
     )
 
 
 def _ended(source_end: str | None) -> str:
-    return "" if source_end is None else f"; its sources ended at {source_end}"
+    return "" if source_end is None else f"; the sources of this batch ended at {source_end}"
 
 
 def _newer_checkpoint(sink_id: str) -> str:
     return (
-        "Put a newer checkpoint back, or begin a new one with onNewCheckpoint=adopt, and with"
-        f" startingOffsets=sink:{sink_id} on the source, which starts where the last batch ended,"
-        " if that is known"
+        "Restore a newer checkpoint, or begin a new checkpoint with onNewCheckpoint=adopt and, on"
+        f" the source, startingOffsets=sink:{sink_id}. The source then starts where the last batch"
+        " ended, if that is known"
     )
 
 
 def written_by_another(sink_id: str, kind: str) -> str:
-    """Return a message for a sink that was written by the other kind of commit. The state is kept
-    there. Without the state, batches would start at 0."""
+    """Return a message for a sink that was written by the other kind of commit. Only the other kind
+    has the state, and without the state the batches would start at 0."""
     return (
-        f"sink {sink_id} was written with sinkProtocol={kind}, and its state is kept there: go on"
-        f" with sinkProtocol={kind}, or give this query another sinkId"
+        f"sink {sink_id} was written with sinkProtocol={kind}, and only this protocol has its"
+        f" state: set sinkProtocol={kind}, or give this query another sinkId"
     )
 
 
 def unknown_query(sink_id: str) -> Refusal:
     return Refusal(
         Reason.UNKNOWN_QUERY,
-        f"sink {sink_id} cannot find out which query writes to it: Spark does not give its tasks"
-        " the local property sql.streaming.queryId. Set checkpointLocation by .option(...) on the"
-        " writer, to a place that the driver's Python can read as a file",
+        f"the query that writes to sink {sink_id} is unknown: Spark does not give the tasks the"
+        " local property sql.streaming.queryId. Set checkpointLocation by .option(...) on the"
+        " writer, to a path that the driver's Python can read",
     )
 
 
@@ -137,13 +138,13 @@ def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
         successor = f"query {stored.query_id} in generation {stored.generation}"
     else:
         successor = (
-            f"generation {stored.generation}, begun by a query that is not known, as its"
-            " checkpointLocation cannot be read,"
+            f"generation {stored.generation}, begun by an unknown query (its"
+            " checkpointLocation cannot be read),"
         )
-        asked = "Is the query running twice, or has another one the same sinkId?"
+        asked = "Is the query running twice, or has another query the same sinkId?"
     return Refusal(
         Reason.FENCED,
-        f"another driver owns sink {plan.sink_id}: {successor} has taken it over from generation"
+        f"another driver owns sink {plan.sink_id}: {successor} has taken over from generation"
         f" {plan.generation}. Nothing of this batch was committed. {asked}",
     )
 
@@ -151,17 +152,17 @@ def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
 def contended(sink_id: str, times: int) -> Refusal:
     return Refusal(
         Reason.CONTENDED,
-        f"sink {sink_id} was taken over by others {times} times while this query was planning one"
-        f" batch. Is it running twice? Or has a consumer group the name {sink_id}, and members? A"
-        " sink's state is kept under its name as a group's: give one of the two another name.",
+        f"other drivers have taken over sink {sink_id} {times} times while this query was planning"
+        f" one batch. Is the query running twice? Or is there a consumer group {sink_id} with"
+        " members? A sink stores its state in a group with the sink's name: rename one of the two.",
     )
 
 
 def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
     return Refusal(
         Reason.MEMBER_GONE,
-        f"{batch} of sink {sink_id} is not committed, none of it: transaction {member} is not"
-        f" open any more ({detail}). It is written again when the query is restarted",
+        f"{batch} of sink {sink_id} is not committed, not even in part: transaction {member} is"
+        f" not open any more ({detail}). The batch is written again when the query is restarted",
     )
 
 
@@ -177,11 +178,11 @@ def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
 def decided_member_lost(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
     return Refusal(
         Reason.DECIDED_MEMBER_LOST,
-        f"{batch} of sink {sink_id} has lost rows (DECIDED_MEMBER_LOST): it was decided, and the"
-        f" broker has aborted transaction {member} of it ({detail}). Its other rows are there. The"
-        " query does not go on by itself: started with another sinkId and the same checkpoint it"
-        " writes the whole batch again, so that those rows are there twice; for another way see"
-        ' "The hole of record" in docs/spark.md',
+        f"{batch} of sink {sink_id} has lost rows (DECIDED_MEMBER_LOST): the batch was decided,"
+        f" but the broker has aborted its transaction {member} ({detail}). The other rows of the"
+        " batch are committed. The query cannot continue by itself. With another sinkId and the"
+        " same checkpoint it writes the whole batch again, so the other rows are there twice. For"
+        ' another way see "The hole of record" in docs/spark.md',
     )
 
 

@@ -121,7 +121,8 @@ def decode(stored: OffsetAndMetadata, sink_id: str) -> SinkState:
         )
     except (AttributeError, KeyError, TypeError, ValueError, zlib.error):
         raise StateUnreadable(
-            f"the offset of group {sink_id} for {SINK_PARTITION} is not a sink's: {stored}"
+            f"the offset of group {sink_id} for {SINK_PARTITION} was not written by a sink:"
+            f" {stored}"
         ) from None
 
 
