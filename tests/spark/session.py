@@ -45,8 +45,13 @@ SETTINGS: Final = {
     # default the JVM ends after ten minutes of that, within the time of the other tests.
     "spark.executor.heartbeat.maxFailures": "1000000",
     "spark.log.level": "WARN",
+    "spark.python.daemon.module": "tests.spark.worker_daemon",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
+    # For a few rows, compiling a query takes longer than its run. tests/spark/connector, the demo
+    # and the benchmarks run with Spark's defaults.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stopTimeout": "30s",

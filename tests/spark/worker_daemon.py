@@ -1,0 +1,14 @@
+"""The daemon from which Spark forks its Python workers, with the data source imported already.
+
+A fork of Spark's own daemon imports the data source again, and each query has three or more forks:
+0.2 s of a processor each. `pyspark.daemon` then runs as usual.
+"""
+
+import runpy
+
+import oncelog_client.spark.data_source
+import oncelog_client.spark.sink.stream_writer
+import oncelog_client.spark.source.stream_reader  # noqa: F401
+
+if __name__ == "__main__":
+    runpy.run_module("pyspark.daemon", run_name="__main__")
