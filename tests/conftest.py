@@ -43,8 +43,8 @@ sys.addaudithook(_GUARD)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Freeze imported and collected objects. Garbage collections find nothing in them, and without
-    them take a tenth less of the quick lane's processor time."""
+    """Freeze imported and collected objects. No garbage collection finds garbage in them, and
+    collections without them save a tenth of the quick lane's processor time."""
     gc.disable()
     try:
         return (yield)

@@ -45,7 +45,7 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
 }
 
 
-# Each of these elements creates a topic or partitions.
+# Large requests of these APIs are served in slices of time, so they may have more elements.
 IN_SLICES: Final = frozenset(
     {
         ApiKey.FETCH,

@@ -67,8 +67,8 @@ async def test_each_has_its_share(
         async with librdkafka(bootstrap, topic, name, strategy) as theirs:
 
             def shared() -> bool:
-                # One condition covers both, because each member learns of a rebalance at another
-                # time.
+                # One condition covers both, because the two members learn of a rebalance at
+                # different times.
                 mine = {tp.partition for tp in ours.assignment()}
                 return len(mine) == len(theirs) == 1 and mine | theirs == {0, 1}
 

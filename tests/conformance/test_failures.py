@@ -113,7 +113,8 @@ def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> No
 
 
 def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
-    """A new producer id has no memory of the old id's records: "We have a duplicate"."""
+    """The broker does not know the records of the old producer id under the new one, so the record
+    is written twice."""
     with Wire(broker.address) as wire:
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 0
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 1
@@ -145,7 +146,7 @@ def test_a_dead_and_a_hung_transactional_producer(
 def test_a_consumer_that_dies_before_it_commits(
     broker: Mortal, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """Outputs outside the log are repeated: "Duplicated processing may happen"."""
+    """The next consumer gets the same records again, so effects outside the log happen twice."""
     client = python_clients["confluent-kafka"]
     client.producer(broker.address).send(topic, [Record(b"%d" % at) for at in range(5)])
     for _ in range(2):

@@ -35,10 +35,11 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The death of a broker at `point`. `before`, `at_death` and `after`: the logs before the
-    portion, at the death, and when all purchases are billed. `earlier`: frames before the death.
-    `frames` and `events`: those after the death. `seconds`: the time from the death until all
-    purchases are billed. `begun_anew` and `aborted_on_purpose`: from the workers' output."""
+    """The death of a broker at `point`. `before`, `at_death` and `after`: the logs before this
+    run's purchases are added, at the death, and when all purchases are billed. `earlier`: frames
+    before the death. `frames` and `events`: those after the death. `seconds`: the time from the
+    death until all purchases are billed. `begun_anew` and `aborted_on_purpose`: from the workers'
+    output."""
 
     point: str
     before: Logs
@@ -138,9 +139,9 @@ def die(
 
 
 def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
-    """Wait for the result of each EndTxn at the dead coordinator. Its producer gets a response from
-    the next coordinator, or begins anew and sends no more EndTxn. `began` and `died` count
-    frames."""
+    """Wait for the result of each EndTxn that the coordinator had when it died. Its producer gets a
+    response from the next coordinator, or begins anew and sends no more EndTxn. `began` and `died`
+    count frames."""
     asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
 
     def answered() -> bool:

@@ -169,8 +169,9 @@ def parameters(version: int) -> list[tuple[str, str]]:
 def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     tmp_path: Path, version: int, cell: str, point: str, commit: bool
 ) -> None:
-    """After a death at any step, the retry gets the requested result, once and on all partitions,
-    with the group's offset. No partition stays undecided, and the id can be used again."""
+    """Whatever the step at which the broker dies, the retry has the requested result. After a
+    commit, the records and the group's offset are there once on all partitions. No partition stays
+    undecided, and the id can be used again."""
     assert cell in FAIL_POINTS[point.partition(":")[0]].cell
     with Dying(Oncelog(tmp_path, QUICK), point) as dying:
         survive(dying, version, commit=commit)

@@ -332,7 +332,10 @@ class Admin:
                 timeout_ms=self._timeout_ms,
             )
         if two_phase_commit:
-            raise IllegalStateError("a group decides by itself: no two_phase_commit in a group")
+            raise IllegalStateError(
+                "two_phase_commit is not possible with a group: commit_group decides the "
+                "transactions of a group"
+            )
         return await group_transactions.init_producer(
             self._cluster,
             transactional_id,
@@ -357,8 +360,8 @@ class Admin:
         )
 
     def state_log(self, partition: TopicPartition) -> StateLog:
-        """Return a partition as the durable state of processes that share a producer. The call
-        sends no request."""
+        """Return the StateLog of a partition, in which processes with a common producer keep their
+        state. The call sends no request."""
         from oncelog_client.io.state_log import StateLog
 
         return StateLog(self._cluster, partition, self._timeout_ms)

@@ -275,7 +275,8 @@ def force_terminate(
     """Abort the open transaction of a transactional id, in all its partitions, by its coordinator.
     Its producer is fenced.
 
-    A transaction of a two-phase commit needs --include-two-phase: its application decides.
+    An open transaction of a two-phase commit is aborted only with --include-two-phase, because its
+    application may have decided to commit.
     """
     wanted = _one_id(id_, transactional_id)
 

@@ -103,11 +103,11 @@ class PartitionLog:
     ) -> PartitionLog:
         """Open the log in `directory`, or create it. The attribute `recovery` has the findings.
         `refuses_damage` is for a coordinator's log, which must never be served in part.
-        `lost_nothing`: the computer has run since the last stop, so no power failure has removed a
+        `lost_nothing`: the computer has run since the last stop, so no power failure explains a
         missing file. `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without a
-        checkpoint. `closed` is the entry of the last stop, if that stop was clean.
+        checkpoint. `closed` is this log's row in the file of the last clean stop.
         `jitter(segment_jitter_ms)` returns a random time by which a segment is rolled earlier.
         Raises CorruptLog, InconsistentTopicId and StorageError.
         """
@@ -384,7 +384,7 @@ class PartitionLog:
     # Visibility by transactions.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the smallest first offset of transactions undecided, or decided at or above
+        """Return the smallest first offset of the transactions that have no marker below
         `high_watermark`. The last stable offset is the smaller of this and the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
@@ -583,7 +583,7 @@ class PartitionLog:
         return [*self._take_unsynced(), *segments.active.files()]
 
     def _take_unsynced(self) -> list[File]:
-        """Return the files besides the active segment's that a sync has to include. Raises
+        """Return the files that a sync has to include, without those of the active segment. Raises
         StorageError."""
         if self._epochs_unsynced:
             path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
@@ -593,7 +593,7 @@ class PartitionLog:
         return list(self.segments.unsynced)
 
     def remembered(self) -> ClosedLog:
-        """Return the entry of this closed log for a clean stop. Raises StorageError and
+        """Return this closed log's row for the file of a clean stop. Raises StorageError and
         CorruptLog."""
         last = self.segments.active
         aborted, rows_crc = self.segments.aborted.sum_of(last.base_offset)

@@ -1,10 +1,11 @@
 """The pending writes of a connection, in order: buffers through the transport, large file ranges by
 sendfile.
 
-sendfile uses a duplicate of the transport's descriptor, made at the first use, and only while the
-transport itself has nothing to write. While sendfile runs, all other parts wait in the queue.
-Without sendfile, ranges are read and written like other bytes: macOS has another sendfile, and a
-simulated network has no descriptors."""
+sendfile uses a duplicate of the transport's descriptor, which is made at the first use. sendfile
+runs only while the transport itself has nothing to write. While sendfile runs, all other parts wait
+in the queue. Without sendfile, ranges are read and written like other bytes: macOS has another
+sendfile, and a simulated network has no descriptors.
+"""
 
 from __future__ import annotations
 

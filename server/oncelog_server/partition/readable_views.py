@@ -20,8 +20,8 @@ from oncelog_server.views.partitions import ReadableView
 
 
 class ReadableViews:
-    """Counts records for a page. It finds a partition again for each call, because the page is made
-    in steps."""
+    """Counts records for the page of `/metrics`. Each call finds its partition again, because the
+    page is made in steps."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions

@@ -66,8 +66,8 @@ def document() -> str:
         "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Of a topic\n",
-        "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name as default is a "
-        "setting of the broker.\n",
+        "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name in the column "
+        "`default` is the broker's setting with the default.\n",
         *_topics(row for row in TOPIC_SETTINGS.values() if row.name not in INTERNAL),
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
@@ -97,7 +97,7 @@ def _topics(rows: Iterable[Setting]) -> Iterator[str]:
     for row in rows:
         names = SYNONYMS.get(row.name)
         default = ", ".join(f"`{name}`" for name in names) if names else _shown(row)
-        refused = "" if names else "Refused if set to anything else: "
+        refused = "" if names else "Only the default is accepted: "
         yield f"| `{row.name}` | {row.kind.name.lower()} | {default} | {refused}{row.doc} |"
     yield ""
 

@@ -43,7 +43,7 @@ HOSTILE = [
 # The number of values for each option in `make test`.
 A_HAND = 2
 SEED = 12
-# The tests leave these commands out: they neither change a broker nor start one.
+# Not tested here, because these commands neither change nor start a broker.
 LEFT_OUT = {"completion", "doctor"}
 # Options that let a command work for a while and then end.
 ENOUGH = {
@@ -75,7 +75,7 @@ FOR_OPTION = {
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Return every command that connects to a broker, as a list of words."""
+    """Yield the words and the command of everything that connects to a broker."""
     context = click.Context(oncelog)
     for name in COMMANDS:
         command = oncelog.get_command(context, name)
@@ -103,9 +103,9 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 def dealt() -> list[tuple[str, str, list[str]]]:
-    """Yield each option with its values. ONCELOG_HOSTILE=all (make nightly) selects all values,
-    otherwise A_HAND values from a shuffled list. The list is the same in every run, and some option
-    uses each value."""
+    """Return each option with its values. ONCELOG_HOSTILE=all (make nightly) selects all values,
+    otherwise A_HAND values from a shuffled list. The list is the same in every run, and each value
+    is used for at least one option."""
     options = list(cases())
     if os.environ.get("ONCELOG_HOSTILE") == "all":
         return [(words, name, HOSTILE) for words, name in options]
@@ -131,7 +131,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def accepted(result: Result, arguments: list[str]) -> None:
-    """Run a command. The message of a failure has the call, cut to a readable length."""
+    """Check that the result of a command is a known exit code without a traceback. The message of
+    a failure has the call, cut to a readable length."""
     called = [argument[:60] for argument in arguments]
     assert result.exit_code in EXIT_CODES, (called, result.output[:2_000])
     # The program would print a traceback for an exception that click's runner returns.
@@ -185,7 +186,7 @@ def test_no_value_of_an_option_is_a_traceback(
 def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
     address: str, arguments: tuple[str, ...]
 ) -> None:
-    """C1 runs every time, because the test above tries few values of each option."""
+    """These cases run every time, because the test above tries few values of each option."""
     result = CliRunner().invoke(oncelog, arguments, env={"ONCELOG_BOOTSTRAP_SERVER": address})
     accepted(result, list(arguments))
     assert result.exit_code == 2, result.output
@@ -222,7 +223,7 @@ def test_no_file_of_settings_is_a_traceback(address: str, tmp_path: Path, conten
 
 
 def test_a_pattern_that_would_take_for_ever_does_not(address: str) -> None:
-    """C2: the command ends soon, whatever the pattern."""
+    """The command ends soon, whatever the pattern."""
     name = "a" * 200 + "-"
     server = {"ONCELOG_BOOTSTRAP_SERVER": address}
     made = CliRunner().invoke(oncelog, ["topics", "--create", "--topic", name], env=server)

@@ -1,5 +1,5 @@
-"""The effects of a decision about a classic group, besides its records, as values. The rows that
-carry them out are in `group/shard.py` (`EFFECTS`)."""
+"""One struct for each effect that a decision about a classic group has in addition to its records.
+The functions that carry them out are in `group/shard.py` (`EFFECTS`)."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class StaticMemberReturned(msgspec.Struct, frozen=True):
 
 
 class MemberTurnedAway(msgspec.Struct, frozen=True):
-    """The group is full. The member is removed from the group. A member id without a member is
-    removed too."""
+    """The group is full. The member is removed from the group, or its member id, if the id was
+    assigned (KIP-394) and has not joined yet."""
 
     group_id: str
     member_id: str

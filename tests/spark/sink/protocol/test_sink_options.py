@@ -58,7 +58,7 @@ def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> Non
         {"txnVersion": "1"},
         {"txnAppId": "a", "txnVersion": "-1"},
         {"txnAppId": "", "txnVersion": "1"},
-        # Without txnAppId and txnVersion, the sink's state would not say what is written.
+        # Without txnAppId and txnVersion, the sink's state would not say which writes it has.
         {"sinkId": "s"},
     ],
 )

@@ -21,7 +21,8 @@ FORMAT: Final = 1
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The content of a record. `state`: the state after the last batch that is done. `unfinished`:
-    a decision that may not be carried out yet, with the state after this decision."""
+    the last decision, if some of its transactions are perhaps still open, with the state after this
+    decision."""
 
     state: SinkState
     unfinished: Unfinished | None = None
