@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
-from tests.harness.broker import Oncelog
+from tests.harness.broker import Oncelog, Process
 from tests.harness.driving import (
     EARLIEST,
     create,
@@ -169,5 +168,5 @@ def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) ->
             left.unlink()
 
 
-def _is_up_or_over(broker: Oncelog, process: subprocess.Popen[bytes]) -> bool:
+def _is_up_or_over(broker: Oncelog, process: Process) -> bool:
     return process.poll() is not None or "listening" in broker.output.read_text()

@@ -13,8 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias
 
 from tests.harness.ports import reserve_port
+from tests.harness.preloaded import PreloadedProcess, start_preloaded
+
+Process: TypeAlias = subprocess.Popen[bytes] | PreloadedProcess
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -35,7 +39,7 @@ class Oncelog:
     """Start with `start()` or as a context manager. `address` is the address for clients.
 
     The first start picks the port, and every later start keeps it. No other process gets the port
-    while the broker is down.
+    while the broker is down. `preloaded`: fork the process from one that has imported the sources.
     """
 
     def __init__(
@@ -44,6 +48,8 @@ class Oncelog:
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        *,
+        preloaded: bool = False,
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
@@ -55,7 +61,8 @@ class Oncelog:
         self._settings = dict(settings or {})
         self._arguments = [*arguments]
         self._environment = _plain_environment() | dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._preloaded = preloaded
+        self._process: Process | None = None
 
     @property
     def address(self) -> str:
@@ -97,10 +104,14 @@ class Oncelog:
         except subprocess.TimeoutExpired:
             raise BrokerFailed(f"still running after {timeout_s} s: {self.said()}") from None
 
-    def spawn(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> Process:
         """Start the process without waiting for it to listen."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.output.open("wb") as output, self.log.open("ab") as log:
+            if self._preloaded:
+                arguments = self.command()[3:]
+                self._process = start_preloaded(arguments, self._environment, output, log)
+                return self._process
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -169,7 +180,7 @@ class Oncelog:
         if self._process is not None:
             self.stop()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Process:
         if self._process is None:
             raise BrokerFailed("not running")
         return self._process

@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tests.harness.broker import Process
+
 
 class Watch:
     """The time since the creation of this object, without the queue times of this thread and of
@@ -37,9 +39,10 @@ def queued_s(thread: str) -> float:
     return 0.0
 
 
-def seconds_to_end(process: subprocess.Popen[bytes], number: int) -> float:
+def seconds_to_end(process: Process, number: int) -> float:
     """Send a signal to a child. Return the time until its end in s. The caller waits for its exit
     code."""
+    assert isinstance(process, subprocess.Popen)
     watch = Watch(process.pid)
     process.send_signal(number)
     # Block here: a loop that polls would be in the queue most of the time.

@@ -1,0 +1,42 @@
+"""A preloaded broker behaves as one that `python -m oncelog_server` starts."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness.broker import Oncelog
+
+
+@pytest.mark.parametrize("preloaded", [True, False])
+def test_a_broker_ends_with_its_exit_code(tmp_path: Path, preloaded: bool) -> None:
+    with Oncelog(tmp_path, preloaded=preloaded) as broker:
+        broker.connect().close()
+        assert broker.stop() == 0
+    assert "oncelog" in broker.output.read_text()
+
+
+@pytest.mark.parametrize("preloaded", [True, False])
+def test_a_broker_is_killed_and_started_again(tmp_path: Path, preloaded: bool) -> None:
+    with Oncelog(tmp_path, preloaded=preloaded) as broker:
+        process = broker._running()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.01)
+        broker.kill()
+        assert process.returncode == -signal.SIGKILL
+        broker.start()
+        assert broker.pid != process.pid
+
+
+@pytest.mark.parametrize("preloaded", [True, False])
+def test_a_broker_gets_its_environment_arguments_and_outputs(
+    tmp_path: Path, preloaded: bool
+) -> None:
+    variables = {"ONCELOG_FAIL_AT": "before-data", "ONCELOG_LOG_SEGMENT_BYTES": "1048576"}
+    broker = Oncelog(tmp_path, environment=variables, preloaded=preloaded)
+    assert broker.spawn().wait(60) == 2
+    assert "--allow-faults" in broker.log.read_text()
+    assert not broker.output.read_text()
