@@ -35,9 +35,13 @@ class NameChange:
 
     def below(self, source: str, target: str) -> NameChange:
         """Return the same change after a rename of directory `source` to `target`."""
+        inside = f"{source}/"
+        # Most changes stay as they are, and there are many after each rename of a file.
+        if not (self.path.startswith(inside) or self.target.startswith(inside)):
+            return self
 
         def moved(path: str) -> str:
-            return target + path[len(source) :] if path.startswith(f"{source}/") else path
+            return target + path[len(source) :] if path.startswith(inside) else path
 
         return NameChange(self.kind, moved(self.path), moved(self.target), self.inode)
 

@@ -9,11 +9,14 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from crc32c import crc32c
 
 HEADER_BYTES = 61
 ABORT, COMMIT = 0, 1
+# Each check of a log reads all its batches, and most have not changed since the check before.
+REMEMBERED_BATCHES = 50_000
 
 
 class BrokenBatch(ValueError):
@@ -93,16 +96,24 @@ def read_batches(data: bytes) -> list[Batch]:
 def read_batch(data: bytes, position: int) -> Batch:
     if len(data) - position < HEADER_BYTES:
         raise BrokenBatch(f"{len(data) - position} bytes at {position}")
-    base_offset, length, leader_epoch, magic, crc = struct.unpack_from(">qiibI", data, position)
+    length, _, magic = struct.unpack_from(">iib", data, position + 8)
     size = 12 + length
     if magic != 2 or size < HEADER_BYTES or position + size > len(data):
         raise BrokenBatch(f"magic {magic}, {size} bytes at {position}")
-    if crc32c(data[position + 21 : position + size]) != crc:
+    return _read(data[position : position + size], position)
+
+
+@lru_cache(REMEMBERED_BATCHES)
+def _read(data: bytes, position: int) -> Batch:
+    """Read the bytes of one batch. The same bytes at the same position are the same batch."""
+    size = len(data)
+    base_offset, _, leader_epoch, _, crc = struct.unpack_from(">qiibI", data)
+    if crc32c(data[21:]) != crc:
         raise BrokenBatch(f"the CRC at {position}")
     attributes, delta, base_timestamp, max_timestamp, producer_id, epoch, sequence, count = (
-        struct.unpack_from(">hiqqqhii", data, position + 21)
+        struct.unpack_from(">hiqqqhii", data, 21)
     )
-    body = data[position + HEADER_BYTES : position + size]
+    body = data[HEADER_BYTES:]
     if attributes & 7:
         if attributes & 7 != 1:
             raise BrokenBatch(f"compression {attributes & 7} at {position}")

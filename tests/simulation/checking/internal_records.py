@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from tests.simulation.checking.logs import PartitionLog, TopicPartition
@@ -15,6 +16,10 @@ STATE_NAMES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
     "PrepareEpochFence",
 )  # fmt: skip
+
+
+# Each check of a log reads all its records, and most have not changed since the check before.
+REMEMBERED_RECORDS = 50_000
 
 
 class Transition(NamedTuple):
@@ -102,6 +107,7 @@ def read_transitions(log: PartitionLog) -> list[Transition]:
     ]
 
 
+@lru_cache(REMEMBERED_RECORDS)
 def transition_of(key: bytes, value: bytes | None, offset: int, leader_epoch: int) -> Transition:
     transactional_id = Cursor(key, 2).text()
     if value is None:
@@ -183,6 +189,7 @@ def replay_offsets(logs: list[PartitionLog]) -> GroupOffsets:
     return GroupOffsets({key: offset for key, (_, offset) in committed.items()}, pending)
 
 
+@lru_cache(REMEMBERED_RECORDS)
 def _offset_key(key: bytes | None) -> GroupOffset | None:
     if key is None or key[:2] not in (b"\0\0", b"\0\1"):
         return None

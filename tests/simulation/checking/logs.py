@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
@@ -227,12 +227,23 @@ def partitions_in(files: Mapping[str, bytes]) -> dict[TopicPartition, PartitionL
     and temporary files are skipped."""
     found: dict[TopicPartition, PartitionLog] = {}
     for path, content in sorted(files.items()):
-        match = _FILE.fullmatch(path)
-        if match is None:
+        place = _place(path)
+        if place is None:
             continue
-        key = (match["topic"], int(match["partition"]))
-        log = found.setdefault(key, PartitionLog(*key))
+        key, base, kind = place
+        log = found.get(key)
+        if log is None:
+            log = found[key] = PartitionLog(*key)
         kinds = {"log": log.logs, "txnindex": log.txn_indexes, "snapshot": log.snapshots}
-        if match["kind"] in kinds:
-            kinds[match["kind"]][int(match["base"])] = bytes(content)
+        if kind in kinds:
+            kinds[kind][base] = bytes(content)
     return found
+
+
+@lru_cache(10_000)
+def _place(path: str) -> tuple[TopicPartition, int, str] | None:
+    """Return the partition, the base offset and the kind of a file, or None for another file."""
+    match = _FILE.fullmatch(path)
+    if match is None:
+        return None
+    return (match["topic"], int(match["partition"])), int(match["base"]), match["kind"]
