@@ -14,8 +14,8 @@ from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Compare, Created, Put, Write, Written
 
-# Partitions that one transaction of the store changes: with the condition on the controller's key
-# they stay below MAX_OPERATIONS.
+# Maximum number of partitions that one transaction of the store changes. With the condition on the
+# controller's key, the number stays below MAX_OPERATIONS.
 BATCH: Final = 100
 
 

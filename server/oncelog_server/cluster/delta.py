@@ -88,7 +88,7 @@ class ImageDelta(msgspec.Struct, frozen=True):
 
 
 def _changed_partitions(previous: TopicImage, topic: TopicImage) -> list[PartitionChange]:
-    """Return the partitions that changed or were added. Their number never falls."""
+    """Return the partitions that changed or were added. A topic never loses partitions."""
     changes = [
         PartitionChange(topic, before, now)
         for before, now in zip(previous.partitions, topic.partitions, strict=False)

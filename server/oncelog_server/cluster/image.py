@@ -164,7 +164,7 @@ class _Draft:
         self._names: dict[bytes, str] | None = None
         self._deletions: dict[bytes, DeletionRecord] | None = None
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
-        # The inner mappings of `_partitions` that this draft copied: it may change them.
+        # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
         # Ids of the topics to assemble again.
         self._touched: dict[bytes, None] = {}

@@ -42,7 +42,8 @@ class ClusterRecord(msgspec.Struct, frozen=True):
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
-    """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if more have a key.
+    """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if the store has keys
+    of further partitions.
 
     Partition records that do not fit into the topic's transaction are written before its record,
     and deleted after it.
@@ -70,7 +71,8 @@ class PartitionRecord(msgspec.Struct, frozen=True):
 class DeletionRecord(msgspec.Struct, frozen=True):
     """`deletions/<topic id>`: a deleted topic, kept until its folders are deleted.
 
-    A broker puts a folder without a topic aside only if its topic has such a record.
+    A broker puts the folder of an unknown topic aside only if there is a deletion record for that
+    topic.
     """
 
     name: str

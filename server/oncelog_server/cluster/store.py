@@ -33,14 +33,14 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Condition: the key was last written at this revision, or does not exist if it is 0."""
+    """Condition: the key was last written at `mod_revision`. With 0, the key does not exist."""
 
     key: str
     mod_revision: int
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Condition: the key was created at this revision, or does not exist if it is 0."""
+    """Condition: the key was created at `create_revision`. With 0, the key does not exist."""
 
     key: str
     create_revision: int
@@ -50,7 +50,8 @@ Compare = Written | Created
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Write a key. With a lease, the key is deleted when the lease ends; 0 is no lease."""
+    """Write a key. With a lease, the key is deleted when the lease ends. A `lease_id` of 0 means no
+    lease."""
 
     key: str
     value: bytes

@@ -40,7 +40,7 @@ class Alteration(msgspec.Struct, frozen=True):
 def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
     """Return a topic's own settings after AlterConfigs: exactly those of the request.
 
-    Raises Refused with INVALID_REQUEST if one has no value.
+    Raises Refused with INVALID_REQUEST if a setting has no value.
     """
     missing = [name for name, text in own.items() if text is None]
     if missing:

@@ -16,7 +16,8 @@ from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, Wri
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 
-# Topics that one transaction of the store deletes: each takes two operations.
+# Maximum number of topics that one transaction of the store deletes. Each topic takes two
+# operations.
 MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 
 
@@ -25,9 +26,10 @@ def delete_topics(
 ) -> tuple[list[Write], dict[str, Refused]]:
     """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
 
-    The first write deletes the records of all topics; a partition without a topic does not exist.
-    It also writes a DeletionRecord for each topic, which is kept until the topic's folders are
-    deleted.
+    The first write deletes the topics' records, and with them the partitions, because a partition
+    without a topic does not exist. The first write also writes a DeletionRecord for each topic,
+    which is kept until the topic's folders are deleted. Later writes delete the partitions'
+    records.
     """
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}

@@ -314,8 +314,8 @@ def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list
     factor = new.replication_factor
     if factor == DEFAULT:
         factor = settings.default_replication_factor
-    # A request may name two billion partitions. One above the limit is enough for the caller to
-    # refuse it, without placing them all.
+    # A request may name two billion partitions. Placing one partition above the limit is enough for
+    # the caller to refuse the request.
     return place(image.brokers, 0, min(count, MAX_PARTITIONS_OF_A_REQUEST + 1), factor)
 
 

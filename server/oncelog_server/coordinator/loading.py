@@ -33,7 +33,7 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     while offset < partition.log_end_offset:
         try:
             found = partition.read_appended(offset, LOAD_BYTES)
-            if found is None:  # compaction or a power failure has taken the batches up to the end
+            if found is None:  # compaction or a power failure has removed the last batches
                 break
             data = found.read()
             _check_place(partition, found, before)

@@ -26,9 +26,10 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(id_: str, partitions: int) -> int:
-    """Return `(id.hashCode() & 0x7fffffff) % partitions`. For example, `myProducer` is in 10 of 50.
+    """Return `(id.hashCode() & 0x7fffffff) % partitions`. For example, `myProducer` belongs to
+    partition 10 of 50.
 
-    Kafka takes the absolute value of the hash, so a negative hash gives another partition there
+    Kafka takes the absolute value of the hash, so a negative hash gives a different partition there
     (docs/semantics.md).
     """
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__

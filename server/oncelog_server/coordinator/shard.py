@@ -63,7 +63,7 @@ TAKEN, FAILED, COMMITTED = range(3)
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """The decision of a core. It has the response (or the key of a parked response), the records
+    """The decision of a shard. It has the response (or the key of a parked response), the records
     and the effects. The runtime appends the records as one batch. Without records, the runtime
     responds at once. A decision changes no state by itself."""
 

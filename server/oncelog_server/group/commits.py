@@ -69,7 +69,7 @@ class Commits:
     def offset_commit(
         self, request: OffsetCommitRequest, caller: Caller
     ) -> Decision[OffsetCommitResponse]:
-        """Return a record for each partition, except for partitions with too large metadata."""
+        """Return a record for each partition with metadata that is not too large."""
         try:
             member_id = self._check_commit(request, caller)
         except Refused as refused:

@@ -1,5 +1,5 @@
-"""The effects of a decision about any group, besides its records, as values. The rows that carry
-them out are in `shard.py` (`EFFECTS`)."""
+"""One struct for each effect that a decision about any group has in addition to its records. The
+functions that carry them out are in `shard.py` (`EFFECTS`)."""
 
 from __future__ import annotations
 

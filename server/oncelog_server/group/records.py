@@ -37,8 +37,8 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 def offset_record(
     group_id: str, topic: str, partition: int, committed: CommittedOffset
 ) -> CoordinatorRecord:
-    """Return the record of a committed offset; version 1 if the request set its expiry
-    (OffsetCommit v2 to v4)."""
+    """Return the record of a committed offset. The record has version 1 if the request set the
+    offset's expiry (OffsetCommit v2 to v4)."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,

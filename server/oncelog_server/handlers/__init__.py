@@ -1,7 +1,7 @@
 """One module for each API: its handler.
 
 A module and its messages are imported at the first request of the API. An import of all modules
-would make the start half as long again."""
+would make the start 50 % longer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """AlterClientQuotas: set and remove quotas of clients (KIP-546). Quotas are not enforced yet, so
-the broker refuses to set them: users would rely on them.
+the broker refuses to set them, because users would rely on them.
 
 v0: changes, or only a check
 v1: flexible

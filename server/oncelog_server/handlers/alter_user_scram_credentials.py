@@ -1,5 +1,5 @@
 """AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554). No listener authenticates
-with them yet, so the broker refuses to set them: users would rely on them.
+with them yet, so the broker refuses to set them, because users would rely on them.
 
 v0: deletions and upsertions
 """
@@ -23,7 +23,7 @@ from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 
-# SCRAM-SHA-256 and SCRAM-SHA-512, both with the iterations that Kafka takes.
+# SCRAM-SHA-256 and SCRAM-SHA-512. The limits on iterations are Kafka's for both.
 MECHANISMS: Final = frozenset({1, 2})
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384

@@ -40,8 +40,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
-    # Each resource once: the response for a broker is thousands of times larger than its request.
-    # An empty list of keys is the same as null, as in Kafka.
+    # Each resource is described once, because the response for a broker is thousands of times
+    # larger than its request. An empty list of keys is the same as null, as in Kafka.
     described: set[tuple[int, str, frozenset[str]]] = set()
     describing = _Describing(services, context, request)
     results = []
@@ -85,7 +85,7 @@ class _Describing:
         return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
 
     def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
-        chosen = self._chosen.get((id(entries), keys))  # `entries` lives as long as this does
+        chosen = self._chosen.get((id(entries), keys))  # `self` keeps `entries` alive
         if chosen is None:
             chosen = [entry for entry in entries if entry.name in keys]
             self._chosen[id(entries), keys] = chosen

@@ -108,7 +108,7 @@ def _asked(
 
 
 def _replica_id(request: FetchRequest) -> int:
-    """-1 for a consumer."""
+    """Return the broker id of the follower that fetches, -1 for a consumer."""
     return request.replica_id if request.replica_state is None else request.replica_state.replica_id
 
 

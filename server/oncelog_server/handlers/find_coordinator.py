@@ -1,7 +1,8 @@
 """FindCoordinator v0-6: the coordinator of a group or a transactional id.
 
-v1 transactional ids, and groups of transactions (up to v5, ours). v3 flexible. v4 several keys at
-once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share groups, which are not served.
+v1 transactional ids; up to v5 also the coordinator of a group's transactions (our own). v3
+flexible. v4 several keys at once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share groups, which are
+not served.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ TRANSACTION: Final = 1
 # Our own, up to v5: the coordinator of a group's transactions (KIP-447, early draft).
 TRANSACTION_GROUP: Final = TRANSACTION_GROUP_KEY_TYPE
 SHARE_GROUPS_SINCE: Final = 6
-# Key type -> the internal topic, the type of the resource to describe.
+# Key type -> the internal topic, and the type of the resource that the client must be allowed to
+# describe.
 KEY_TYPES: Final = {
     GROUP: (CONSUMER_OFFSETS, ResourceType.GROUP),
     TRANSACTION: (TRANSACTION_STATE, ResourceType.TRANSACTIONAL_ID),

@@ -225,7 +225,8 @@ def _response(
             operations = context.authorized_operations(CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            # Unknown topics have them too, but not topics that the client may not describe.
+            # Unknown topics have authorized operations too. Topics that the client may not describe
+            # have none.
             denied = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if topic.name is not None and not denied:
                 resource = Resource(ResourceType.TOPIC, topic.name)

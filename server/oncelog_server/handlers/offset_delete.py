@@ -53,7 +53,8 @@ def _refused(
 def _with_refused(
     found: OffsetDeleteResponse, request: OffsetDeleteRequest, refused: dict[str, ErrorCode]
 ) -> OffsetDeleteResponse:
-    """Return the response with the refused topics; an error for the whole group stays alone."""
+    """Return the response with the refused topics added, unless it has an error for the whole
+    group."""
     if found.error_code != ErrorCode.NONE:
         return found
     found.topics += [

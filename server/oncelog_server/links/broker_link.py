@@ -90,7 +90,7 @@ class BrokerLink(asyncio.Protocol):
         try:
             async with asyncio.timeout(self._timeout_s):
                 await loop.create_connection(lambda: self, self.host, self.port)
-        except OSError as error:  # TimeoutError is one
+        except OSError as error:  # includes TimeoutError
             log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
             self._lose_all()
         finally:

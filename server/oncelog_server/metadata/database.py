@@ -249,8 +249,8 @@ class Database:
         return result, changes
 
     def _adds(self, operation: WriteOperation) -> bool:
-        """Return True if the operation adds to the store. A new key adds, and a block of producer
-        ids does.
+        """Return True if the operation adds to the store. A new key adds to the store, and so does
+        a block of producer ids.
 
         Two kinds of keys do not count. A deletion record does not count, because a deletion frees
         space. A key with a lease does not count, because a broker must be able to start.

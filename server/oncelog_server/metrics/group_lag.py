@@ -19,9 +19,9 @@ from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.views.partitions import ReadableView
 
-# Series of each metric on a page.
+# Maximum number of series of each metric on a page.
 MAX_SERIES: Final = 10_000
-# Steps of all walks of one scrape, each some 0.5 ms.
+# Maximum number of steps of all walks in one scrape. A step takes about 0.5 ms.
 MAX_STEPS: Final = 200
 
 _Place: TypeAlias = tuple[TopicPartition, bytes]  # with the topic's id
@@ -56,7 +56,8 @@ class KnownCounts:
             insort(self._counts, (offset, count))
 
     def between(self, first: int, end: int) -> int | None:
-        """Return the readable records of `first`..`end`, None if either is not known."""
+        """Return the number of readable records in `first`..`end`. Return None if the count at
+        `first` or `end` is not known."""
         (low, below_first), (high, below_end) = self.floor(first), self.floor(end)
         return below_end - below_first if (low, high) == (first, end) else None
 
@@ -68,7 +69,7 @@ class KnownCounts:
 
 
 class GroupLag:
-    """Makes the lines of the page. Keeps the counts from scrape to scrape."""
+    """Makes the lines for the page of `/metrics`. Keeps the counts from scrape to scrape."""
 
     def __init__(self, groups: GroupViews, partitions: ReadableViews) -> None:
         self._groups = groups

@@ -107,7 +107,8 @@ class OsFile:
         self.size += expected
 
     def _cut_back(self) -> None:
-        """Truncate a partly written batch. If that fails, the next append does it first."""
+        """Truncate a partly written batch. If this fails, the next append truncates the file
+        first."""
         self._cut_pending = True
         with suppress(StorageError):
             self.truncate(self.size)

@@ -401,8 +401,8 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if aborted is not None and records is not None:
-                    # The response contains only the aborts of these records, because up to the
-                    # limit there may be thousands.
+                    # The response has only the aborts among these records, because there may be
+                    # thousands before `limit`.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
@@ -411,8 +411,8 @@ class Partition:
     def end_of_divergence(
         self, fetch_offset: int, last_fetched_epoch: int
     ) -> tuple[int, int] | None:
-        """Return the epoch and end offset at which the reader's log and this log diverge. This
-        includes a log that ends before `fetch_offset`. Return None if the logs agree (KIP-595,
+        """Return the epoch and end offset at which the reader's log and this log diverge. The logs
+        also diverge if this log ends before `fetch_offset`. Return None if the logs agree (KIP-595,
         KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE below the log start and for an unknown
         epoch."""
         log = self._log
@@ -540,8 +540,8 @@ class Partition:
         return self._log.close(clean=self.offline is None)
 
     def remembered(self) -> ClosedLog:
-        """Return the entry of the closed log for a clean stop. Raises StorageError and
-        CorruptLog."""
+        """Return the closed log's line for the file of a clean stop (`log/closed.py`). Raises
+        StorageError and CorruptLog."""
         return self._log.remembered()
 
     def rename_directory(self, deleted_directory: str) -> None:

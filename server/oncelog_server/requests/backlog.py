@@ -17,8 +17,8 @@ class Backlog:
     def __init__(self) -> None:
         # Kept as a number, because every request reads it.
         self.waiting_bytes = 0
-        # Each frame behind its length. Frames are added to a second buffer, because views of this
-        # one are in use.
+        # Each frame follows its length. Frames are added to a second buffer, because views of this
+        # buffer are in use.
         self._taking = memoryview(b"")
         self._position = 0
         self._added = bytearray()

@@ -304,7 +304,7 @@ class TransactionCoordinator:
             aborted=True,
             wall_ms=self._wall_ms(),
         )
-        # The producer keeps its epoch, so this entry refuses no producer.
+        # The producer keeps its epoch, so this fence refuses no producer.
         if live is None:
             self.fences.log_abort(fence)
         else:

@@ -1,7 +1,6 @@
-"""The effects of a decision about transactional ids, besides its records, as values.
-
-A decide function returns them. A table (`EFFECTS` in `shard.py`, and the coordinator's own rows)
-says what the runtime does for each effect, and at which moment.
+"""One struct for each effect that a decision about transactional ids has in addition to its
+records. A table (`EFFECTS` in `shard.py`, and the coordinator's own rows) says what the runtime
+does for each effect, and at which moment.
 """
 
 from __future__ import annotations

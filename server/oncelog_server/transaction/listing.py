@@ -13,8 +13,8 @@ STATES_BY_NAME = {state.kafka_name: state for state in State}
 
 class TransactionFilter(NamedTuple):
     """The filter of one request. `states` are the requested states that exist. None matches every
-    id, and an empty set matches no id. An empty set of producer ids matches every id. A duration
-    below 0 does too."""
+    id, and an empty set matches no id. An empty set of producer ids matches every id, and so does a
+    duration below 0."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()

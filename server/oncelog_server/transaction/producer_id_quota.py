@@ -60,7 +60,7 @@ class RefusedProducerIds:
 
 
 class _Given:
-    """The ids of one address as pairs (step, number), the oldest first."""
+    """The ids of one address as pairs (step of the window, number of ids), the oldest first."""
 
     __slots__ = ("steps", "total")
 

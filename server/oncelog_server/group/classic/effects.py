@@ -29,7 +29,7 @@ class SessionOver(msgspec.Struct, frozen=True):
 
 class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
     """A member joined while the first rebalance waited for more members. The rebalance waits
-    another `delay_ms`. After that it may wait at most `remaining_ms` more (KIP-134)."""
+    `delay_ms` longer. After that it may wait at most `remaining_ms` more (KIP-134)."""
 
     group_id: str
     delay_ms: int

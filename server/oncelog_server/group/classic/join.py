@@ -100,7 +100,8 @@ class Join:
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """Return True if group.max.size allows the member in the group. In the join phase, the
-        first members that join are allowed. Later, the present members are."""
+        first members to join are allowed. In other states, the present members are, and new members
+        while there is room."""
         max_size = self._table.config.group_max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -114,8 +115,8 @@ class Join:
         self, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
-        # The decision needs no record, because a full group has other members. The last member of a
-        # group never leaves here.
+        # The decision needs no record, because a full group has other members, so this member is
+        # never the last one to leave.
         effect = MemberTurnedAway(group.group_id, member_id, caller)
         return Decision(response, effects=(effect,))
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 # (name, metadata) in the member's order of preference.
 Protocols = tuple[tuple[str, bytes], ...]
 
-# Approximate memory of a member besides its own strings, for the limit on a group's size.
+# Approximate memory of a member without its strings, for the limit on a group's size.
 _MEMBER_OVERHEAD_BYTES = 2048
 
 

@@ -73,8 +73,8 @@ class Sync:
         self._rebalance.known(effect.group_id).writing_generation_id = effect.generation_id
 
     def assignment_committed(self, effect: AssignmentWritten) -> None:
-        """Send its part to every parked member. Do nothing if members have joined or left since the
-        append."""
+        """Send every parked member its part of the assignment. Do nothing if members have joined or
+        left since the append."""
         group = self._current(effect)
         if group is not None:
             self._rebalance.assign(group, effect.assignments, self._table.latest)

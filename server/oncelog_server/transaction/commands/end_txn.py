@@ -46,8 +46,9 @@ from oncelog_server.transaction.states import (
 
 
 class EndTxn(msgspec.Struct, frozen=True):
-    """An EndTxn command. `bumps_epoch`: the client sent EndTxn v5 or later. `group_id` is the same
-    as in AddPartitions. `members`: the other transactions that the same batch decides, sorted."""
+    """An EndTxn command. `bumps_epoch`: the client sent EndTxn v5 or later. `group_id`: the
+    consumer group of the transactional id. `members`: the other transactions that the same batch
+    decides, sorted."""
 
     transactional_id: str
     producer_id: int
@@ -135,8 +136,8 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last epoch is never assigned. The producer has this epoch because no
-        # new producer id was available (scenario E6).
+        # The epoch after the last epoch only ends a transaction. It is still the id's epoch because
+        # no new producer id was available (scenario E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
         # The first call has decided the transaction with other members than this retry names.

@@ -99,7 +99,8 @@ def refusal_in_group(
 def _left_behind(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
-    """Return the ids of older generations that have no open transaction and are not fenced yet."""
+    """Return the ids that belong to an older generation, have no open transaction and are not
+    fenced yet."""
     found = []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
