@@ -90,17 +90,17 @@ def is_left_out(path: str, expression: str) -> bool:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Sort the tests of a run of several processes by the places of their files."""
+    """Sort the tests by the places of their files, for a run of several processes."""
     counts = Counter(map(path_of, items))
     items.sort(key=lambda item: place_of(path_of(item), counts))
 
 
 def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, int, str]:
-    """Return the place of a file among those that `counts` gives the numbers of tests of.
+    """Return the sort key of a file. `counts`: the number of tests of each file.
 
-    A file with a marker comes before all without one, and a file of few tests before one of many:
-    a few tests may take minutes, thousands take little each. So the end of a run has short files
-    for every process that is free.
+    Files with a marker come before files without. In both parts, files with few tests come first,
+    because a few tests may take minutes, while thousands of tests take little time each. At the end
+    of a run, every free process then gets short tests.
     """
     return not markers_of(path), counts[path], path
 

@@ -30,7 +30,7 @@ BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 # Names of Kafka itself, which users of Kafka know.
 OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
 
-# Functions that a test may call instead of an assertion. They fail the test, and are in its file.
+# Functions that a test may call instead of an assertion, with the file of each. They fail the test.
 CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
@@ -59,8 +59,8 @@ MAY_OPEN = {
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 
-# Text that no file may contain: package indexes, because a computer sets them, and paths of
-# the computers on which the project was written.
+# Text that no file may contain: package indexes, because a computer's settings choose them, and
+# paths of the computers on which the project was written.
 HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" + ".io/")
 MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")
 

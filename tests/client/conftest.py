@@ -92,8 +92,8 @@ async def lasting_topic(admin: Admin, name: str) -> str:
 
 
 async def _led_topic(admin: Admin, new: NewTopic) -> str:
-    """Return a topic with a leader for each partition. Kafka responds before its brokers know
-    it."""
+    """Return a topic with a leader for each partition. Kafka responds before its brokers know the
+    topic."""
     await admin.create_topics([new])
     await eventually(lambda: led(admin, new.name, new.num_partitions))
     return new.name

@@ -54,8 +54,8 @@ async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
 def in_a_transaction(
     broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
 ) -> tuple[float, KafkaError]:
-    """Return the result of `call` in a transaction with a record. The script `unanswered` handles
-    the requests after begin."""
+    """Return the time until `call` failed in a transaction with a record, and its error. The script
+    `unanswered` handles the requests after begin."""
 
     async def scenario() -> tuple[float, KafkaError]:
         producer = Producer(
@@ -81,7 +81,8 @@ def in_a_transaction(
 
 
 def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
-    """For a while Produce gets NOT_ENOUGH_REPLICAS. Responses to `lost` are dropped."""
+    """Return a script that drops the responses to `lost`. For a while, Produce gets
+    NOT_ENOUGH_REPLICAS."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is lost:

@@ -116,7 +116,7 @@ async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
     described = await admin.describe_topics([TRANSACTION_STATE])
     count = len(described[TRANSACTION_STATE].partitions)
-    # The shard of the group is also the own coordinator of this transactional id.
+    # The shard of the group also coordinates this transactional id itself.
     beside = next(
         found
         for found in (f"{name}-{number}" for number in range(99 * count))

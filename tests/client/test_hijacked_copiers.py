@@ -1,4 +1,5 @@
-"""A client that takes over a copier's id costs it a transaction, but never a record."""
+"""If a client takes over a copier's transactional id, the copier loses a transaction, but never a
+record."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from tests.harness.quick import QUICK
 # One test waits for this timeout. It must be long enough for another transaction to end before,
 # also if the computer pauses.
 TIMEOUT_MS = 4_000
-# Time for an EndTxn without a response: each response is lost.
+# Time limit of a commit that gets no response, because the proxy loses all responses to EndTxn.
 COMMIT_TIMEOUT_MS = 2_000
 
 

@@ -19,7 +19,8 @@ async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
         Producer(bootstrap, acks=0, enable_idempotence=False, batch_size=1) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Wait for a leader: without a leader the first records would be lost without an error.
+        # Wait for a leader, because without a leader the first records would be lost without an
+        # error.
         await admin.list_offsets({place: "latest"})
         for value in values:
             await producer.send(topic, value, partition=0)
@@ -56,7 +57,7 @@ async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:
         Producer(bootstrap, acks=0, enable_idempotence=False) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Wait for a leader: without a leader the broker closes the connection.
+        # Wait for a leader, because without a leader the broker closes the connection.
         await admin.list_offsets({TopicPartition(topic, 0): "latest"})
         await (await producer.send(topic, b"", partition=0))
         connections = list(producer._cluster._connections)

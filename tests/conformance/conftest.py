@@ -91,8 +91,8 @@ def opened() -> Iterator[list[Producer | Consumer]]:
 
 @pytest.fixture(scope="session")
 def all_python_clients() -> dict[str, Client]:
-    """The clients that need no JVM. aiokafka comes first, because it starts only with its whole
-    group."""
+    """The clients that need no JVM. aiokafka comes first, because its start waits for the other
+    members of its group, which do not poll meanwhile."""
     clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython(), Ours())
     return {client.name: client for client in clients}
 

@@ -181,8 +181,8 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """Up to EndTxn v4 no broker can detect the late request (KAFKA-17754). This is a known
-    exposure, not a promise. oncelog drops the request if the client has closed the connection:
-    tests/faults."""
+    exposure, not a promise. oncelog drops the request if the client has closed the connection
+    (tests/faults)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()

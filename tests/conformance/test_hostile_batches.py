@@ -197,7 +197,7 @@ def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
 def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """The broker accepts any timeout of a batch that is written at once."""
+    """A batch that is written without a wait is accepted with any timeout."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
     response = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)

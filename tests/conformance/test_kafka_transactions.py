@@ -211,8 +211,8 @@ def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
 def fence_and_owner(
     target: Target, topic: str
 ) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
-    """Return the fence that Kafka's tool left, with the tool as its client. Also return the client
-    with the transactional id."""
+    """Return the reason that the coordinator recorded for the abort, and the client id and address
+    of the transaction's producer. Check that the reason names Kafka's tool."""
     (row,) = CommandLine(target.address).json("transactions", "describe", topic)
     (fence,) = row["refused"]
     assert fence["by_client_id"].startswith("adminclient-")

@@ -130,8 +130,9 @@ def test_metadata_show_an_offline_partition_without_a_leader(halved: Halved, ver
 
 
 def test_requests_for_an_offline_partition_are_refused(halved: Halved) -> None:
-    """A client with stale metadata sends the requests. Both codes make the client refresh its
-    metadata. Kafka's code depends on the faster one of its controller and its log manager."""
+    """A client with stale metadata sends these requests. Every expected error code makes the client
+    refresh its metadata. Kafka's code depends on which is faster, its controller or its log
+    manager."""
     with Wire(halved.address) as wire:
         delete = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(halved.offline, 1)])
         deleted = wire.call(DeleteRecordsRequest([delete], 10_000)).topics[0].partitions[0]
@@ -212,7 +213,7 @@ async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
     names = [name for name in CALLS if halved.name == "oncelog" or name != "commit"]
     refusals = await asyncio.gather(*(refusal(halved, name) for name in names))
     for name, (said, took_s) in zip(names, refusals, strict=True):
-        # The time of the call's deadline, and of the connect and the close on a busy computer.
+        # The deadline of the call, plus the time to connect and to close on a busy computer.
         assert took_s < DEADLINE_MS / 1000 + 5, name
         assert str(halved.place) in said, (name, said)
         assert "LEADER_NOT_AVAILABLE" in said, (name, said)

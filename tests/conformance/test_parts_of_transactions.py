@@ -160,7 +160,8 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
 def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
-    """A reader that starts inside an aborted transaction gets the transaction in the list, too."""
+    """The response to a fetch that starts inside an aborted transaction lists the transaction,
+    too."""
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
     producer.init_transactions()
     producer.begin()

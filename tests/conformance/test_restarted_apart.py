@@ -1,5 +1,6 @@
 """Files are lost or changed while the broker is down. oncelog detects the change, Apache Kafka does
-not (docs/semantics.md, last section). Also the clock for the expiry of producers."""
+not (docs/semantics.md, last section). The last test shows by which clock each broker expires
+producers."""
 
 from __future__ import annotations
 

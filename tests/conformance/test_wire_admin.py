@@ -119,7 +119,7 @@ def test_h25_names_that_cannot_be(wire: Wire, bad: str) -> None:
 
 
 def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topic: str) -> None:
-    """A duplicate fails both rows. A name that differs only in `.` and `_` collides."""
+    """If a request has a topic twice, both fail. Names that differ only in `.` and `_` collide."""
     assert wire.call(CreateTopicsRequest([new(f"{name}.b")])).topics[0].error_code == 0
     wanted = [
         new(topic),

@@ -175,7 +175,8 @@ def test_z16_codes_for_another_producer(
 def test_z10_half_a_name_is_refused(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """A producer id without an epoch, or an epoch without a producer id."""
+    """A request with a producer id and no epoch, or with an epoch and no producer id, is
+    refused."""
     if not spoken(target, wire, api, version):
         return
     producer = new_identity(wire, topic)

@@ -246,8 +246,8 @@ def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
 
 
 def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
-    """The names stand for the start and end of the log, of the local log, and of a missing tiered
-    storage (KIP-405)."""
+    """Negative timestamps stand for the start and the end of the log, the start of the local log,
+    and two offsets of tiered storage, which is missing (KIP-405)."""
     produce(wire, topic, build_batch(records(3)))
     found = {
         at: (record.error_code, record.offset)

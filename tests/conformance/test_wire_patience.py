@@ -90,14 +90,16 @@ def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 class Worn(NamedTuple):
-    """A broker and its producers near the last epoch, by transactional id, which is a topic too."""
+    """A broker and its producers near the last epoch, by transactional id. Each id is also the name
+    of a topic."""
 
     broker: str
     wire: Wire
     producers: Mapping[str, Identity]
 
 
-# Epochs. Kafka fails to move KEPT on to the last one, so it has a producer that is there.
+# The epoch of each producer. Kafka cannot bump the epoch of KEPT to the last epoch, so Kafka's log
+# gets a further producer at the last epoch.
 BY_TRANSACTION: Final = "patient-by-transaction"
 KEPT: Final = "patient-kept"
 KEPT_AT_THE_LAST: Final = "patient-kept-at-the-last"

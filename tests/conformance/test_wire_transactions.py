@@ -93,7 +93,7 @@ def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> No
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """The timeout is not positive, or above `transaction.max.timeout.ms`."""
+    """A timeout that is not positive, or is above `transaction.max.timeout.ms`, is refused."""
     find_coordinator(wire, topic)
     codes: list[int] = []
 

@@ -14,8 +14,8 @@ from examples.purchases.audit import Audit
 from tests.deep_dive.failures import FAILURES, Failure
 from tests.deep_dive.pipeline import Pipeline
 
-# The data set has 69,659 purchases. The rest, after seven portions, shows that all workers have
-# begun.
+# The number of purchases for each failure. The data set has 69,659, so some are left for the start,
+# until all workers have begun.
 PORTION = 9_000
 WORKERS = 3
 

@@ -56,7 +56,7 @@ class Death:
 
     @property
     def written(self) -> Logs:
-        """Return the logs' additions from the beginning of this portion until the death."""
+        """Return what was added to the logs from the start of this run until the death."""
         return self.at_death.since(self.before)
 
     def asked(self, api: ApiKey) -> int:
@@ -69,7 +69,8 @@ class Death:
         )
 
     def ends(self) -> dict[Producer, ErrorCode]:
-        """Return the error code of each producer's last EndTxn since this portion began."""
+        """Return the error code of each producer's last EndTxn in this run, before or after the
+        death."""
         return _ends([*self.earlier, *self.frames])
 
 

@@ -16,7 +16,8 @@ from tests.deep_dive.on_disk import DECIDED, ENDED, OFFSETS, OPEN, OUTPUTS, Logs
 from tests.deep_dive.produced import acknowledged
 
 PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
-# For each step, the required contents of the dead broker's files: of this portion, and in all.
+# For each fail point, a check of the dead broker's logs. The first argument has the additions since
+# this run's purchases were fed, the second has the whole logs.
 LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
     "before-add-partitions": lambda new, whole: not new.count(OPEN),
     "after-add-partitions": lambda new, whole: new.count(OPEN) == 1 and whole.ends(OPEN),
@@ -60,9 +61,9 @@ def landed(death: Death) -> Iterator[str]:
 
 
 def coordinator(death: Death) -> Iterator[str]:
-    """ "No need to abort": the restarted coordinator completes decided transactions with their
-    results, before any client connects. An open transaction stays open until its own producer ends
-    it."""
+    """The article: "No need to abort". The restarted coordinator completes decided transactions
+    with their results, before any client connects. An open transaction stays open until its own
+    producer ends it."""
     yield from landed(death)
     said: list[str] = []
     for name, step in sorted(death.at_death.last().items()):

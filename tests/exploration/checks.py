@@ -155,8 +155,8 @@ class Endings:
         self._sound: set[int] = set()
 
     def check(self, world: WorldModel) -> list[str]:
-        """Return the findings at the end of the shortest way to an end. Many worlds share such a
-        way."""
+        """Return the violations after the shortest way without faults to decided transactions. Many
+        worlds share parts of such a way."""
         healed = world.clone()
         healed.budget = Budget(0, 0, 0, 0, 0)
         way: list[int] = []

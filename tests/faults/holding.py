@@ -26,9 +26,9 @@ def bytes_read(broker: Oncelog) -> int:
 
 
 def held_ms(broker: Oncelog, bystander: Wire) -> float:
-    """Return the broker's CPU time until a small request gets its response, as far as this thread
-    is blocked. While this thread runs or waits for a processor, the response may have arrived
-    already."""
+    """Return the broker's CPU time until a small request gets its response. Time in which this
+    thread runs or waits for a processor does not count, because the response may already have
+    arrived."""
     awake, before = _awake_ms(), cpu_ms(broker)
     assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
     return max(cpu_ms(broker) - before - (_awake_ms() - awake), 0.0)

@@ -297,7 +297,7 @@ STILL: Mapping[str, str] = {
 
 def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
     """Read the state of a directory that a kill left behind. Lose its metadata, recover, and
-    compare the states. `older`: metadata from before."""
+    compare the states. `older`: the metadata at the first kill."""
     broker = Oncelog(directory, STILL)
     try:
         broker.start()
@@ -344,7 +344,8 @@ def folders_of_the_torture(
 
 
 def _check_kept_settings(before: State, after: State) -> None:
-    """Check that the new settings delete nothing. The comparison then ignores the settings."""
+    """Check that the recovered settings delete no records, then make both states' settings
+    equal."""
     for name, settings in after.settings.items():
         if not name.startswith("__"):
             assert settings == {"retention.ms": "-1", "retention.bytes": "-1"}, name

@@ -185,7 +185,7 @@ def overtaken(proxy: Proxy, late: Frame) -> bool:
 def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
     """The real case of KAFKA-17754. While the broker is paused, an old client sends EndTxn and
     closes that connection. The resumed broker does not serve this EndTxn. The client then ends the
-    transaction on another connection, with another result."""
+    transaction on another connection, with the opposite result."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire, "t")

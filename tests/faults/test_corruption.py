@@ -217,7 +217,8 @@ def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coord
 def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
     broker: Oncelog,
 ) -> None:
-    """As in Kafka. A log event says if valid batches followed the cut."""
+    """The broker truncates the log as Kafka does. A log event says if valid batches followed the
+    cut."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound")
         positions = write(wire, "bad", 5)

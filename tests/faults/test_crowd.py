@@ -157,9 +157,9 @@ def test_garbage_costs_its_sender_alone(
 
 
 def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """The test opens as many connections as 200 a second in one minute. Every other connection
-    sends half a request or whole requests, and some of these end with a reset. The limits are still
-    exact afterwards."""
+    """The test opens 12,000 connections, as many as 200 a second for one minute. Every other
+    connection sends half a request or whole requests, and some of these end with a reset. The
+    limits are still exact afterwards."""
     used = cpu_ms(broker)
     for number in range(RECONNECTS):
         with passing_socket(broker.host) as connection:

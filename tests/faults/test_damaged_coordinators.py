@@ -151,12 +151,12 @@ def cut_the_end_at_a_batch(data: Path, topic: str) -> Path:
 
 
 def flip(data: Path, topic: str) -> Path:
-    """Flip a bit of the first batch above the recovery point. Other batches follow this batch."""
+    """Flip a bit of the third batch from the end of the log. Its CRC covers this bit."""
     return flip_at(data, topic, 80)
 
 
 def flip_the_offset(data: Path, topic: str) -> Path:
-    """Change the offset of a batch, which its CRC does not cover."""
+    """Change the offset of that batch, which its CRC does not cover."""
     return flip_at(data, topic, 1)
 
 
@@ -183,8 +183,9 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
     if (damage is cut_the_end_at_a_batch and was_killed) or (
         damage in (flip, flip_the_offset) and not was_killed
     ):
-        # The broker truncates, as after a power failure. test_corruption covers a read of the
-        # batch.
+        # After a kill, the broker accepts a log that ends at an earlier batch, as after a power
+        # failure. test_corruption covers a batch that is damaged after a clean stop, when only a
+        # read finds the damage.
         return
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)

@@ -1,4 +1,4 @@
-"""Damaged files of the data directory itself. The broker creates a file again, or refuses it by
+"""Damaged files of the data directory itself. The broker writes such a file again, or refuses it by
 name (scenario S8)."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.harness.wire import Wire
 
 
 def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:
-    """The broker creates an unreadable file from the metadata. A readable file with another topic
-    id belongs to an unknown topic, so the broker refuses it."""
+    """If the file is unreadable, the broker writes it again from the metadata. A readable file with
+    another topic id belongs to an unknown topic, so the broker refuses it."""
     with Wire(broker.address) as wire:
         create(wire, "unreadable", "other")
         for topic in ("unreadable", "other"):
@@ -119,7 +119,7 @@ def _delete_records(wire: Wire, topic: str, before: int) -> None:
 
 
 def test_a_damaged_clean_mark_counts_as_a_mark(broker: Oncelog) -> None:
-    """As in Kafka, only the existence of the file counts."""
+    """As in Kafka, only the existence of `.kafka_cleanshutdown` counts."""
     broker.stop()
     damage(broker.data / ".kafka_cleanshutdown")
     broker.start()

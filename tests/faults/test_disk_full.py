@@ -293,7 +293,7 @@ def test_transactions_that_were_decided_are_finished(
             code, producer = end(wire, producer, commit=commit)
             committed += sent if commit and code is ErrorCode.NONE else []
             number += 1
-            if number > 200:  # the full files do not belong to these transactions
+            if number > 200:  # these transactions write to none of the full files
                 break
         assert code in TRY_AGAIN | {ErrorCode.NONE}, code
         assert not set(values(wire, "t")) - set(committed) - set(sent)
@@ -352,7 +352,8 @@ def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: D
 
 
 def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
-    """For scripts, the exit code is 1, and the row names the directory."""
+    """`oncelog cluster health` has exit code 1, for scripts, and its row of full disks names the
+    directory."""
     command_line = CommandLine(broker.address)
 
     def row() -> tuple[int, str, list[str]]:

@@ -51,7 +51,8 @@ from tests.harness.writing import (
 
 HEALED_S = 5.0
 SEGMENT_BYTES = 4_000
-# Kinds of files beside the first log of `t-0`, and the files of the coordinator.
+# Patterns of the files for which the disk is full: files of partition `t-0`, files of the
+# coordinator, or all files.
 KINDS = {
     "log": r"^t-0/\d+\.log$",
     "next log": r"^t-0/(?!0{20})\d+\.log$",
@@ -64,7 +65,7 @@ KINDS = {
     "all of the coordinator": r"^__transaction_state-",
     "everything": r".",
 }
-# For the other kinds the test kills the broker.
+# In the tests of these kinds the broker stops cleanly. In the tests of the others it is killed.
 STOPPED_CLEANLY = {"txnindex", "txn-index-checkpoint", "index", "everything"}
 
 
@@ -235,8 +236,8 @@ def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them
 
 @pytest.mark.parametrize("pattern", [r"^__", r"^__transaction_state-0$", "partition.metadata"])
 def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, pattern: str) -> None:
-    """Until then FindCoordinator gets a retriable error: a coordinator without its partition cannot
-    serve."""
+    """Until then FindCoordinator gets a retriable error, because a coordinator without its
+    partition cannot serve."""
     broker, disk = broker_with_full_disk(tmp_path, QUICK)
     broker.start()
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])

@@ -37,8 +37,8 @@ HELD_MS = 50.0
 def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
     tmp_path: Path,
 ) -> None:
-    """One scan aborts all transactions: the test suspends the broker before the first expires,
-    until the last has expired."""
+    """One scan aborts all transactions, because the broker is suspended before the first expires
+    and resumed after the last has expired."""
     with (
         Oncelog(tmp_path, QUICK) as broker,
         Wire(broker.address) as wire,

@@ -128,7 +128,7 @@ def delete_records(wire: Wire, topic: str, before: int) -> tuple[int, int]:
 
 
 def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
-    """The deletion holds from the response on, without the next checkpoint."""
+    """The deletion is durable once the response is sent, even before the next checkpoint."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -144,8 +144,8 @@ def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -> None:
-    """Readers get the error, parked fetches at once. The files are deleted, and a new topic of the
-    same name is empty."""
+    """Readers get the error code, and parked fetches get it at once. The files are deleted, and a
+    new topic of the same name is empty."""
     create(wire, "gone")
     fill(wire, "gone", 5)
     reader = Consumer(

@@ -115,7 +115,7 @@ class Hammer:
         self.is_served("AddPartitionsToTxn", topic.results_by_partition[0].partition_error_code)
 
     def init(self, wire: Wire) -> None:
-        """Get the id's next epoch. Retry without a response."""
+        """Get the id's next epoch. If no response comes, repeat the request."""
         if self.idle.producer_epoch >= LAST_EPOCH:
             return
         response = init_producer_id(wire, self.idle_id, current=self.idle)

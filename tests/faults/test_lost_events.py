@@ -21,7 +21,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 
 class Unheard(Oncelog):
-    """A broker with a pipe without a reader as standard error (EPIPE)."""
+    """A broker that writes its log events to a pipe without a reader (EPIPE)."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,8 @@ COUNT = 40
 
 
 def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> None:
-    """20 transactions are open and 20 are decided, in turn. Half of the decided ones are aborted.
-    After the crash the open transactions commit."""
+    """Of the transactions 0 to 39, those with odd numbers stay open, and the others are decided,
+    half of them by an abort. After the crash the open transactions commit."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:

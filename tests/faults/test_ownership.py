@@ -202,7 +202,8 @@ def test_a_damaged_store_is_refused_with_the_way_out(
 def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
     filled: Callable[[str], Oncelog],
 ) -> None:
-    """The message that other tests check in their own process: one line, with exit code 1."""
+    """The broker's process prints one line and ends with exit code 1. Other tests check the same
+    message without a broker process."""
     broker = filled("clean stop")
     lose_store(broker)
     for _ in range(2):
@@ -210,7 +211,8 @@ def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
 
 
 def partition_prints(broker: Oncelog) -> dict[str, dict[str, Print]]:
-    """Return the print of every partition's directory. A refused start may change its own store."""
+    """Return the print of every partition's directory, without the metadata store, which a refused
+    start may change."""
     return {folder.name: fingerprint(folder) for folder in broker.data.glob("*-0")}
 
 

@@ -42,8 +42,8 @@ LONG = "long-" * 49
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_random_folder_is_as_it_was(tmp_path: Path, seed: int) -> None:
-    """`python -m tests.faults.recoveries` runs more random directories, and `tests/torture`
-    directories of its own."""
+    """`python -m tests.faults.recoveries` tries more random directories, and `tests/torture` tries
+    directories that kills left behind."""
     random_folder(tmp_path, seed)
 
 
@@ -63,7 +63,7 @@ def _fill(broker: Oncelog) -> None:
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
-    """A data directory after a clean stop, and the state of its broker before."""
+    """A data directory after a clean stop, and the state of its broker before the stop."""
     with Oncelog(tmp_path_factory.mktemp("filled"), QUICK) as broker:
         _fill(broker)
         state = state_of(broker)
@@ -132,7 +132,7 @@ def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State
     after = state_of(broker)
     cut = {name for name in after.topics if name.startswith("long-")}
     assert len(cut) == 1
-    assert len(cut.pop()) < len(LONG)  # no other file has the whole name
+    assert len(cut.pop()) < len(LONG)  # only the metadata had the whole name
     for state in (before, after):
         state.settings.clear()
         for name in [*state.topics]:

@@ -43,7 +43,8 @@ class ManualClock:
 
 
 class Echo:
-    """A server that responds with the same frame, and to a frame `park` only on demand."""
+    """A server that responds with the frame of the request. A frame `park` gets its response only
+    on demand."""
 
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []

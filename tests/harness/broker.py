@@ -138,8 +138,8 @@ class Oncelog:
         self.version = said["version"]
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Send SIGTERM and return the exit code. Raises BrokerFailed after a kill at the
-        timeout."""
+        """Send SIGTERM and return the exit code. If the process does not end in time, kill it and
+        raise BrokerFailed."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:

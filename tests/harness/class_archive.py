@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """An archive in `folder` for this `java` and one set of jars. It suits programs with a class
-    path that begins with the jars in the folder `jars`."""
+    """An archive in `folder` for this `java` and one set of jars. A program can use it if its class
+    path begins with the jars in the folder `jars`."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:
         self._path = folder / f"classes-{_fingerprint(java, jars)}.jsa"

@@ -40,8 +40,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Yield the modules that a file imports. `from a.b import c` yields `a.b` and also `a.b.c`,
-    which may be a module."""
+    """Return the modules that a file imports. For `from a.b import c`, return `a.b` and also
+    `a.b.c`, which may be a module."""
     names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):

@@ -69,7 +69,7 @@ def produce(
     acks: int = -1,
     version: int = BY_NAME,
 ) -> PartitionProduceResponse:
-    """Return the broker's response to one batch for one partition."""
+    """Send one batch for one partition, and return the broker's response."""
     request = ProduceRequest(
         transactional_id=None if producer is None else producer.transactional_id,
         acks=acks,

@@ -60,7 +60,7 @@ def diff_of(mutant: Mutant) -> list[str]:
 
 
 def _spliced(source: str, edit: Edit) -> str:
-    """Replace a part of the source. A syntax tree counts columns in bytes of UTF-8."""
+    """Return the source with this edit. A syntax tree counts columns in bytes of UTF-8."""
     lines = source.encode().splitlines(keepends=True)
     node = edit.node
     assert node.end_lineno is not None

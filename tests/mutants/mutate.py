@@ -26,7 +26,8 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.trial import copy_sources, first_failure, killer
 
 SERVER: Final = "server/oncelog_server"
-# The folder of a core's modules, by the first part of the core's name. Otherwise the server.
+# The folder of a core's modules, by the first part of the core's name. The modules of other cores
+# are in the server.
 _FOLDERS: Final = {"protocol": "protocol/oncelog_protocol", "client": "client/oncelog_client"}
 REQUIRED: Final = 0.95
 _MEMORY: Final = 4 * 2**30
@@ -107,7 +108,8 @@ CORES: Final[dict[str, Core]] = {
     "client/io": Core(("tests/client/io",), ("tests/client/core", *_SCRIPTED, *_CLIENTS)),
 }
 
-# The client is drawn only on request: few of its mutants are found without Java or within minutes.
+# Mutants of the client are drawn only on request, because few of them are found without Java or
+# within minutes.
 BY_DEFAULT: Final = tuple(name for name in CORES if not name.startswith("client/"))
 
 

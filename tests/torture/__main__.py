@@ -21,7 +21,7 @@ from tests.torture.run import BROKER_SETTINGS, torture
 @click.option("--kills", default=0, help="Minimum number of broker kills in all.")
 @click.option("--records", default=20_000, show_default=True, help="Records to copy in each round.")
 @click.option(
-    "--faults", default=0, help="At least so many in each round, whatever has to be copied for it."
+    "--faults", default=0, help="Minimum number of faults in each round, even beyond --records."
 )
 @click.option("--seed", type=int, help="The seed of an earlier run.")
 @click.option(

@@ -105,9 +105,9 @@ class Copier:
                 self._copy(messages)
 
     def _look_for_fatal(self, polled: Sequence[Any]) -> None:
-        """Raise the producer's fatal error. The coordinator may forget a static member that died
-        while it joined, with its member id. The next instance is then fenced and must start again.
-        In Kafka it must, too."""
+        """Raise the producer's fatal error. The coordinator may forget a static member and its
+        member id, if the member died while it joined. The next instance is then fenced and must
+        start again. In Kafka it must, too."""
         for message in polled:
             error = message.error()
             if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):

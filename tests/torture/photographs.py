@@ -34,7 +34,7 @@ class Photographed(Oncelog):
 
 
 def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], None]) -> list[Path]:
-    """Yield `count` directories. Each has a folder `data`, as `Oncelog` expects it."""
+    """Return `count` directories. Each has a folder `data`, as `Oncelog` expects it."""
     found: list[Path] = []
     while len(found) < count:
         place = directory / f"round-{seed}"

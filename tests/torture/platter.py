@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from tests.simulation.namespace import Inode, NameChange, Namespace
 
-# Probability of a journaling file system: it loses only the newest name changes, others lose any.
+# Probability of a journaling file system, which loses only the newest name changes. Other file
+# systems may lose any name change.
 ORDERED_PROBABILITY = 0.5
 
 

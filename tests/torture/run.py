@@ -19,7 +19,7 @@ from tests.torture.workload import PARTITIONS, Broker, Copiers, Feeder, Reader
 
 COPIERS = 3
 RECORDS_PER_S = 400
-# Maximum time between the end of one fault and the begin of the next.
+# Maximum time between the end of one fault and the beginning of the next.
 LONGEST_PEACE_S = 1.2
 STUCK_AFTER_S = 60.0
 

@@ -1,5 +1,5 @@
-"""A command of the program `oncelog` that gets SIGINT at a step instead of a time. A step is a line
-in `oncelog_client.cli` or a turn of the event loop."""
+"""A command of the program `oncelog` that gets SIGINT at a chosen step, not at a chosen time. A
+step is a line in `oncelog_client.cli` or a turn of the event loop."""
 
 from __future__ import annotations
 

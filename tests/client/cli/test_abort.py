@@ -56,8 +56,8 @@ def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
 def test_what_its_coordinator_knows_is_refused_and_still_whole(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
-    """The command refuses any name and any epoch: the marker would end the transaction in one
-    partition only."""
+    """However the call names the transaction, the command refuses, because the marker would end the
+    transaction in one partition only."""
     producer = in_both_partitions(wire, topic)
     for named in (
         ("--start-offset", "0"),
@@ -87,7 +87,8 @@ def test_a_transaction_aborted_past_its_coordinator_is_torn(
 
 
 class Interrupted(Admin):
-    """An operator's tool. A producer commits before the tool asks the coordinators."""
+    """An admin client of an operator. `producer` commits just before this client lists the
+    transactions."""
 
     def __init__(self, address: str, producer: Producer, transactional_id: str) -> None:
         super().__init__(address)

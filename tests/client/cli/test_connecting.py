@@ -53,7 +53,8 @@ def served(server: socket.socket, talk: Callable[[socket.socket], None]) -> str:
 
 
 def saying(answer: bytes, *, at_once: bool) -> Callable[[socket.socket], None]:
-    """Return the address of a peer that sends `answer` and closes, `at_once` or after a line."""
+    """Return a peer for a connection. It sends `answer` and closes the connection, either `at_once`
+    or after it has received a line."""
 
     def talk(connection: socket.socket) -> None:
         with connection:

@@ -69,7 +69,7 @@ POSITIONS = st.one_of(
 
 @given(POSITIONS, POSITIONS)
 def test_a_range_is_two_positions(first: str, last: str) -> None:
-    # After a time in minutes, two digits would be its seconds.
+    # Two digits after a time that ends with minutes would count as its seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:

@@ -148,7 +148,8 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
 def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
-    """The coordinator knows the transaction. Markers in two partitions make one line."""
+    """The coordinator knows the transaction. It remembers the operator's markers in two partitions
+    as one cause."""
     producer = opened(wire, topic)
     assert (
         produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code

@@ -1,5 +1,5 @@
-"""Which rows a response must have. `tests/client/test_missing_rows.py` shows what the clients do
-without them."""
+"""The rows that a response must have. `tests/client/test_missing_rows.py` shows what the clients do
+if rows are missing."""
 
 from __future__ import annotations
 

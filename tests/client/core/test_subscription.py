@@ -1,4 +1,5 @@
-"""A consumer's subscription: three exclusive modes, and positions that jump."""
+"""A consumer's subscription: to topics, to a pattern or to partitions, and its positions after a
+seek."""
 
 from __future__ import annotations
 

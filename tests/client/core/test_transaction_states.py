@@ -343,7 +343,8 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
     earlier: int, version: int, bumps: bool
 ) -> None:
-    """As in Kafka's client. The marker of the last transaction may still be in flight."""
+    """As in Kafka's client, an epoch with earlier transactions is bumped before a transaction of
+    version 2, because the marker of the last transaction may still be in flight."""
     core = reach(State.INITIALIZING)
     core.initialized(FIRST)
     core.begin(earlier)

@@ -57,7 +57,7 @@ def _connections(
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> _Broker:
-    """No jitter: the pauses are exact."""
+    """A broker for a client without jitter, so that the pauses are exact."""
     monkeypatch.setattr(oncelog_client.io.connections, "fraction", lambda: 0.5)
     return _Broker()
 
@@ -79,7 +79,7 @@ def test_the_pause_doubles_with_each_failure(broker: _Broker) -> None:
 
 
 def test_a_connection_that_was_open_is_reopened_at_once(broker: _Broker) -> None:
-    """And the next failure is the first in a row again."""
+    """The next failure then counts as the first failure again."""
 
     async def scenario() -> None:
         connections = _connections()
@@ -137,7 +137,7 @@ def test_a_closed_client_does_not_connect(broker: _Broker) -> None:
 
 @pytest.mark.parametrize("down", [True, False])
 def test_each_caller_that_waits_is_called_once(broker: _Broker, down: bool) -> None:
-    """After a success, and after a failure."""
+    """The callback of each caller is called once, whether the connection opens or fails."""
     broker.down = down
     called: list[str] = []
 
@@ -163,7 +163,7 @@ def test_each_caller_that_waits_is_called_once(broker: _Broker, down: bool) -> N
 
 
 def test_a_connection_of_no_use_for_too_long_is_replaced(broker: _Broker) -> None:
-    """Unless a request is in flight, or it may be idle for ever (below 0)."""
+    """A connection is kept while a request is in flight, or if the maximum idle time is below 0."""
     broker.down = False
 
     async def scenario() -> None:

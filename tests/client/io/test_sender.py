@@ -1,4 +1,5 @@
-"""A producer against a scripted broker, on simulated time: what a delivery holds."""
+"""A producer against a scripted broker, on simulated time: the results of its deliveries, and its
+requests for a producer id."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ async def _two_in_a_batch(producer: Producer) -> list[RecordMetadata]:
 
 
 def _appended_at(broker: ScriptedBroker, timestamp_ms: int) -> None:
-    """The broker says that it has set the timestamps."""
+    """Let the broker respond that it has set the timestamps of the records."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is not ApiKey.PRODUCE:
@@ -117,7 +118,7 @@ def test_a_batch_that_expires_before_it_is_sent_is_not_written() -> None:
 
 @pytest.mark.parametrize("is_duplicate", [False, True])
 def test_encoded_records_get_the_offset_of_the_last(is_duplicate: bool) -> None:
-    """-1 if the leader has the batch and does not remember its offset."""
+    """The offset is -1 if the leader has the batch and does not remember its offset."""
     encoded = EncodedRecords.of([NewRecord(3, None, b"a"), NewRecord(5, None, b"b")])
     broker = ScriptedBroker()
     if is_duplicate:
@@ -131,7 +132,7 @@ def test_encoded_records_get_the_offset_of_the_last(is_duplicate: bool) -> None:
 
 
 def test_a_producer_without_the_right_to_an_id_fails_its_batches_at_once() -> None:
-    """And requests an id again for the next batch."""
+    """For the next batch, the producer requests an id again."""
     broker = ScriptedBroker()
     broker.script = broker.always(ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -152,12 +153,12 @@ def test_a_producer_without_the_right_to_an_id_fails_its_batches_at_once() -> No
 def test_requests_for_a_producer_id_pause_longer_after_each_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And from the start again for the next id, which a producer at the last epoch needs."""
+    """The pauses start anew when a producer at its last epoch requests the next id."""
     monkeypatch.setattr(oncelog_client.io.sender, "fraction", lambda: 0.5)
     broker = ScriptedBroker()
     times: list[float] = []
     lost = iter([True])
-    # The responses to InitProducerId: epochs, None is a failure.
+    # The responses to InitProducerId: an epoch, or None for an error code.
     epochs = iter([None, None, 32_767, None, 0])
 
     def script(api: ApiKey, request: Any) -> Any:

@@ -92,8 +92,8 @@ class KafkaPythonConsumer:
         else:
             # Fetch the metadata again before the first join. At the join, kafka-python 3.0.12
             # compares the metadata with the metadata at `subscribe`, and joins again if they
-            # differ. If such a join outlasts a poll, the member's leader forgets the join, and the
-            # member sends no heartbeats.
+            # differ. If such a join takes longer than a poll and the member is the leader, the
+            # member forgets the join and sends no heartbeats.
             self.consumer.subscribe([topic])
             self.consumer.topics()
 

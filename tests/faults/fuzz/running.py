@@ -20,7 +20,8 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Closed, Wire
 
 CONNECTIONS = 48
-# A connection is closed after this time. The broker has parked its request, which is correct.
+# A connection without a response for this time is closed. The broker has parked its request, which
+# is correct.
 ANSWER_S = 0.15
 AUDIT_EVERY = 5_000
 DEFECTS = ("request failed", "a defect", "Traceback", "exception in callback")

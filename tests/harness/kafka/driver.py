@@ -102,7 +102,8 @@ class JavaDriver:
     def tool(
         self, name: str, *arguments: str, timeout_s: float = CALL_TIMEOUT_S, check: bool = True
     ) -> ToolResult:
-        """Run the `main` of one of Kafka's tools. Raises ToolFailed unless `check` is false."""
+        """Run the `main` of one of Kafka's tools. With `check`, raises ToolFailed for an exit code
+        other than 0."""
         answer = self.call("tool", timeout_s=timeout_s, **{"class": TOOLS[name]}, args=arguments)
         result = ToolResult(answer["status"], answer["stdout"], answer["stderr"])
         if check and result.returncode:

@@ -165,7 +165,7 @@ class _Connection:
         self._late: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
-        """Serve until one side ends and no held frame must still reach the other side."""
+        """Serve until one side has ended and every held frame has reached the other side."""
         requests = asyncio.ensure_future(self._requests())
         answers = asyncio.ensure_future(self._answers())
         try:
@@ -177,7 +177,7 @@ class _Connection:
             everything = [requests, answers, *self._late]
             for task in everything:
                 task.cancel()
-            # Before any wait, because the end of the proxy may cancel this task at the wait.
+            # Close before any wait, because the end of the proxy may cancel this task at a wait.
             self._broker[1].close()
             await asyncio.gather(*everything, return_exceptions=True)
             await _close(self._broker[1])
