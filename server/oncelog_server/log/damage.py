@@ -57,14 +57,27 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
             raise CorruptLog(path, size, f"the segment had {sizes[base_offset]} bytes, and {held}")
 
 
-def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog if a coordinator's log has lost its first segment. Compaction keeps the name
-    of this segment's file, so the segment never disappears by itself. A coordinator must not serve
-    a log without its first records."""
+def lost_its_front(loaded: LoadedLog, log_start_offset: int) -> bool:
+    """Return True if a coordinator's log has lost its first segment. Compaction keeps the name of
+    this segment's file, so the segment never disappears by itself."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
-        return
-    first = loaded.segments[0].base_offset
-    if first > log_start_offset:
+        return False
+    return loaded.segments[0].base_offset > log_start_offset
+
+
+def front_was_durable(loaded: LoadedLog, log_start_offset: int) -> bool:
+    """Return False if a power failure explains a missing first segment: no record of the log was
+    known to be on disk."""
+    if loaded.report.clean_shutdown or loaded.lost_nothing:
+        return True
+    return loaded.recovery_point > log_start_offset
+
+
+def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
+    """Raise CorruptLog if the log has lost its first segment. A coordinator must not serve a log
+    without its first records."""
+    if lost_its_front(loaded, log_start_offset):
+        first = loaded.segments[0].base_offset
         path = f"{loaded.directory}/{segment_file(log_start_offset, LOG_SUFFIX)}"
         reason = f"the log begins at offset {first}, but its start was {log_start_offset}"
         raise CorruptLog(path, 0, reason)

@@ -23,7 +23,9 @@ from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import (
     check_segments,
+    front_was_durable,
     lost_its_end,
+    lost_its_front,
     lost_the_end_of_a_batch,
     was_written,
 )
@@ -109,6 +111,7 @@ def load(
         # A power loss may have restored the checkpoint's entries of the old segments.
         loaded.aborted.sizes.clear()
     _take_remembered(loaded, closed)
+    _drop_without_front(loaded, log_start_offset)
     check_segments(loaded, log_start_offset)
     if not topic_id_checked:
         _check_partition_metadata(loaded, topic_id)
@@ -131,6 +134,20 @@ def _drop_covered(loaded: LoadedLog) -> bool:
     return bool(found)
 
 
+def _drop_without_front(loaded: LoadedLog, log_start_offset: int) -> None:
+    """Delete all segments of a coordinator if a power failure has removed the first. A log has no
+    gaps, so the records after the lost ones are lost too."""
+    if not lost_its_front(loaded, log_start_offset):
+        return
+    if front_was_durable(loaded, log_start_offset):
+        return  # This is no power failure: `check_segments` refuses the log.
+    first, report = loaded.segments[0], loaded.report
+    report.cut_path, report.cut_position = first.log.path, 0
+    report.cut_reason = f"the records from offset {log_start_offset} on are missing"
+    report.cut_bytes = sum(segment.size for segment in loaded.segments)
+    _drop_all(loaded)
+
+
 def _take_remembered(loaded: LoadedLog, closed: ClosedLog | None) -> None:
     if loaded.report.clean_shutdown:
         loaded.closed = closed
@@ -150,6 +167,7 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     _check_recovery_point(loaded)
     if segments[-1].end_offset < log_start_offset:
         _check_log_start(loaded, log_start_offset)
+        # The records were deleted before, and a power failure has restored the files.
         _drop_all(loaded)
         _start_empty(loaded, log_start_offset)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -423,8 +441,7 @@ def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _drop_all(loaded: LoadedLog) -> None:
-    """Delete the whole log, because the whole log is below its start. Its records were deleted
-    before, and a power failure has restored the files."""
+    """Delete the whole log, with all its state."""
     for segment in loaded.segments:
         loaded.aborted.forget(segment.base_offset)
         loaded.files.remove(segment.mark_deleted())

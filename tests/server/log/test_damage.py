@@ -129,14 +129,31 @@ def test_a_closed_segment_that_ends_within_a_batch_was_cut_if_the_computer_has_r
             open_again(driver, clean=False, point=0, lost_nothing=True)
 
 
-def test_a_coordinator_without_its_first_segment_refuses_after_a_power_failure_too() -> None:
-    """Compaction never removes the first segment, so a log that begins later has lost it."""
+@pytest.mark.parametrize(("point", "lost_nothing"), [(1, False), (0, True)])
+def test_a_coordinator_without_a_durable_first_segment_does_not_start(
+    point: int, lost_nothing: bool
+) -> None:
+    """Compaction never removes the first segment, so a log that begins later has lost it. No power
+    failure explains that if the records were durable, or if the computer kept running."""
     driver = written()
     driver.files = driver.files.after_kill()
     remove(driver.files, logs(driver.files)[0])
     for _ in range(2):
         with pytest.raises(CorruptLog, match="the log begins at offset 3"):
-            open_again(driver, clean=False, point=0)
+            open_again(driver, clean=False, point=point, lost_nothing=lost_nothing)
+
+
+def test_a_power_failure_that_takes_the_first_segment_takes_the_log() -> None:
+    """No record was durable (seed 52781 of the simulation). The records after the lost ones are
+    dropped, because a log has no gaps, and the log is used from its start."""
+    driver = written()
+    driver.files = driver.files.after_kill()
+    remove(driver.files, logs(driver.files)[0])
+    log = open_again(driver, clean=False, point=0)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert log.recovery.cut_reason == "the records from offset 0 on are missing"
+    assert log.recovery.cut_bytes > 0
+    assert open_again(driver, clean=False, point=0, lost_nothing=True).log_end_offset == 0
 
 
 def test_a_log_starts_without_segments_that_retention_deleted() -> None:

@@ -313,7 +313,8 @@ EXPECTED: Final = {
     r"last: length of 2 .*": "RCC RCC",
     r"last: magic of 2 .*": "RCC RCC",
     # Retention may remove the first segments, too.
-    r"first: (log|segment) removed": "RRR HHH",
+    r"first: (log|segment) removed": "RRC HHH",
+    r"first: renamed": "RRC RCC",
     r"(first|closed): (emptied|cut .*)": "RRC RCC",
     # After a power failure that lost the checkpoint, compaction may have removed the batch.
     r"last: batch taken out": "RRH RHH",
