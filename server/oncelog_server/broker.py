@@ -152,8 +152,10 @@ class Broker:
         # All partitions have a leader. A coordinator that still loads responds
         # COORDINATOR_LOAD_IN_PROGRESS.
         await self._replica_manager.settled(self.metadata.image.topics)
-        if not self.partitions.offline():
-            self.directory.keep_by(self._environment.boot(), self._files)
+        try:
+            self._keep_by_boot()
+        except StorageError as error:
+            self._refused_work.add("boot id", error, self._keep_by_boot, work="boot id")
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
@@ -172,6 +174,11 @@ class Broker:
             clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )
+
+    def _keep_by_boot(self) -> None:
+        """Record the boot in which all logs are open. Raises StorageError."""
+        if not self.partitions.offline():
+            self.directory.keep_by(self._environment.boot(), self._files)
 
     async def _forget_deletions(self, folders: Folders) -> None:
         """Delete the deletion records of topics without a folder here.

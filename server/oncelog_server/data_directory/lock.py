@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -24,7 +23,7 @@ from oncelog_server.log.checkpoints import (
 from oncelog_server.log.closed import ClosedLogs, decode_closed_logs
 from oncelog_server.log.whole_files import swap_in
 from oncelog_server.slices import Steps
-from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     BOOT,
     CLEAN_SHUTDOWN,
@@ -145,14 +144,11 @@ class DataDirectory:
             return False
 
     def keep_by(self, boot: str, files: Files) -> None:
-        """Record that all logs are open and valid in this boot; see `was_kept_by`.
-
-        A storage error is ignored.
-        """
+        """Record that all logs are open and valid in this boot; see `was_kept_by`. Raises
+        StorageError."""
         if boot and not self.was_kept_by(boot):
-            with suppress(StorageError):
-                # No sync is needed: after a power failure the boot id is another one.
-                swap_in(files, BOOT, boot.encode())
+            # No sync is needed: after a power failure the boot id is another one.
+            swap_in(files, BOOT, boot.encode())
 
     def meta_properties(self) -> MetaProperties | None:
         """Return meta.properties, None without the file. Raises NeedsRecovery if it is damaged."""

@@ -327,7 +327,7 @@ class PartitionLog:
         refusals = self.refusals
         refusals.undo_interrupted()
         refusals.raise_failure()
-        refusals.try_again(self.segments.active.log, lambda: self.roll(now_ms))
+        refusals.try_again(lambda: self.segments.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Start `epoch`: from now on, this broker leads and appends. The file is written with the

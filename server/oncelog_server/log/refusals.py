@@ -111,10 +111,10 @@ class Refusals:
                 write()
                 del self._owed[path]
 
-    def try_again(self, log: File, roll: Callable[[], None]) -> None:
+    def try_again(self, log: Callable[[], File], roll: Callable[[], None]) -> None:
         """Retry the refused writes. In place of a refused append, append the same number of zeros
-        to `log`, at most 1 MiB, and cut the zeros off again. Raises StorageError if the disk
-        refuses."""
+        to the file that `log` returns, at most 1 MiB, and cut the zeros off again. Raises
+        StorageError if the disk refuses."""
         if self.current is None:
             return
         self.write_owed(needed_only=False)
@@ -122,8 +122,9 @@ class Refusals:
             roll()
             self._roll = False
         if self._probe_bytes:
-            size = log.size
-            log.append(bytes(self._probe_bytes))
-            log.truncate(size)
+            file = log()  # after the roll: a closed segment gets no bytes
+            size = file.size
+            file.append(bytes(self._probe_bytes))
+            file.truncate(size)
             self._probe_bytes = 0
         self.current = None

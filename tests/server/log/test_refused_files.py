@@ -167,3 +167,29 @@ def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: in
     driver.restart()
     check(driver)
     assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".tmp")]
+
+
+def test_a_retry_that_rolls_probes_the_new_segment() -> None:
+    """The closed segment gets no bytes. Its last sync may have begun before, so a power failure
+    could bring back the zeros of the probe (seeds 54173 and 54651 of the simulation)."""
+    driver = busy()
+    closed = driver.log.segments.active
+    full = Full(driver.files, KINDS["log"], 0)
+    with pytest.raises(StorageError):
+        driver.plain()
+    with pytest.raises(StorageError):
+        driver.plain(size=1_800)
+    full.free()
+    changed: list[str] = []
+    step = driver.files.step
+
+    def note(operation: str, path: str) -> None:
+        changed.append(path)
+        step(operation, path)
+
+    driver.files.step = note  # type: ignore[method-assign]  # an observer
+    driver.log.try_again(driver.now_ms)
+    assert driver.log.segments.active is not closed
+    assert driver.log.segments.active.log.path in changed
+    assert closed.log.path not in changed
+    check(driver)
