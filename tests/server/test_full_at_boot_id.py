@@ -9,7 +9,8 @@ from pathlib import Path
 from oncelog_server.broker import Broker
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.storage.files import File, StorageError
+from oncelog_server.operating_system.os_files import OsFile
+from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import BOOT
 from tests.harness.driving import QUICK
 from tests.harness.waiting import wait_until
@@ -19,7 +20,7 @@ async def test_d6_the_boot_id_is_written_once_there_is_space(tmp_path: Path) -> 
     environment = OsEnvironment(str(tmp_path))
     create, full = environment.files.open, True
 
-    def refusing(path: str, **given: bool) -> File:
+    def refusing(path: str, **given: bool) -> OsFile:
         if full and path.startswith(BOOT):
             raise StorageError("create", path, "the disk is full")
         return create(path, **given)
