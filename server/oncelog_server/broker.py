@@ -152,10 +152,7 @@ class Broker:
         # All partitions have a leader. A coordinator that still loads responds
         # COORDINATOR_LOAD_IN_PROGRESS.
         await self._replica_manager.settled(self.metadata.image.topics)
-        try:
-            self._keep_by_boot()
-        except StorageError as error:
-            self._refused_work.add("boot id", error, self._keep_by_boot, work="boot id")
+        self._keep_by_boot()
         await self._forget_deletions(folders)
         try:
             await self._listener.accept()
@@ -176,7 +173,13 @@ class Broker:
         )
 
     def _keep_by_boot(self) -> None:
-        """Record the boot in which all logs are open. Raises StorageError."""
+        """Record the boot in which all logs are open, now or once the disk has space."""
+        try:
+            self._write_boot()
+        except StorageError as error:
+            self._refused_work.add("boot id", error, self._write_boot, work="boot id")
+
+    def _write_boot(self) -> None:
         if not self.partitions.offline():
             self.directory.keep_by(self._environment.boot(), self._files)
 
