@@ -78,7 +78,7 @@ def load(
     """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
     those of the checkpoints, 0 without a checkpoint. `refuses_damage`: valid batches after an
     invalid batch are not cut off, even above the recovery point. `lost_nothing`: the computer has
-    run since the last stop. `closed` is the entry of the last stop, if that stop was clean.
+    run since the last stop. `closed` is this log's row of the last clean stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
     next start repeats the work.
@@ -111,8 +111,7 @@ def load(
         # A power loss may have restored the checkpoint's entries of the old segments.
         loaded.aborted.sizes.clear()
     _take_remembered(loaded, closed)
-    _drop_without_front(loaded, log_start_offset)
-    check_segments(loaded, log_start_offset)
+    _check_segments(loaded, log_start_offset)
     if not topic_id_checked:
         _check_partition_metadata(loaded, topic_id)
     load_leader_epochs(loaded, names)
@@ -134,13 +133,12 @@ def _drop_covered(loaded: LoadedLog) -> bool:
     return bool(found)
 
 
-def _drop_without_front(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Delete all segments of a coordinator if a power failure has removed the first. A log has no
-    gaps, so the records after the lost ones are lost too."""
-    if not lost_its_front(loaded, log_start_offset):
+def _check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
+    """Check for lost segments (`check_segments`). If a power failure has removed the first segment
+    of a coordinator, delete the others: a log has no gaps, so their records are lost too."""
+    if not lost_its_front(loaded, log_start_offset) or front_was_durable(loaded, log_start_offset):
+        check_segments(loaded, log_start_offset)
         return
-    if front_was_durable(loaded, log_start_offset):
-        return  # This is no power failure: `check_segments` refuses the log.
     first, report = loaded.segments[0], loaded.report
     report.cut_path, report.cut_position = first.log.path, 0
     report.cut_reason = f"the records from offset {log_start_offset} on are missing"
