@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import cache, partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -17,8 +17,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
-# Most values are of exactly these types: `isinstance` with Enum and type takes longer.
+# Most values are of exactly these types. Containers keep them without a call.
 _MOSTLY: Final = frozenset({str, bytes, int, float, bool, type(None)})
+
+Met: TypeAlias = dict[int, int]
+_MISSING: Final = object()
 
 
 def frozen(value: object) -> object:
@@ -27,34 +30,92 @@ def frozen(value: object) -> object:
     return _frozen(value, {})
 
 
-def _frozen(value: object, met: dict[int, int]) -> object:
-    if type(value) in _MOSTLY or isinstance(value, _PLAIN):
+def _frozen(value: object, met: Met) -> object:
+    kind: type = type(value)
+    freeze = _freezer(kind)
+    if freeze is None:
         return value
     number = met.get(id(value))
     if number is not None:
         return number
     met[id(value)] = len(met)
-    if isinstance(value, dict):
-        return tuple((_frozen(key, met), _frozen(part, met)) for key, part in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(part, met) for part in value)
-    if isinstance(value, set | frozenset):
-        return frozenset(_frozen(part, {}) for part in value)
-    if isinstance(value, partial):
-        return value.func, _frozen(value.args, met), _frozen(value.keywords, met)
-    if isinstance(value, Deferred):
-        return id(value), value.done
-    if callable(value):
-        return value
-    if isinstance(value, Struct):
-        if value.__struct_config__.frozen:
-            return value
-        return type(value), tuple(_frozen(part, met) for part in astuple(value))
+    return freeze(value, met)
+
+
+@cache
+def _freezer(kind: type) -> Callable[[Any, Met], object] | None:
+    """Return the function that freezes values of a type, or None if they are values already."""
+    if issubclass(kind, _PLAIN):
+        return None
+    for base, freeze in _FREEZERS.items():
+        if issubclass(kind, base):
+            return freeze
+    # `hasattr` would find the `__call__` of every class's own type.
+    if any("__call__" in vars(base) for base in kind.__mro__):
+        return _itself
+    if issubclass(kind, Struct):
+        return _itself if kind.__struct_config__.frozen else _struct
+    return _object
+
+
+def _itself(value: object, met: Met) -> object:
+    return value
+
+
+def _mapping(value: dict[object, object], met: Met) -> object:
+    return tuple(
+        [
+            (
+                key if type(key) in _MOSTLY else _frozen(key, met),
+                part if type(part) in _MOSTLY else _frozen(part, met),
+            )
+            for key, part in value.items()
+        ]
+    )
+
+
+def _sequence(value: list[object] | tuple[object, ...], met: Met) -> object:
+    return tuple([part if type(part) in _MOSTLY else _frozen(part, met) for part in value])
+
+
+def _set(value: set[object] | frozenset[object], met: Met) -> object:
+    return frozenset([_frozen(part, {}) for part in value])
+
+
+def _partial(value: partial[object], met: Met) -> object:
+    return value.func, _frozen(value.args, met), _frozen(value.keywords, met)
+
+
+def _deferred(value: Deferred[object], met: Met) -> object:
+    return id(value), value.done
+
+
+def _struct(value: Struct, met: Met) -> object:
+    return type(value), _sequence(astuple(value), met)
+
+
+def _object(value: object, met: Met) -> object:
     kind: type = type(value)
     names = dict.fromkeys((*getattr(value, "__dict__", ()), *_slots(kind)))
+    parts = [(name, getattr(value, name, _MISSING)) for name in names]
     return kind, tuple(
-        (name, _frozen(getattr(value, name), met)) for name in names if hasattr(value, name)
+        [
+            (name, part if type(part) in _MOSTLY else _frozen(part, met))
+            for name, part in parts
+            if part is not _MISSING
+        ]
     )
+
+
+_FREEZERS: Final[dict[type, Callable[[Any, Met], object]]] = {
+    dict: _mapping,
+    list: _sequence,
+    tuple: _sequence,
+    set: _set,
+    frozenset: _set,
+    partial: _partial,
+    Deferred: _deferred,
+}
 
 
 @cache
