@@ -19,9 +19,17 @@ from oncelog_protocol.schema import schema_of
 from oncelog_protocol.types import ZERO_UUID, Array, Nested
 from oncelog_protocol.types import uuid as uuid_type
 
+_found: dict[tuple[type, int], Any] = {}
+
 
 def kio_class(cls: type[Any], version: int) -> Any:
     """Return kio's class for one of our messages, or None if kio does not have the version."""
+    if (cls, version) not in _found:
+        _found[cls, version] = _load(cls, version)
+    return _found[cls, version]
+
+
+def _load(cls: type[Any], version: int) -> Any:
     api = next(api for api in APIS.values() if cls in (api.request, api.response))
     try:
         if cls is api.request:
