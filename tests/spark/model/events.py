@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from oncelog_client.spark.sink.protocol.attempts import Attempt
@@ -30,10 +30,15 @@ def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
 
 @dataclass(frozen=True)
 class Events:
-    """The events of worlds of this size with this sink."""
+    """The events of worlds of this size with this sink. `_turns`: results of calls with one more
+    response, because many worlds differ only in other parts. Done and Unanswered are equal tuples,
+    so the key has the type of the response."""
 
     sink: Sink
     size: Size
+    _turns: dict[tuple[Call, type[Reply], Reply], Turn | Call] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __call__(self, world: World) -> Iterator[Event]:
         yield from faults(world, self.size)
@@ -66,7 +71,11 @@ class Events:
             yield (*label, "and is delivered again"), self._hears(twice, machine, call, reply)
 
     def _hears(self, world: World, machine: Driver | Task, call: Call, reply: Reply) -> World:
-        return _tidied(self._turned(world, machine, proceed(self.sink, call, reply)))
+        key = (call, type(reply), reply)
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = proceed(self.sink, call, reply)
+        return _tidied(self._turned(world, machine, turn))
 
     def _turned(self, world: World, machine: Driver | Task, turn: Turn | Call) -> World:
         if isinstance(turn, Asks):

@@ -71,8 +71,9 @@ class Search(Generic[S]):
                 break
             for label, after in self.successors(state):
                 self.steps += 1
-                if after not in self._before:
-                    self._before[after] = (state, label)
+                step = (state, label)
+                # One look-up, because the hash of a state takes long.
+                if self._before.setdefault(after, step) is step:
                     waiting.append(after)
 
     def _trace(self, state: S) -> tuple[str, ...]:
