@@ -20,7 +20,7 @@ from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.fetch import FetchRequest
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from oncelog_protocol.messages.produce import ProduceRequest
 from oncelog_protocol.schema import schema_of
 from oncelog_protocol.types import Buffer
@@ -141,6 +141,30 @@ def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:
     started = time.thread_time()
     try_decode(cls, version, raw)
     return time.thread_time() - started
+
+
+# The bytes of a response before the replica nodes of its first partition.
+REPLICA_NODES = b"".join(
+    (bytes(4), b"\1", b"\0", bytes(4), b"\2", bytes(2), b"\0", bytes(17), b"\2", bytes(14))
+)
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "before", "size", "field"),
+    [
+        (DescribeGroupsRequest, 5, b"", 1, "groups"),
+        (MetadataResponse, 12, bytes(4), 11, "brokers"),
+        (MetadataResponse, 12, REPLICA_NODES, 4, "replica_nodes"),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_h20_a_count_of_more_elements_than_the_bytes_hold_is_refused_at_its_place(
+    cls: type[Any], version: int, before: bytes, size: int, field: str, count: int
+) -> None:
+    """No element is read. `size`: the bytes of the smallest element. One byte is missing."""
+    raw = before + write_uvarint(count + 1) + b"\1" * (count * size - 1)
+    with pytest.raises(ProtocolError, match=f"count of {field} before byte {len(before) + 1}$"):
+        decode(cls, version, raw)
 
 
 def test_h21_a_message_has_at_most_a_million_elements() -> None:

@@ -31,12 +31,11 @@ def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
 @dataclass(frozen=True)
 class Events:
     """The events of worlds of this size with this sink. `_turns`: results of calls with one more
-    response, because many worlds differ only in other parts. Done and Unanswered are equal tuples,
-    so the key has the type of the response."""
+    response, because many worlds differ only in other parts."""
 
     sink: Sink
     size: Size
-    _turns: dict[tuple[Call, type[Reply], Reply], Turn | Call] = field(
+    _turns: dict[tuple[Call, Reply], Turn | Call] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -71,7 +70,7 @@ class Events:
             yield (*label, "and is delivered again"), self._hears(twice, machine, call, reply)
 
     def _hears(self, world: World, machine: Driver | Task, call: Call, reply: Reply) -> World:
-        key = (call, type(reply), reply)
+        key = (call, reply)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = proceed(self.sink, call, reply)

@@ -1,7 +1,11 @@
-"""The sink's requests to a broker and their responses, with the fields that the model needs."""
+"""The sink's requests to a broker and their responses, with the fields that the model needs.
+
+Those without a field are no named tuples, because all empty tuples are equal: a search would take
+two different worlds for one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog_client.values import OffsetAndMetadata, TransactionMember
@@ -33,7 +37,8 @@ class Produce(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class FetchOffset(NamedTuple):
+@dataclass(frozen=True)
+class FetchOffset:
     """A stable read of the sink's group offset: it waits for pending offsets."""
 
 
@@ -67,11 +72,13 @@ class Describe(NamedTuple):
     transactional_ids: tuple[str, ...]
 
 
-class ListTransactions(NamedTuple):
+@dataclass(frozen=True)
+class ListTransactions:
     """Read the open transactions."""
 
 
-class Look(NamedTuple):
+@dataclass(frozen=True)
+class Look:
     """FetchOffset, ListTransactions and the newest record of the sink's log, all at one moment."""
 
 
@@ -98,11 +105,13 @@ class Refused(NamedTuple):
     member: str | None = None
 
 
-class Unanswered(NamedTuple):
+@dataclass(frozen=True)
+class Unanswered:
     """No response: the broker may or may not have executed the request."""
 
 
-class Done(NamedTuple):
+@dataclass(frozen=True)
+class Done:
     """A response without further contents."""
 
 
