@@ -55,7 +55,9 @@ class PreloadedProcess:
         if self.returncode is None:
             self._status.settimeout(timeout)
             with suppress(BlockingIOError, TimeoutError):
-                self.returncode = int(self._status.recv(64))
+                said = self._status.recv(64)
+                assert said, f"the process that reports for {self.pid} has ended"
+                self.returncode = int(said)
                 self._status.close()
         return self.returncode
 
@@ -130,8 +132,13 @@ def _become_broker(request: bytes, descriptors: list[int]) -> list[str]:
 
 def _report(pid: int, status: int) -> None:
     os.write(status, str(pid).encode())
-    _, ended = os.waitpid(pid, 0)
-    os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    with suppress(BrokenPipeError):
+        os.write(status, str(code).encode())
+    # The id belongs to the ended broker until the test knows the end, and sends no signal any more.
+    os.read(status, 1)
     os._exit(0)
 
 

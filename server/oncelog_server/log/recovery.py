@@ -143,6 +143,7 @@ def _check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     report.cut_path, report.cut_position = first.log.path, 0
     report.cut_reason = f"the records from offset {log_start_offset} on are missing"
     report.cut_bytes = sum(segment.size for segment in loaded.segments)
+    report.valid_batches_followed = report.cut_bytes > 0
     _drop_all(loaded)
 
 

@@ -153,6 +153,7 @@ def test_a_power_failure_that_takes_the_first_segment_takes_the_log() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     assert log.recovery.cut_reason == "the records from offset 0 on are missing"
     assert log.recovery.cut_bytes > 0
+    assert log.recovery.valid_batches_followed
     assert open_again(driver, clean=False, point=0, lost_nothing=True).log_end_offset == 0
 
 
