@@ -84,7 +84,7 @@ def check_alike(runs: Sequence[Document]) -> None:
 
 
 def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compared]:
-    """Return the rows of all runs in a placement beside one broker, in the order of the table."""
+    """Return the rows of all runs in one placement, beside one broker, in table order."""
     tables = [
         {result.row.name: result for result in run.results(place, baseline)}
         if place in run.rounds

@@ -109,7 +109,7 @@ def many_producers(bench: Bench, cores: Cores) -> Figures:
 
 
 def _first_batches(bench: Bench, topic: str) -> list[Entry]:
-    """Yield the first batch of each producer, with its producer id."""
+    """Return requests with the first batch of each producer, with its producer id."""
     entries = []
     with bench.target.wire() as wire:
         for _ in range(bench.pace.producers):

@@ -75,7 +75,7 @@ def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]
     that only oncelog has in this run."""
     spinning = {} if settings.get(SPIN, "0") == "0" else MUSTS_SPINNING
     musts = {**MUSTS, **spinning}
-    # Such a limit is beyond the row's aim.
+    # A limit for a polling broker is beyond the row's aim.
     rows = [replace(row, aim=None) if row.name in spinning else row for row in ROWS]
     return [_LIMITS[baseline](row, place, musts) for row in rows]
 

@@ -105,7 +105,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """Return the commands of a page's indented blocks and shell fences, as words, without comments.
+    """Yield the commands of a page's indented blocks and shell fences, as words, without comments.
     If a block shows the output of a command, only lines with a prompt are commands."""
     text = page.read_text(encoding="utf-8")
     blocks = [body for kind, body in _FENCED.findall(text) if kind in {"sh", "shell", "bash"}]

@@ -55,6 +55,8 @@ PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}
 NO_PROSE = re.compile(r"`[^`]*`|\{[^}]*\}|\banswer-[a-z]|\bThis page answers:")
 # No docstring of the product begins with these words. It names the thing or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
+# A Generator is an iteration too, but may have a result.
+ITERATIONS = {"AsyncIterator", "Iterable", "Iterator"}
 # Words from elsewhere: a function of Rich or of the standard library, or a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
 
@@ -154,6 +156,34 @@ def docstrings_that_ask(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: begins with a question"
 
 
+def own_yields(function: ast.AST) -> bool:
+    """Return True if the function itself is a generator. Functions inside it do not count."""
+    rest = [*ast.iter_child_nodes(function)]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            rest += ast.iter_child_nodes(node)
+    return False
+
+
+def docstrings_against_the_result(module: ast.Module) -> Iterator[str]:
+    """Yield the functions with a docstring that says Return for an iteration, or Yield for another
+    result. A fixture and a context manager return what they yield. A generator with a result, such
+    as Steps, returns the result."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        verb = (ast.get_docstring(node) or "").partition(" ")[0]
+        result = ast.unparse(node.returns).partition("[")[0] if node.returns else ""
+        if verb == "Return" and result in ITERATIONS and not node.decorator_list:
+            if own_yields(node):
+                yield f"{node.lineno}: {node.name} yields"
+        elif verb == "Yield" and result not in ITERATIONS | {"Generator"} and not own_yields(node):
+            yield f"{node.lineno}: {node.name} does not yield"
+
+
 def read(*patterns: str) -> list[Path]:
     """Return the files of the project, except this one, which names the banned words."""
     return [path for path in tracked(*patterns) if path != THIS]
@@ -179,6 +209,32 @@ def test_no_page_speaks_of_persons_or_by_old_names() -> None:
 
 def test_no_docstring_of_the_product_begins_with_a_question_word() -> None:
     refuse(offence for path in product() for offence in docstrings_that_ask(path))
+
+
+def test_a_docstring_says_yield_for_an_iteration_alone() -> None:
+    refuse(
+        f"{path.relative_to(ROOT)}:{offence}"
+        for path in read("*.py")
+        for offence in docstrings_against_the_result(parsed(path))
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('def f() -> Iterator[int]:\n    """Return numbers."""\n    yield 1', ["1: f yields"]),
+        ('def f() -> Iterator[int]:\n    """Yield numbers."""\n    yield 1', []),
+        ('def f() -> Iterator[int]:\n    """Return numbers."""\n    return iter([1])', []),
+        (
+            'def f() -> list[int]:\n    """Yield numbers."""\n    return [1]',
+            ["1: f does not yield"],
+        ),
+        ('def f() -> Steps[int]:\n    """Return a number."""\n    yield\n    return 1', []),
+        ('@fixture\ndef f() -> Iterator[int]:\n    """Return a number."""\n    yield 1', []),
+    ],
+)
+def test_a_docstring_against_the_result_is_found(code: str, found: list[str]) -> None:
+    assert list(docstrings_against_the_result(ast.parse(code))) == found
 
 
 def test_no_sentence_of_code_contains_a_banned_phrase() -> None:

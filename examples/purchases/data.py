@@ -28,7 +28,7 @@ class Purchase:
 
 
 def purchases() -> Iterator[Purchase]:
-    """Return all purchases in the order of the file. Raises FileNotFoundError if the package is not
+    """Yield all purchases in the order of the file. Raises FileNotFoundError if the package is not
     installed."""
     spec = find_spec("lifetimes")
     if spec is None or not spec.submodule_search_locations:

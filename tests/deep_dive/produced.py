@@ -46,7 +46,7 @@ def _acknowledged(
 
 
 def sent(request: Frame, names: Names) -> Iterator[Batch]:
-    """Return the batches of one Produce."""
+    """Yield the batches of one Produce."""
     for topic in message(request).topic_data:
         for data in topic.partition_data:
             place = Place(topic.name or names[topic.topic_id], data.index)

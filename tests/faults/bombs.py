@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 
 def arrays(cls: type[Any], version: int, before: Path = ()) -> Iterator[Path]:
-    """Return the paths of all arrays in a message of this version, nested ones included."""
+    """Yield the paths of all arrays in a message of this version, nested ones included."""
     for field in _fields(cls, version):
         path = (*before, field.name)
         inner = field.type.of if isinstance(field.type, Array) else field.type

@@ -11,7 +11,7 @@ from tests.harness.wire import Wire
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
-    """Return the batches from this offset to the end, as the bytes of each Fetch. The last batch of
+    """Yield the batches from this offset to the end, as the bytes of each Fetch. The last batch of
     a response may be cut off. The next response then has the whole batch."""
     while True:
         data = fetch(wire, topic, offset, partition=partition)

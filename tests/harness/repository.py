@@ -27,7 +27,7 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def package_modules() -> Iterator[tuple[str, Path]]:
-    """Return the dotted name and the file of every module of the distributions."""
+    """Yield the dotted name and the file of every module of the distributions."""
     for package, folder in PACKAGES.items():
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts

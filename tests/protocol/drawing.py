@@ -39,7 +39,7 @@ TIMES_MS = st.integers(0, 1 << 41) | st.just(-1)
 
 
 def all_cases() -> Iterator[Case]:
-    """Return every message in every version of its table."""
+    """Yield every message in every version of its table."""
     for api in APIS.values():
         for cls in (api.request, api.response):
             for version in schema_of(cls).versions:

@@ -23,8 +23,8 @@ def not_durable(
 
 
 def _beyond(log: PartitionLog, disk: SimDisk) -> Iterator[str]:
-    """Yield closed segments below the recovery point with unsynced bytes. The disk no longer knows
-    of bytes that a failed sync left out."""
+    """Yield the paths of closed segments below the recovery point with unsynced bytes. The disk no
+    longer knows of bytes that a failed sync left out."""
     for segment in log.segments[:-1]:
         if segment.end_offset <= log.recovery_point:
             inode = disk.names.files.get(segment.log.path)

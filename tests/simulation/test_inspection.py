@@ -35,7 +35,7 @@ def at_rest(seed: int) -> list[str]:
 
 
 def seen(invariant: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the seeds with a violation of `invariant` after a start as their first violation."""
+    """Yield the seeds with a violation of `invariant` after a start as their first violation."""
     for seed in SEEDS:
         found = run_seed(seed).violations
         if found and f"after a start: {invariant}" in found[0]:

@@ -57,7 +57,7 @@ class FailPoints:
         """Resume the process that was paused at `name`, if it still exists."""
         taken = self._taken(name)
         if taken is not None:
-            # The process may be about to stop: resumed before the stop, it would sleep for ever.
+            # The process may be about to stop. If it is resumed before, it sleeps for ever.
             self.wait_for(name)
             _wake(taken)
 

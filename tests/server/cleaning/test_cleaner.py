@@ -128,7 +128,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
 
 
 def test_the_next_log_is_searched_in_steps_if_there_are_very_many() -> None:
-    """A search of 20,000 logs in one step, few of them compacted, took 20 ms of the event loop."""
+    """In one step, a search of 20,000 logs, few of them compacted, took 20 ms of the event loop."""
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
     for number in range(count):
@@ -326,7 +326,7 @@ def later_by(refused: tuple[StorageError, int], by_ms: int) -> tuple[StorageErro
 def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The probe succeeds, and the cleaner finds no log in the same turn."""
+    """The probe succeeds, and the cleaner finds no log to clean in the same turn."""
     cleaning = Cleaning()
     files = cleaning.world.files
     compacted = cleaning.compact(A0)

@@ -84,7 +84,7 @@ class Driver:
     log: list[Appended | Marker] = field(default_factory=list)
     # Error code of every append, until it is removed.
     append_error: int | None = None
-    # Commits wait for `release_commits`.
+    # If True, commits wait for `release_commits`.
     holds_commits: bool = False
     # False if the state is too large to compare it around each decision.
     compares: bool = True
@@ -412,7 +412,7 @@ class Driver:
         return decisions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Write the marker to this partition."""
+        """Append the producer's marker to the log."""
         self.append(Marker(producer_id, committed))
 
     def fetch(

@@ -71,7 +71,7 @@ def test_no_offset_expires_while_the_members_of_its_group_rebalance(synced: bool
     begun_ms = driver.now_ms
     while driver.now_ms < begun_ms + 2 * HOUR_MS:
         driver.advance(SESSION_MS // 2)
-        # Both keep their sessions: nothing ends the rebalance.
+        # Both keep their sessions, so nothing ends the rebalance.
         for name in (member, other):
             driver.heartbeat(name, driver.group().generation_id)
     waited_for = GroupState.COMPLETING_REBALANCE if synced else GroupState.PREPARING_REBALANCE

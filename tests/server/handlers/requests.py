@@ -288,7 +288,7 @@ def list_resources_request(topic: str) -> Any:
 
 
 def codes(response: Any) -> Iterator[int]:
-    """Return every error code in a response, at any level."""
+    """Yield every error code in a response, at any level."""
     for name in getattr(response, "__slots__", ()):
         value = getattr(response, name)
         if name in {"error_code", "partition_error_code"}:

@@ -50,7 +50,7 @@ async def test_an_internal_topic_is_deleted_as_kafka_does_it(topic: str) -> None
 
 
 class Adding:
-    """A coordinator that adds everything."""
+    """A coordinator that accepts and records every AddPartitions."""
 
     def __init__(self) -> None:
         self.added: list[AddPartitions] = []

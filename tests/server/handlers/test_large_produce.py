@@ -113,7 +113,7 @@ def codes(response: ProduceResponse) -> set[int]:
 
 
 async def some_appended(broker: Broker) -> None:
-    """Return when some of the appends are done."""
+    """Wait until some of the appends are done."""
     async with asyncio.timeout(DEADLINE_S):
         while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
             await asyncio.sleep(0)

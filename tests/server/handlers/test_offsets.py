@@ -58,7 +58,7 @@ async def node_with_offsets() -> AsyncIterator[BrokerServices]:
 async def fetched(
     services: BrokerServices, topics: list[str] | None, version: int
 ) -> dict[str, tuple[int, int]]:
-    """Topic -> (error, offset)."""
+    """Return (error, offset) by topic."""
     images = services.metadata.image.topics
     wanted = None
     if topics is not None:

@@ -63,7 +63,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def links(broker: Broker) -> AsyncIterator[BrokerLinks]:
-    """Yield links to every broker of the cluster. This broker, the only one, counts as another."""
+    """Yield links to every broker of the cluster. Its only broker stands for another broker."""
     links = BrokerLinks(lambda: broker.metadata.image, "PLAINTEXT", "broker-99-markers")
     yield links
     links.close()

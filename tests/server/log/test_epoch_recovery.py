@@ -16,7 +16,7 @@ def active_path(driver: Driver) -> str:
 
 
 def flips(files: MemoryFiles) -> range:
-    """Yield the file's bytes once for each bit, with that bit changed."""
+    """Return the number of each bit of the file."""
     return range(8 * len(files.nodes[PATH].data))
 
 

@@ -282,7 +282,7 @@ def test_h60_a_partition_refuses_producers_beyond_its_limit(
 
 
 def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_up_no_request() -> None:
-    # Measured twice: a slow sweep is slow both times, and a pause of the machine only once.
+    # Measured twice, because a slow sweep is slow both times, and a pause of the machine only once.
     slowest = max(map(min, *(seconds_of_sweeps() for _ in range(2))))
     assert slowest < 0.05, "a sweep takes about 10 ms on an idle machine"
 

@@ -112,8 +112,9 @@ def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
 def test_a_fetch_reads_each_header_once(
     size: int, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small batches: the read that confirms the index entry also has the header of the first batch.
-    Large batches: that header is in the next read. `max_bytes` needs no further read."""
+    """With small batches, the read that confirms the index entry also has the header of the first
+    batch. With large batches, that header is in the next read. `max_bytes` needs no further
+    read."""
     driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
     while len(driver.log.segments) < 3:
         driver.plain(1, size=size)

@@ -102,7 +102,9 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
     for value in values:
         state = value.transaction_status
         if prepared is not None:
-            assert COMPLETED.get(state) == prepared, "completed with another outcome than decided"
+            assert COMPLETED.get(state) == prepared, (
+                "completed with a different outcome than decided"
+            )
             prepared = None
         elif state in PREPARED:
             prepared = PREPARED[state]

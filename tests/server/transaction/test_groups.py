@@ -144,7 +144,7 @@ def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
     first.expect("a", OLD)
     first.on_unloaded()
     assert "a" not in ids
-    # As during a load, the shard of the current group is replayed before the former group's.
+    # As during a load, the shard of the current group is replayed before that of the former.
     second.replay(to_record("a", NEW))
     second.replay(to_record("a", NEW._replace(generation_id=3)))
     first.replay(to_record("a", OLD))

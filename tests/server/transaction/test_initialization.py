@@ -67,7 +67,7 @@ def test_h60_a_refused_id_is_given_back() -> None:
 
 
 def test_h60_an_id_with_a_shard_elsewhere_is_given_back() -> None:
-    """Another broker coordinates the id, this one its group."""
+    """Another broker coordinates the id. This broker coordinates the id's group."""
     world, quota = World(shards=2), ProducerIdQuota(1)
     index, _ = world.transactions.owner(GROUP)
     elsewhere = next(name for name in "tuvw" if world.transactions.owner(name)[0] != index)

@@ -23,7 +23,7 @@ FENCED, UNKNOWN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPI
 OLDER = ErrorCode.ILLEGAL_GENERATION
 NEWER_INSTANCE, NEWER_GENERATION = FenceCause.NEWER_INSTANCE, FenceCause.NEWER_GENERATION
 SHARDS = 5
-# Sends the refused request. The function that returns it has done all steps before the request.
+# A function that sends the refused request. All steps before the request are done.
 Refused = Callable[[], Answer]
 
 

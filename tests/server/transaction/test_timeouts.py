@@ -176,7 +176,7 @@ def test_a_transaction_that_ends_during_the_scan_is_not_aborted() -> None:
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
-    # Measured twice: a slow turn is slow both times, and a pause of the machine only once.
+    # Measured twice, because a slow turn is slow both times, and a pause of the machine only once.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
     # A turn takes 3 ms of the thread's CPU time on an idle machine.
     assert slowest < 0.05

@@ -1,6 +1,6 @@
-"""Two-phase commit with any sequence of failures, crashes and timeouts (KIP-939). Only an EndTxn or
-a new instance that does not keep it ends a prepared transaction. Its markers have the original
-producer id."""
+"""Two-phase commit with any sequence of failures, crashes and timeouts (KIP-939). A prepared
+transaction ends only by an EndTxn, or by a new instance that does not keep it. Its markers have the
+original producer id."""
 
 from __future__ import annotations
 

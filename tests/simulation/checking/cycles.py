@@ -18,7 +18,7 @@ Graph = dict[int, set[int]]
 
 
 def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
-    """Return one anomaly for each strongly connected component."""
+    """Yield one anomaly for each strongly connected component."""
     operations = order.operations
     numbers = {id(operation): number for number, operation in enumerate(operations)}
     ww = _graph(_write_write(order), numbers)

@@ -73,7 +73,7 @@ class Life:
                 yield Decision(transition, committed, followed)
 
     def registered(self) -> Iterator[tuple[int, int, frozenset[TopicPartition]]]:
-        """Return the producer id, the epoch and all partitions of each transaction."""
+        """Yield the producer id, the epoch and all partitions of each transaction."""
         last: Transition | None = None
         for transition in self.transitions:
             if last is not None and last.state == ONGOING and transition.state != ONGOING:

@@ -76,7 +76,7 @@ class Operation:
         return tuple(step for step in self.steps if isinstance(step, Poll))
 
     def polled(self) -> Iterator[tuple[Key, int, Value]]:
-        """Return key, offset and value of all polled records, in order."""
+        """Yield key, offset and value of all polled records, in order."""
         for poll in self.polls:
             for key, records in poll.records.items():
                 for offset, value in records:

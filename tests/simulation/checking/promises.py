@@ -109,8 +109,7 @@ class Promises:
 
 
 def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
-    """I7, I9: return True if the log has the decision of a successful EndTxn, with the same
-    result."""
+    """I7, I9: the log has the decision of a successful EndTxn, with the same result."""
     producer = (ended.producer_id, ended.epoch)
     results: Counter[bool] = Counter()
     for life in lives:

@@ -40,7 +40,7 @@ class Ledger:
     def violations(
         self, table: Iterable[tuple[int, str, int | None]], keys: set[str]
     ) -> Iterator[str]:
-        """Return violations. `table`: (offset, key, value) of the records of one partition, in the
+        """Yield violations. `table`: (offset, key, value) of the records of one partition, in the
         order of a read_committed reader. `keys`: the keys of this partition."""
         outcomes = {
             write.value: write.attempt.outcome for write in self.writes if write.value is not None

@@ -22,7 +22,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding=
 
 
 def rows(heading: str) -> Iterator[list[str]]:
-    """Return the cells of the first table below a heading, without its header row."""
+    """Yield the cells of the first table below a heading, without its header row."""
     section = re.split(r"^#+ ", DOCUMENT.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
     lines = dropwhile(lambda line: not line.startswith("|"), section.splitlines())
     table = takewhile(lambda line: line.startswith("|"), lines)

@@ -60,7 +60,7 @@ class Checks:
                 yield f"{there} rows of batch {batch_id} are visible"
 
     def _ending(self, world: World) -> Iterator[str]:
-        """Run the query without further faults. Return the violations until its end."""
+        """Run the query without further faults. Yield the first violation until its end."""
         calm = _alone(world._replace(budget=Budget(), held=()))
         way: list[World] = []
         while calm not in self._ends_well:

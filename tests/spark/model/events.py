@@ -215,8 +215,8 @@ class Events:
             yield (driver, "fails: tasks"), self._abort(world, driver, (*left, None))
 
     def _log(self, world: World, driver: Driver) -> Event:
-        """Write the batch to the commit log. Spark creates the files atomically: of two drivers,
-        one fails at this batch or at the next."""
+        """Write the batch to the commit log. Spark creates the files atomically, so of two
+        drivers one fails at this batch or at the next."""
         label = (driver, "is in Spark's commit log")
         checkpoint = world.checkpoint
         if checkpoint.committed >= driver.batch_id:

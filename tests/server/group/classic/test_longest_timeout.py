@@ -43,7 +43,7 @@ def rejoin(driver: Driver, member: str, timeout_ms: int, metadata: bytes = b"new
 def test_a_join_phase_waits_for_the_longest_rebalance_timeout(timeouts_ms: tuple[int, ...]) -> None:
     driver = Driver()
     _, members = stable(driver, timeouts_ms)
-    # The member with the shortest timeout starts the rebalance, and no other joins.
+    # The member with the shortest timeout starts the rebalance, and no other member joins.
     first = members[timeouts_ms.index(min(timeouts_ms))]
     rejoin(driver, first, min(timeouts_ms))
     driver.advance(LONGEST_MS - 1)

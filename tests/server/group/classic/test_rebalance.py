@@ -20,7 +20,7 @@ def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> 
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)
-    # During the join phase its generation is still the group's.
+    # During the join phase, the follower's generation is still the group's.
     identity: dict[str, Any] = {"member_id": follower, "generation_id": generation_id}
     assert driver.txn_commit(7, ("t", 0, 5), **identity) == [0]
     driver.end_transaction(7, committed=False)
@@ -307,7 +307,7 @@ class GroupOfClients(RuleBasedStateMachine):
             }
 
     def teardown(self) -> None:
-        """Without further requests the group becomes empty, and no request stays parked."""
+        """Without further requests the group must become empty, and no request stay parked."""
         driver = self.driver
         driver.append_error, driver.holds_commits = None, False
         driver.release_commits()

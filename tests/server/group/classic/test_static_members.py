@@ -242,7 +242,7 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     while driver.shard.next_timer() is not None and driver.now_ms < 32_900:
         driver.advance(1 + (driver.shard.next_timer() or 0) - driver.now_ms)
         rounds += 1
-    # Their rebalance timeout is 1 ms. A rebalance at each timeout would make thousands of rounds.
+    # The members' rebalance timeout is 1 ms. A rebalance at each would make thousands of rounds.
     assert rounds < 40
     assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.advance(2_000)

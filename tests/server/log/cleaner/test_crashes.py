@@ -226,8 +226,8 @@ def test_d6_a_refused_rename_is_undone_and_the_pass_is_retried(killed: bool) -> 
 def test_d6_a_swap_that_could_not_be_undone_is_undone_when_there_is_space(
     times: int, killed: str
 ) -> None:
-    """Until the disk has space, reads succeed and appends fail. A start before that finds all
-    records."""
+    """Until the disk has space, reads succeed and appends fail. A start during that time finds
+    all records."""
     expected = there(written(Compacting()))
     halves = 0
     for nth in range(1, 100):

@@ -72,8 +72,8 @@ def test_l11_aborted_records_go_in_the_next_pass_and_their_rows_later() -> None:
     driver.compact()
     assert driver.contents() == [(2, "a", "0")]
     assert read_committed(driver) == {"a": "0"}
-    # A row goes in the pass after the pass that removed its transaction's last batch. The first
-    # transaction of producer 7 has no batch now, the second has an empty one.
+    # A row of the txnindex is removed in the pass after the one that removed its transaction's
+    # last batch. The first transaction of producer 7 has no batch now, the second has an empty one.
     assert len(driver.log.aborted_transactions(0, 9)) == 2
     overwrite(driver, "b")
     assert [row.first_offset for row in driver.log.aborted_transactions(0, 9)] == [4]
