@@ -139,6 +139,7 @@ def _report(pid: int, status: int) -> None:
         os.write(status, str(code).encode())
     # The id belongs to the ended broker until the test knows the end, and sends no signal any more.
     os.read(status, 1)
+    os.waitpid(pid, 0)
     os._exit(0)
 
 
