@@ -50,7 +50,7 @@ def _freezer(kind: type) -> Callable[[Any, Met], object] | None:
     for base, freeze in _FREEZERS.items():
         if issubclass(kind, base):
             return freeze
-    # `hasattr` would find the `__call__` of every class's own type.
+    # `hasattr` would be True for every class, because its metaclass has a `__call__`.
     if any("__call__" in vars(base) for base in kind.__mro__):
         return _itself
     if issubclass(kind, Struct):

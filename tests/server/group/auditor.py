@@ -1,7 +1,8 @@
 """The offsets in a log of `__consumer_offsets`, computed by the protocol's rules.
 
-Plain commits and the commits of committed transactions count. Each must be after the partition's
-last tombstone. The counted commit with the highest log position has the offset (I12, KAFKA-5247).
+Plain commits and the commits of committed transactions count, if they are after the partition's
+last tombstone. Of these, the commit with the highest log position has the committed offset (I12,
+KAFKA-5247).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def audit(log: Sequence[Appended | Marker]) -> tuple[dict[Key, int], dict[tuple[
 
 
 def decided(log: Sequence[Appended | Marker], position: int, producer_id: int) -> bool | None:
-    """Return True if a record's transaction was committed, None while it is undecided."""
+    """Return the outcome of the transaction of the record at `position`: True if it was committed,
+    None while it is undecided."""
     for entry in log[position:]:
         if isinstance(entry, Marker) and entry.producer_id == producer_id:
             return entry.committed

@@ -77,7 +77,7 @@ Commit = tuple[str, int, int]  # (topic, partition, offset)
 
 @dataclass
 class Driver:
-    """`log` survives a `crash`, as the file does."""
+    """`log` survives a `crash`, as a file on disk does."""
 
     config: GroupConfig = field(default_factory=GroupConfig)
     now_ms: int = 1_000
@@ -86,7 +86,7 @@ class Driver:
     append_error: int | None = None
     # If True, commits wait for `release_commits`.
     holds_commits: bool = False
-    # False if the state is too large to compare it around each decision.
+    # False if the state is too large for a comparison around each decision.
     compares: bool = True
     effects: EffectTable[GroupShard] = field(default_factory=lambda: EFFECTS)
 
@@ -182,12 +182,13 @@ class Driver:
             release()
 
     def lose_leadership(self) -> None:
-        """Let another broker lead the partition: uncommitted records will never be committed."""
+        """Let another broker lead the partition, so that uncommitted records are never
+        committed."""
         self.shard.on_unloaded()
         self.fail_commits(6)
 
     def fail_commits(self, code: int) -> None:
-        """Fail every held commit: its records will never be committed."""
+        """Fail every held commit, as if its records could never be committed."""
         held, self._held = self._held, []
         for _, fail in held:
             fail(code)
@@ -465,14 +466,14 @@ class Driver:
 
 
 def groups_of(shard: GroupShard) -> dict[str, ClassicGroup]:
-    """Return all groups, as classic ones."""
+    """Return all classic groups by group id."""
     return {
         name: group for name, group in shard.table.groups.items() if isinstance(group, ClassicGroup)
     }
 
 
 def _is_emptied(record: CoordinatorRecord) -> bool:
-    """Return True if an effect says that a group has lost its last member."""
+    """Return True for the record of a group that has lost its last member."""
     if record.value is None or not isinstance(decode_key(record.key), GroupMetadataKey):
         return False
     value = decode_group_metadata_value(record.value)

@@ -131,7 +131,7 @@ def test_no_metadata_is_empty_metadata() -> None:
 
 @pytest.mark.parametrize("retention_ms", [(1 << 63) - 1, -(1 << 63)])
 def test_a_retention_beyond_all_time_is_kept_as_long_as_there_is_time(retention_ms: int) -> None:
-    """Found by the fuzzer: the record could not be encoded."""
+    """The record of such an expiry time once could not be encoded (found by the fuzzer)."""
     driver = Driver()
     assert driver.commit(("t", 0, 5), retention_ms=retention_ms, version=4) == [0]
 

@@ -1,4 +1,4 @@
-"""The settings of a group shard have Kafka's defaults, as the broker's settings have."""
+"""The settings of a group shard have the same defaults as the broker's settings."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_S16_after_a_failed_fsync_requests_are_refused_and_none_waits_for_ever()
     with pytest.raises(Refused) as raised:
         world.groups.describe(GROUP)
     assert raised.value.code is ErrorCode.NOT_COORDINATOR
-    # Timers of the groups still fire. They wait for no commit either.
+    # Timers of the groups still fire. They too leave no request that waits for a commit.
     world.settle(600_000)
     assert len(world.partitions[OFFSETS].commit_waiters) == 0
 

@@ -12,7 +12,7 @@ from tests.server.group.driver import GROUP, Driver
 from tests.server.resident import resident_growth
 
 MANY = 100_000
-# More joins than fill a group. They suffice where the state of a full group matters.
+# More joins than a group accepts. A test that needs only a full group makes no more of them.
 ENOUGH = 20_000
 MIB = 1 << 20
 
@@ -20,7 +20,8 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def many_groups() -> Driver:
-    """Create groups, each with a committed offset, so that the coordinator keeps them."""
+    """Return a coordinator with groups. Each has a committed offset, so that the coordinator keeps
+    it."""
     driver = Driver(compares=False)
     for number in range(MANY):
         assert driver.commit(("t", 0, 5), group=f"consumer-group-{number:08d}") == [0]
@@ -30,7 +31,8 @@ def many_groups() -> Driver:
 
 
 def many_members(joins: int = MANY) -> tuple[Driver, list[object]]:
-    """Fill a group with members, and return their parked responses. Further members are refused."""
+    """Return a coordinator with a full group, and the members' parked responses. Further members
+    are refused."""
     driver = Driver(compares=False)
     parked: list[object] = []
     refused = 0
@@ -60,7 +62,8 @@ def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows(
 
 
 def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
-    """Members that join in time form a generation; a member that is late may retry later."""
+    """The members of the full group form a generation. A further member is refused until some of
+    them have left."""
     driver, _ = many_members(ENOUGH)
     group = driver.groups[GROUP]
     driver.advance(driver.config.group_initial_rebalance_delay_ms)

@@ -130,7 +130,7 @@ def test_a_group_without_offsets_is_deleted_once_it_is_empty() -> None:
     driver = retention()
     given = driver.join(session_ms=1_500_000).value
     driver.advance(CHECK_MS)
-    # A member id was assigned: its member may still join.
+    # A member id was assigned, and its member may still join.
     assert driver.state() is GroupState.EMPTY
     assert given.error_code == 79
     driver.advance(3 * CHECK_MS)

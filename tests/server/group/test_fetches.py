@@ -24,7 +24,7 @@ TOPIC_ID = b"\1" * 16
 
 
 def asked(version: int, *, everything: bool = False) -> OffsetFetchRequest:
-    """Return a request for partitions 0 and 1 of topic t, or for all."""
+    """Return a request for partitions 0 and 1 of topic t, or for all partitions."""
     if version < 8:
         topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
         return OffsetFetchRequest(group_id=GROUP, topics=None if everything else topics)
@@ -45,7 +45,7 @@ def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFe
 
 
 def shown(response: OffsetFetchResponse, version: int) -> list[tuple[int, int, str | None, int]]:
-    """Return (partition, offset, metadata, error code) of each row."""
+    """Return (partition, offset, metadata, error code) of each partition in the response."""
     if version < 8:
         return [
             (found.partition_index, found.committed_offset, found.metadata, found.error_code)

@@ -1,4 +1,5 @@
-"""Offsets, commits, expiry and listings use the `Group` protocol of a group, never its class."""
+"""Offsets, commits, expiry and listings use a group through the interface `Group`, never through
+its class."""
 
 from __future__ import annotations
 

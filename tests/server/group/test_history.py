@@ -59,8 +59,8 @@ def test_a_member_has_no_reason_for_a_refusal() -> None:
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
-    """After a restart the group still knows the time from the record. It does not know the
-    client."""
+    """The group's record has the time at which the generation began, but not the client. So only
+    the time survives a restart."""
     driver = Driver()
     member, generation = alone(driver, "first")
     driver.advance(500)
@@ -141,7 +141,7 @@ def test_the_reason_of_a_replaced_instance_has_the_new_member_id() -> None:
     driver.join(version=5, instance="i", client_id="second")
     replaced = Dismissal(Why.REPLACED, driver.wall_ms, Requester("second", HOST))
     assert dismissal(driver, member, generation, "i") == replaced
-    # After a restart the error code still says that the member was replaced.
+    # A restart forgets the time and the client, but not that the member was replaced.
     driver.crash()
     assert dismissal(driver, member, generation, "i") == Dismissal(Why.REPLACED)
 

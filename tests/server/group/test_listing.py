@@ -44,7 +44,7 @@ def test_a_listed_group_has_its_type() -> None:
 
 def test_a_row_shows_the_moment_at_which_it_is_read() -> None:
     """The coordinator reads a long list in slices. A group that is deleted or created between two
-    slices is not in the list."""
+    slices is not in the list, and each row has the group's state at the moment of its slice."""
     driver = Driver()
     for name in ("first", "deleted", "later"):
         driver.commit(("t", 0, 1), group=name)

@@ -153,7 +153,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @invariant()
     def fetches_show_the_offsets_or_that_they_are_undecided(self) -> None:
-        # One comparison of the state for all fetches.
+        # The state is compared once for all fetches, not around each fetch.
         self.driver.compares = False
         reading(self.driver.shard, self._check_fetches)
         self.driver.compares = True

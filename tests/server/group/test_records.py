@@ -110,7 +110,7 @@ def test_old_values_without_a_rebalance_timeout_load_with_the_session_timeout() 
     group = groups_of(loading)[GROUP]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 7_000
-    # A leader that is not a member could not lead the group.
+    # The recorded leader is not a member, so a member becomes the leader.
     assert group.leader_id == "m"
 
 
@@ -145,7 +145,7 @@ def test_records_of_newer_group_protocols_are_skipped() -> None:
     ],
 )
 def test_a_record_that_cannot_be_decoded_refuses_the_shard(record: CoordinatorRecord) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011  # each codec's own words
+    with pytest.raises(ValueError):  # noqa: PT011  # each codec has its own message
         shard().replay(record, offset=0, transaction=None)
 
 

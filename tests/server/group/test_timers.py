@@ -1,5 +1,5 @@
 """The heap of timers stays exact after any move, cancellation or reset, and its size is bounded by
-its keys."""
+the number of its keys."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the group `g`. Time passes, timer by timer, by commands of the trace."""
+    """A coordinator of the group `g`. Commands of the trace let time pass, timer by timer."""
 
     def __init__(self) -> None:
         self.trace = Trace()

@@ -90,7 +90,7 @@ def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> No
 
 @pytest.mark.parametrize("code", [47, 48, 120])
 def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
-    # The log refuses the append: the producer has no open transaction there, or is fenced.
+    # The log refuses the append, because the producer has no open transaction there or is fenced.
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.append_error = code

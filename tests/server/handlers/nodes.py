@@ -124,8 +124,8 @@ async def ask(
     version: int | None = None,
     listener: str = "PLAINTEXT",
 ) -> Any:
-    """Return the response as the client gets it: request and response are encoded in that
-    version."""
+    """Return the response as the client gets it. Request and response are encoded in `version`, by
+    default the latest."""
     if version is None:
         version = APIS[handler.API].latest
     api = APIS[handler.API]

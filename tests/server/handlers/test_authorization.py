@@ -341,7 +341,7 @@ class Counting(Granting):
 async def test_a_request_checks_each_topic_once(
     api: ApiKey, rights: tuple[Right, ...], partitions: int
 ) -> None:
-    """The number of questions depends neither on the number of partitions nor on the verdict."""
+    """The authorizer gets one question, whatever the number of partitions and the verdict."""
     authorizer = Counting(*rights)
     async with broker_granting() as services:
         services = replace(services, authorizer=authorizer)
@@ -359,7 +359,8 @@ async def test_a_request_checks_each_topic_once(
 
 
 def test_handlers_check_rights_only_through_their_request() -> None:
-    """Handlers check rights on their request. Only the request's code asks the authorizer."""
+    """No handler names the authorizer. A handler asks its `RequestContext`, which asks the
+    authorizer."""
     for path in Path(handlers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             named = node.attr if isinstance(node, ast.Attribute) else ""
@@ -427,6 +428,6 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     async with broker(settings, Granting(*rights[: 1 + may])) as services:
         services = without_internal_topics(services)
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
-    # A client with the right reaches a broker that is no coordinator.
+    # An allowed request gets past the checks, and this broker is no coordinator.
     allowed = switched_on and may
     assert response.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

@@ -69,7 +69,8 @@ class Reader:
         )
 
     def fetch(self, max_bytes: int, *, isolation: int = 0) -> dict[int, Any]:
-        """Return the partitions in the response, and the next positions."""
+        """Fetch, and move the positions past the fetched records. Return the response by
+        partition."""
         request = self.request(max_bytes, isolation=isolation)
         response = fetch.handle(self.services, context(self.services, fetch.API, VERSION), request)
         assert isinstance(response, FetchResponse)

@@ -1,5 +1,5 @@
-"""Requests of group transactions and group commits that are refused before any coordinator is
-called."""
+"""Requests of group transactions and group commits: what the handlers refuse before they call a
+coordinator, and the coordinator that FindCoordinator returns for a group."""
 
 from __future__ import annotations
 

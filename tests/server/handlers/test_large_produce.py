@@ -44,7 +44,8 @@ COUNT = SMALL + SMALL // 2
 SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
-# Maximum number of calls in a step. One step with all appends would make sixty for each partition.
+# Maximum number of calls in a step. One step with all appends would make sixty calls for each
+# partition.
 MOST_CALLS = 10 * COUNT
 
 

@@ -55,7 +55,8 @@ async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
 
 
 async def test_h60_a_request_that_has_to_come_back_costs_nothing() -> None:
-    """An id that moves to its group is retried until its open transaction is aborted."""
+    """The InitProducerId of an id that joins a group is retried until the id's open transaction is
+    aborted."""
     async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)

@@ -149,7 +149,7 @@ def test_a_log_that_is_shorter_than_remembered_does_not_start(lost: str) -> None
 
 
 def test_producers_of_batches_added_after_the_stop_are_found() -> None:
-    """An operator has replaced the log by another file."""
+    """An operator has replaced the log's file by a different file."""
     driver = Driver(LogConfig())
     driver.plain()
     point, closed = stopped(driver)

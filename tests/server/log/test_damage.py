@@ -81,8 +81,8 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 def test_a_start_fails_each_time_if_a_segment_lost_batches(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
-    """After a kill, the start fails only if batches below the recovery point are missing. Above the
-    recovery point, a power failure may have lost records that were not durable."""
+    """After a kill the last segment is not damaged here, because it is above the recovery point. A
+    power failure may have lost its records."""
     driver = written()
     clean = how == "clean stop"
     point = driver.stop()[0] if clean else driver.log.recovery_point
@@ -172,8 +172,8 @@ def test_a_log_starts_without_segments_that_retention_deleted() -> None:
 
 @pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
 def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refuses: bool) -> None:
-    """The damage is above the recovery point. Whole batches may follow it only in later
-    segments."""
+    """The damage is above the recovery point. Whole batches follow in the same segment, or only in
+    a later segment."""
     for slot, batch in ((3, 1), (2, 2)):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -227,7 +227,8 @@ def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_on
 
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
 def test_a_changed_length_is_damage_and_no_torn_end(field: int) -> None:
-    """With the changed length the batch ends beyond the end of the file. The file is complete."""
+    """With the changed length the batch ends beyond the end of the file, like a torn batch. But the
+    file is complete."""
     for slot in (1, 2):
         driver = written()
         driver.files = driver.files.after_kill()

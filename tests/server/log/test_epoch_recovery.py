@@ -16,7 +16,7 @@ def active_path(driver: Driver) -> str:
 
 
 def flips(files: MemoryFiles) -> range:
-    """Return the number of each bit of the file."""
+    """Return the numbers of the bits of the checkpoint's file."""
     return range(8 * len(files.nodes[PATH].data))
 
 

@@ -243,7 +243,7 @@ def test_a_disk_counts_as_full_until_the_refused_append_fits(driver: Driver) -> 
 
 
 def test_retention_frees_a_disk_that_refuses_all_writes() -> None:
-    """The log writes the other files of its segments later."""
+    """Once the disk has space, the log writes the files that were refused before."""
     driver = Driver()
     for _ in range(3):
         driver.plain(3)
@@ -275,4 +275,4 @@ class Refusing:
         self._files.before_append = before_append  # type: ignore[method-assign]  # a fault
 
     def end(self) -> None:
-        self._files.before_append = self._append  # type: ignore[method-assign]  # a fault
+        self._files.before_append = self._append  # type: ignore[method-assign]  # no fault

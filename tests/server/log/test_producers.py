@@ -120,7 +120,7 @@ def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
 
 
 def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
-    """The snapshot has only the last batch of each producer."""
+    """The snapshot has only the last batch of each producer, so the log refuses earlier batches."""
     sent(driver)
     driver.restart()
     assert driver.send(1, 12, 2).duplicate

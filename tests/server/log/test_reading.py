@@ -113,8 +113,8 @@ def test_a_fetch_reads_each_header_once(
     size: int, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With small batches, the read that confirms the index entry also has the header of the first
-    batch. With large batches, that header is in the next read. `max_bytes` needs no further
-    read."""
+    batch. With large batches, that header is in the next read. To find the last batch within
+    `max_bytes`, no further read is needed."""
     driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
     while len(driver.log.segments) < 3:
         driver.plain(1, size=size)

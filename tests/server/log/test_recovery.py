@@ -64,7 +64,7 @@ def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
         disk.nodes[path].data[position] ^= 0x41
         log = driver.open(clean=False, files=disk)
         if position in leader_epoch or (position in base_offset and log.log_end_offset > before):
-            continue  # not detected: Kafka's format does not protect these four and eight bytes
+            continue  # not detected, because no checksum covers these two fields
         assert log.log_end_offset == before, position
         assert log.recovery.cut_position == start
         check_invariants(log, disk)

@@ -24,7 +24,8 @@ from tests.server.log.driver import (
 )
 from tests.server.storage.memory_files import NO_SPACE, MemoryFiles
 
-# The files of one append: leader epochs, the new segment, the old segment.
+# The files that an append may write: leader epochs, and at a roll the files of the new and of the
+# old segment.
 KINDS = {
     "leader epochs": r"leader-epoch-checkpoint",
     "log": r"\.log$",
@@ -58,7 +59,7 @@ class Full:
         self._step(operation, path)
 
     def free(self) -> None:
-        self._files.step = self._step  # type: ignore[method-assign]  # a fault
+        self._files.step = self._step  # type: ignore[method-assign]  # no fault
 
 
 def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:
@@ -170,8 +171,9 @@ def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: in
 
 
 def test_a_retry_that_rolls_probes_the_new_segment() -> None:
-    """The closed segment gets no bytes. Its last sync may have begun before, so a power failure
-    could bring back the zeros of the probe (seeds 54173 and 54651 of the simulation)."""
+    """The probe for space appends zeros and cuts them off again. The last sync of the closed
+    segment may have begun before, so a power failure could bring back zeros there (seeds 54173 and
+    54651 of the simulation)."""
     driver = busy()
     closed = driver.log.segments.active
     full = Full(driver.files, KINDS["log"], 0)

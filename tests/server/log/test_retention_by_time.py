@@ -1,4 +1,5 @@
-"""`retention.ms` counts from the record of a segment with the latest timestamp, at any position."""
+"""`retention.ms` counts from the latest timestamp in a segment, at whatever position its record
+is."""
 
 from __future__ import annotations
 

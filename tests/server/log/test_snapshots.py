@@ -24,7 +24,7 @@ def test_the_next_snapshot_removes_the_rest_of_a_refused_snapshot(refused: str) 
     files.step = full  # type: ignore[method-assign]  # a fault
     with pytest.raises(StorageError, match=NO_SPACE):
         snapshots.take(7, [])
-    files.step = step  # type: ignore[method-assign]  # a fault
+    files.step = step  # type: ignore[method-assign]  # no fault
     snapshots.take(9, [])
     files.settle()
     assert files.list("a-0") == ["00000000000000000009.snapshot"]

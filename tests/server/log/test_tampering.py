@@ -36,9 +36,9 @@ class Outcome(Enum):
     covers the change."""
 
     WHOLE = "W"
-    # The start fails, or the load of the coordinator.
+    # The start of the log fails, or its load by the coordinator.
     REFUSED = "R"
-    # The read fails: the position has no batch, or a batch with another offset.
+    # The read fails, because the position has no batch, or a batch with a different offset.
     FOUND = "F"
     # Records are missing, and the recovery reports it.
     CUT = "C"
@@ -312,11 +312,11 @@ EXPECTED: Final = {
     r"last: cut .* into a batch": "RCC RCC",
     r"last: length of 2 .*": "RCC RCC",
     r"last: magic of 2 .*": "RCC RCC",
-    # Retention may remove the first segments, too.
+    # Retention removes first segments too, so their loss is not always noticed.
     r"first: (log|segment) removed": "RRC HHH",
     r"first: renamed": "RRC RCC",
     r"(first|closed): (emptied|cut .*)": "RRC RCC",
-    # After a power failure that lost the checkpoint, compaction may have removed the batch.
+    # After a power failure that may have lost the checkpoint, the gap looks like one of compaction.
     r"last: batch taken out": "RRH RHH",
     r".*: batch taken out": "RRH RHH",
     r".*: batch zeroed": "RRC FCC",

@@ -168,8 +168,8 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
 
 
 def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
-    """The end offset of a read is above every record of the read, and at most 10 above the last
-    (L5)."""
+    """The aborted transactions below the end offset of a read include it. This end offset is above
+    the last record of the read, by at most 10."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
         driver.send(2, n, 1, size=100)

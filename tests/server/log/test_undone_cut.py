@@ -82,7 +82,7 @@ def test_the_end_of_a_compacted_segment_is_known_by_its_size(extra: bytes) -> No
 @pytest.mark.parametrize("is_older", [True, False])
 def test_a_checkpointed_end_before_valid_batches_is_not_used(is_older: bool) -> None:
     """According to the checkpoint, the segment ends at a damaged batch, but valid batches follow.
-    The start does not cut there: the checkpoint may be older than the roll, or wrong."""
+    The start does not cut there, because the checkpoint may be older than the roll, or wrong."""
     without_index = LogConfig(segment_bytes=2000, index_interval_bytes=2000)
     driver, path, recovery_point = rolled(without_index)
     data = driver.files.nodes[path].data

@@ -48,8 +48,7 @@ def test_the_interval_of_flush_ms_begins_with_the_request_and_not_with_its_end()
 
 
 def test_an_update_with_the_current_leader_epoch_is_applied() -> None:
-    """The partition applies an update with its current leader epoch: replicas leave the ISR, or the
-    leader becomes a follower."""
+    """Such an update may remove replicas from the ISR, or make the leader a follower."""
     found = partition(replicas=(0, 1), isr=(0, 1))
     found.become_leader(0, 0, (0,), (0, 1))
     found.append(batch(), now_ms=NOW_MS)

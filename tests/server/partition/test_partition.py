@@ -49,7 +49,7 @@ def test_uncommitted_records_are_not_read() -> None:
     assert replica.read(0, MANY, RU, at_least_one=True).records is None
     assert (
         replica.read(3, MANY, RU, at_least_one=True).records is None
-    )  # the offset is appended, so the read is in range
+    )  # the offset is the log end, so the read is in range
     files.settle()
     assert replica.read(0, MANY, RU, at_least_one=True).records is not None
 
@@ -102,7 +102,8 @@ def test_a_failed_append_moves_no_offset() -> None:
 
 
 def test_d6_a_refused_leader_epoch_is_written_later_and_the_append_succeeds() -> None:
-    """The batch itself has the epoch. `tests/server/log/test_refused_files.py` tests all files."""
+    """The batch itself has the epoch, so its checkpoint may come later.
+    `tests/server/log/test_refused_files.py` tests all files."""
     files = MemoryFiles()
     replica = partition(files)
     files.fail_append(match="leader-epoch-checkpoint")

@@ -233,7 +233,7 @@ def test_the_time_of_a_follower_that_never_caught_up_begins_with_the_first_look(
 def test_a_fetch_does_not_shorten_the_time_of_a_follower() -> None:
     found = replicas((0, 1), f1=5)
     assert found.out_of_sync(10, 20, MAX_LAG_MS) == ()
-    found.record_fetch(1, 10, 11, 40)  # The log end at the fetch at time 0.
+    found.record_fetch(1, 10, 11, 40)  # The leader's log end at time 0 was 10.
     assert found.out_of_sync(11, 20 + MAX_LAG_MS, MAX_LAG_MS) == ()
     assert found.out_of_sync(11, 21 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
 
@@ -303,8 +303,9 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time of the latest fetch that had caught up. A fetch has caught up if it or
-        the next fetch starts at the leader's log end at the time of the fetch, or later."""
+        """Return the time at which the follower had last caught up, or the time of the first look
+        for followers out of sync if that is later. At a fetch it has caught up if this fetch or the
+        next one starts at or after the log end that the leader has at this fetch."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

@@ -66,7 +66,7 @@ class Driver:
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
     has_ids: bool = True
-    # False if states are too many, or too large, to compare them around each decision.
+    # False if states are too many, or too large, for a comparison around each decision.
     compares: bool = True
 
     def __post_init__(self) -> None:
@@ -146,7 +146,8 @@ class Driver:
             self._held.pop(0)[0]()
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
-        """Load another shard from the log, with the first `keeps` uncommitted records."""
+        """Load another shard from the log, with the first `keeps` uncommitted records, or with all
+        if it is None."""
         del self.log[self.committed + (len(self.log) if keeps is None else keeps) :]
         self.committed = len(self.log)
         self._held.clear()
@@ -252,7 +253,7 @@ class Driver:
     # --- states, without the commands that lead to them
 
     def put(self, state: State, **values: Any) -> None:
-        """Replay a record of the id."""
+        """Append a record of the id to the log, and load the log in another shard."""
         fields: dict[str, Any] = {
             "producer_id": 77,
             "producer_epoch": 5,

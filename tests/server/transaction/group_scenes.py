@@ -41,7 +41,8 @@ def join(
 def member(
     world: World, transactional_id: str, generation_id: int, *partitions: TopicPartition
 ) -> GroupedTransaction:
-    """Return a producer that has joined, after any retries."""
+    """Return a producer that has joined the group. Its InitProducerId is retried while the
+    coordinator is busy."""
     for _ in range(5):
         response = join(world, transactional_id, generation_id, *partitions)
         world.settle()
@@ -84,7 +85,7 @@ def produce(
 def end(
     world: World, member: GroupedTransaction, *members: GroupedTransaction, committed: bool = True
 ) -> Answer:
-    """Send EndTxn as in transaction version 1: the parent keeps its epoch."""
+    """Send EndTxn as in transaction version 1, so that the parent, `member`, keeps its epoch."""
     return world.transactions.end_txn(
         EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
     )
@@ -93,7 +94,7 @@ def end(
 @dataclass
 class GroupCommit:
     """A client's group commit: a parent that commits an offset, and a member for each partition. It
-    also has the client's knowledge at the moment when the broker ends."""
+    also has what the client had sent and received when the broker ends."""
 
     committed: bool
     parent: GroupedTransaction | None = None

@@ -42,8 +42,8 @@ def outcomes(world: World, partition: TopicPartition) -> list[bool]:
 
 
 def opened(world: World, *partitions: TopicPartition, version: int = 2) -> tuple[int, int]:
-    """Return a producer with an open transaction. It has a record in each of these partitions, and
-    an offset of the group."""
+    """Return a producer with an open transaction, which has a record in each of these
+    partitions."""
     producer = world.producer()
     for partition in partitions:
         world.add(producer, partition, version=version)

@@ -159,7 +159,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     ends = {name: world.partitions[name].log_end_offset for name in (A0, A1, B0, TXN_LOG)}
 
     def grown() -> set[int]:
-        """Return the number of new records in each partition."""
+        """Return the numbers of new records in the partitions, each number once."""
         return {world.partitions[name].log_end_offset - end for name, end in ends.items()}
 
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
@@ -225,7 +225,7 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     value_of(world.end(producer, True))
     world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
-    # However often the coordinator retries, a log without enough replicas appends no marker.
+    # However often the coordinator retries, no marker is appended before the shard is loaded.
     assert world.partitions[OFFSETS].log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)

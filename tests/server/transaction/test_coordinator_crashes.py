@@ -26,8 +26,8 @@ RETRIED = {
 
 @dataclass
 class Client:
-    """A client with one transaction over three partitions and the group. It also has the client's
-    knowledge at the moment when the broker ends."""
+    """A client with one transaction over three partitions and the group. It also has what the
+    client had sent and received when the broker ends."""
 
     committed: bool
     bumps_epoch: bool
@@ -86,8 +86,8 @@ class Client:
 
 
 def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
-    """Return a function that ends one fsync or runs the next timer of the next 5 s. It stops the
-    process after `syncs` fsyncs."""
+    """Return a function that ends one fsync, or else runs the first timer that is due within 5 s.
+    It stops the process after `syncs` fsyncs."""
     left = [syncs]
 
     def step() -> bool:
@@ -154,8 +154,8 @@ def survive(world: World, client: Client) -> None:
 
 
 def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[range, int]:
-    """Return the numbers of the disk's changes between the start and the end of the transaction,
-    and of its fsyncs."""
+    """Return the range of the disk's changes during the transaction, and the number of its
+    fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -229,7 +229,7 @@ def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_ma
 
 
 class NothingIsLeft(Random):
-    """A power loss that leaves only synced data."""
+    """Random numbers with which a power loss leaves only synced data."""
 
     def randint(self, a: int, b: int) -> int:
         return a
@@ -254,7 +254,7 @@ def test_CD_a_completion_that_the_power_takes_is_made_again(
     def until_complete_is_written() -> bool:
         if client.asked_to_end:
             ends.append(world.partitions[TXN_LOG].log_end_offset)
-            if ends[-1] == ends[0] + 1:  # PREPARE is before the first measured end
+            if ends[-1] == ends[0] + 1:  # the first end includes PREPARE
                 raise Stopped("COMPLETE is written")
         return step()
 

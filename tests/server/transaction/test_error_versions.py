@@ -16,8 +16,8 @@ INIT, ADD, OFFSETS, END, PRODUCE, COMMIT = (
     ApiKey.PRODUCE,
     ApiKey.TXN_OFFSET_COMMIT,
 )
-# API, code of the core, first version that gets code 90 or 120 (None: no version), code of the
-# others.
+# API, code of the refusal, first version that gets code 90 or 120 (None: no version), code that
+# older versions get.
 ROWS = [
     (INIT, ErrorCode.PRODUCER_FENCED, 4, 47),
     (ADD, ErrorCode.PRODUCER_FENCED, 2, 47),

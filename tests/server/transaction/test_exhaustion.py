@@ -50,7 +50,8 @@ def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
 
 
 def hundred_thousand_ids() -> Driver:
-    """Create transactional ids. Each has a producer id but no transaction."""
+    """Return a coordinator with 100,000 transactional ids. Each has a producer id but no
+    transaction."""
     driver = Driver(compares=False)
     for number in range(100_000):
         driver.init(transactional_id=f"client-application-{number:08d}")

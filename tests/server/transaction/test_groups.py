@@ -144,7 +144,8 @@ def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
     first.expect("a", OLD)
     first.on_unloaded()
     assert "a" not in ids
-    # As during a load, the shard of the current group is replayed before that of the former.
+    # As a load may do it, the shard of the current group is replayed before the shard of the former
+    # group.
     second.replay(to_record("a", NEW))
     second.replay(to_record("a", NEW._replace(generation_id=3)))
     first.replay(to_record("a", OLD))
@@ -158,7 +159,7 @@ def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
 def test_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
     record = to_record("t", OLD)
     assert record.value is not None
-    with pytest.raises(ValueError):  # noqa: PT011  # each codec's own words
+    with pytest.raises(ValueError):  # noqa: PT011  # each codec has its own message
         loaded(CoordinatorRecord(record.key, record.value[:cut]))
 
 

@@ -40,7 +40,7 @@ class Refusing:
 
 
 def run_until(world: World, ended: Callable[[], bool]) -> None:
-    """Run timers until `ended`. Fail if more timers fire than a back-off allows."""
+    """Run timers until `ended` returns True. Fail if more timers fire than a back-off allows."""
     for _ in range(ATTEMPTS * 3):
         if ended():
             return

@@ -34,7 +34,7 @@ _SERVER: Final = str(Path(oncelog_server.__file__).parent)
 
 
 def files_entered(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> set[str]:
-    """Return the files of the server from which `call` runs a function."""
+    """Return the server's files in which `call` enters a function."""
     entered: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

@@ -25,7 +25,8 @@ WINDOW_MS = 16_000
 
 
 def given_to(quota: ProducerIdQuota, address: str, now_ms: int, times: int = 1) -> int:
-    """Return how many of these requests the quota grants."""
+    """Request a producer id `times` times from an address. Return how many of the requests the
+    quota grants."""
     granted = 0
     for _ in range(times):
         with suppress(Refused):

@@ -49,7 +49,8 @@ def test_E9_without_ids_the_error_is_one_that_clients_retry_and_the_block_is_ask
 
 
 def test_ids_of_earlier_brokers_are_known_before_the_first_block() -> None:
-    """The disk of the metadata store may be full at a start."""
+    """The disk of the metadata store may be full at a start, and then the first block comes
+    late."""
     ids = ProducerIds(lambda: None)
     ids.start_at(2_000)
     assert ids.is_given(1_999)

@@ -70,7 +70,8 @@ class Lives(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def it_asks_again(self, data: st.DataObject) -> None:
-        """Let a new instance repeat its request, or let any instance start again."""
+        """Let an instance without a producer id repeat its InitProducerId, or any other instance
+        bump its epoch."""
         producer = self.one(data)
         if producer.identity is None:
             self.answered(self.driver.init(), producer, (-1, -1), None, False)

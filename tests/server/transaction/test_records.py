@@ -94,7 +94,8 @@ def test_a_written_value_is_read_back(metadata: TransactionMetadata) -> None:
 def test_the_client_of_a_transaction_is_after_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
-    """Decoding and encoding give the same bytes. A long client id is cut."""
+    """The bytes equal those of the schema's codec, and decoding them gives the client. A long
+    client id is cut."""
     value = schema_value(metadata)
     value.client_id, value.client_address = client.client_id[:256], client.client_address
     written = to_record(metadata, client).value

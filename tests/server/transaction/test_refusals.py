@@ -68,7 +68,7 @@ def end_of_an_unknown_id(world: World) -> Refused:
 
 
 def rotated(world: World) -> tuple[int, int]:
-    """Return a producer with the last epoch, after a newer instance got another producer id."""
+    """Return a producer with the last epoch, after a newer instance got a different producer id."""
     producer_id, _ = world.producer()
     live = world.transactions.find("t")
     live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)

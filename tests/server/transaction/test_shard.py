@@ -34,7 +34,7 @@ def test_S15_a_record_of_a_later_kind_is_passed_over() -> None:
 def test_S14_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
     record = to_record(TransactionMetadata("t", 1, 0, 1_000))
     assert record.value is not None
-    with pytest.raises(ValueError):  # noqa: PT011  # each codec's own words
+    with pytest.raises(ValueError):  # noqa: PT011  # each codec has its own message
         replay(
             TransactionShard(0, max_timeout_ms=1),
             CoordinatorRecord(record.key, record.value[:cut]),

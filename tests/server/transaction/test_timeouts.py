@@ -151,7 +151,7 @@ def test_T9_many_overdue_transactions_are_aborted_a_few_at_a_time() -> None:
 
 @dataclass
 class Ending:
-    """A leader at which a marker makes another transaction end before the marker is written."""
+    """A leader that lets another transaction end before it writes a marker."""
 
     world: World
     ends: Callable[[], object]

@@ -122,7 +122,7 @@ class Scenario:
             log=TracedLog(lambda record: self.trace.add(record_text(record))),
             finishes=False,
         )
-        # The coordinator schedules a retry here.
+        # If COMPLETE fails, the coordinator schedules a retry, and the trace has a command instead.
         later: EffectRow[TransactionShard] = EffectRow(failed=lambda shard, effect, code: None)
         self.driver.effects = self.trace.effects(
             {**self.driver.effects, CompleteLater: later}, SHOWN
@@ -223,7 +223,7 @@ class Scenario:
         self.driver.crash(down_ms=command.number("down", 0))
 
     def stored(self, command: Command) -> None:
-        """The log of an older coordinator ends with this record."""
+        """Append this record to the log, as an older coordinator did, and load the log."""
         producer_id, epoch = producer_of(command.take("producer", ""))
         self.driver.put(
             TransactionState[command.word()],

@@ -1,4 +1,4 @@
-"""The coordinator's views of its ids (KIP-664)."""
+"""The coordinator's views of its transactional ids (KIP-664)."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ class Scene:
 
 
 class World:
-    """One broker process in memory. `files`, the clocks and the next producer id survive it."""
+    """One broker process in memory. The next process gets its `files`, its wall clock and unused
+    producer ids."""
 
     def __init__(
         self,
@@ -192,7 +193,7 @@ class World:
             self.flush.request(partition)
 
     def recreate(self, name: TopicPartition) -> None:
-        """Delete a topic and create another one of the same name."""
+        """Delete a partition and create a new one of the same name."""
         old = self.partitions.pop(name)
         old.resign()
         deleted = f"{partition_directory(*name)}.0-delete"
@@ -208,8 +209,8 @@ class World:
     # --- processes
 
     def crash(self, *, power_loss: Random | None = None, down_ms: int = 0) -> World:
-        """End the process, and start the next process on its disk. Its producer ids come from a new
-        block."""
+        """End the process, and start the next process on its disk. The next process has a new block
+        of producer ids."""
         files = self.files.after_power_loss(power_loss) if power_loss else self.files.after_kill()
         return World(
             files,
@@ -349,7 +350,8 @@ class World:
         return committed_values(self.files, partition)
 
     def check(self) -> None:
-        """Check I1, I2 and I4 in every data partition."""
+        """Check the offsets of every partition (I2), and the records that a reader gets from every
+        data partition (I1)."""
         for name, partition in self.partitions.items():
             log = partition._log
             assert (

@@ -49,7 +49,7 @@ def test_a_refused_join_creates_no_group(
 def test_a_member_id_made_of_the_longest_client_id_fits_every_response(
     name: str, version: int
 ) -> None:
-    """A4: the driver encodes each response in its version."""
+    """The driver fails if it cannot encode a response in its version (A4)."""
     driver = Driver()
     join = driver.join if version < 4 else driver.join_twice
     answer = join(version=version, client_id=name)

@@ -16,7 +16,8 @@ ORDERS = list(permutations((10_000, 40_000, LONGEST_MS)))
 
 
 def stable(driver: Driver, timeouts_ms: tuple[int, ...]) -> tuple[int, list[str]]:
-    """Return the generation and the members of a stable group, one for each rebalance timeout."""
+    """Return the generation and the members of a stable group with one member for each rebalance
+    timeout."""
     joins = [
         driver.join_twice(client_id=f"{ms}", session_ms=SESSION_MS, rebalance_ms=ms)
         for ms in timeouts_ms

@@ -20,7 +20,7 @@ def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> 
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)
-    # During the join phase, the follower's generation is still the group's.
+    # During the join phase, the follower's generation is still the generation of the group.
     identity: dict[str, Any] = {"member_id": follower, "generation_id": generation_id}
     assert driver.txn_commit(7, ("t", 0, 5), **identity) == [0]
     driver.end_transaction(7, committed=False)
@@ -96,7 +96,7 @@ class GroupOfClients(RuleBasedStateMachine):
     are late.
 
     The assignment of each generation has its own stamp. The stamp reveals a member with the
-    assignment of another generation.
+    assignment of a different generation.
     """
 
     def __init__(self) -> None:
@@ -307,7 +307,8 @@ class GroupOfClients(RuleBasedStateMachine):
             }
 
     def teardown(self) -> None:
-        """Without further requests the group must become empty, and no request stay parked."""
+        """Check that without further requests the group becomes empty and no request stays
+        parked."""
         driver = self.driver
         driver.append_error, driver.holds_commits = None, False
         driver.release_commits()
@@ -315,7 +316,8 @@ class GroupOfClients(RuleBasedStateMachine):
         assert all(answer.done for answer in self.owed)
         if GROUP in driver.groups:
             assert driver.state() is GroupState.EMPTY
-            # If the record of the empty group could not be written, the members time out once more.
+            # If the record of the empty group was never written, the members are loaded again, and
+            # time out once more.
             driver.crash()
             driver.advance(400_000)
             assert driver.state() is GroupState.EMPTY

@@ -173,7 +173,7 @@ def test_txn_offset_commit_in_every_state(state: GroupState, member_code: int) -
     driver, _, member, generation_id = driver_in(state)
     codes = driver.txn_commit(7, ("t", 0, 5), member_id=member, generation_id=generation_id)
     assert codes == [member_code]
-    # Clients before KIP-447 do not name their membership, and are accepted.
+    # Clients before KIP-447 send no member id and no generation, and are accepted.
     driver, *_ = driver_in(state)
     assert driver.txn_commit(7, ("t", 0, 5), version=2) == [0]
 

@@ -11,7 +11,7 @@ from tests.server.group.entries import subscription
 
 
 def static_group(driver: Driver, *, session_ms: int = 30_000) -> tuple[int, str, str]:
-    """A stable group of the static leader "i" and a dynamic follower."""
+    """Return the generation, the static leader "i" and the dynamic follower of a stable group."""
     leader = driver.join(instance="i", session_ms=session_ms)
     follower = driver.join_twice(client_id="f", session_ms=session_ms)
     driver.advance(6_000)
@@ -60,7 +60,7 @@ def test_a_returning_leader_is_not_to_assign_again(version: int) -> None:
     _, old, follower = static_group(driver)
     answer = driver.join(instance="i", version=version).value
     if version < 9:
-        # The response names another member as the leader.
+        # The response names the old member id as the leader, so the member does not assign.
         assert (answer.leader, answer.members) == (old, [])
         assert not answer.skip_assignment
     else:
@@ -242,7 +242,8 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     while driver.shard.next_timer() is not None and driver.now_ms < 32_900:
         driver.advance(1 + (driver.shard.next_timer() or 0) - driver.now_ms)
         rounds += 1
-    # The members' rebalance timeout is 1 ms. A rebalance at each would make thousands of rounds.
+    # The members' rebalance timeout is 1 ms. A rebalance at each timeout would make
+    # thousands of rounds.
     assert rounds < 40
     assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.advance(2_000)

@@ -46,7 +46,7 @@ def job_of(found: Cleanable, now_ms: int, limits: CleaningLimits = LIMITS) -> Cl
 
 @dataclass
 class Compacting(Driver):
-    """A driver with keys in its log. `compact` compacts the log."""
+    """A driver that writes records with keys. `compact` compacts the log."""
 
     config: LogConfig = COMPACTED
     limits: CleaningLimits = LIMITS
@@ -167,9 +167,9 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
 
 
 def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
-    """Return the state of every producer, from the bytes alone: epoch, last sequence, last offset,
-    first offset of its open transaction. The state has no coordinator epoch, because compaction may
-    remove the marker with that epoch, as in Kafka."""
+    """Return (epoch, last sequence, last offset, first offset of the open transaction) of every
+    producer, from the bytes alone. The coordinator epoch is left out, because compaction may remove
+    the marker that has it, as in Kafka."""
     producers: dict[int, tuple[int, int, int, int]] = {}
     for header, records in driver.batches():
         if header.producer_id < 0 or (header.is_control and not records):

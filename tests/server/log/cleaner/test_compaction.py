@@ -83,7 +83,7 @@ def test_sizes_and_memory_follow_the_new_segments() -> None:
 
 def test_a_response_being_sent_from_an_old_segment_keeps_its_bytes(tmp_path: Path) -> None:
     """A slow reader's file range outlives the swap of segments. The range reads the old file even
-    if the broker has closed its descriptor and another file has the name."""
+    if the broker has closed the file's descriptor and a different file has the name."""
     pending: list[Callable[[], None]] = []
     with ThreadPoolExecutor(1) as executor:
         files = OsFiles(str(tmp_path), executor=executor, call_on_loop=pending.append)

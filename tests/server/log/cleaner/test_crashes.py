@@ -80,7 +80,8 @@ def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
 
 
 def restart(driver: Compacting, point: int, *, twice_at: int | None = None) -> None:
-    """Start after a kill. `twice_at` is a change of the disk at which a second kill happens."""
+    """Start after a kill. If given, `twice_at` is the number of the disk's change at which a second
+    kill happens."""
     driver.files = driver.files.after_kill()
     if twice_at is not None:
         driver.files.stop_before(twice_at)
@@ -172,7 +173,7 @@ def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
 
 
 def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
-    """Refuse renames from the nth on. Return the refused names."""
+    """Refuse `times` renames from the nth on. Return the list that gets the refused names."""
     files, rename = driver.files, driver.files.rename
     asked: list[str] = []
     refused_names: list[str] = []
@@ -190,7 +191,8 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_d6_a_refused_rename_is_undone_and_the_pass_is_retried(killed: bool) -> None:
-    """Reads and appends succeed between the passes, without a restart."""
+    """Between the refused pass and the retry, the log has no failure and a reader gets every
+    record."""
     expected = there(written(Compacting()))
     for nth in range(1, 100):
         driver = written(Compacting())
@@ -202,7 +204,7 @@ def test_d6_a_refused_rename_is_undone_and_the_pass_is_retried(killed: bool) -> 
             driver.files.settle()
             if not killed:
                 driver.replacement.abandon()
-        driver.files.rename = rename  # type: ignore[method-assign]  # a fault
+        driver.files.rename = rename  # type: ignore[method-assign]  # no fault
         driver.files.settle()
         assert driver.log.failure is None, refused_names
         assert there(driver) == expected
@@ -250,7 +252,7 @@ def test_d6_a_swap_that_could_not_be_undone_is_undone_when_there_is_space(
             with pytest.raises(StorageError):
                 driver.put(("d", "1"))
         if killed != "before space":
-            driver.files.rename = rename  # type: ignore[method-assign]  # a fault
+            driver.files.rename = rename  # type: ignore[method-assign]  # no fault
             log.try_again(driver.now_ms)
             driver.files.settle()
             assert (log.failure, log.refusals.current) == (None, None), refused_names
@@ -287,7 +289,7 @@ def test_d6_an_abandoned_swap_is_not_finished_after_a_later_pass() -> None:
     driver.files.settle()
     left = [name for name in driver.files.list(DIRECTORY) if name.endswith(".swap")]
     assert left
-    driver.files.rename = rename  # type: ignore[method-assign]  # a fault
+    driver.files.rename = rename  # type: ignore[method-assign]  # no fault
     driver.put(*((key, None) for key in ("a", "b", "only0")))
     driver.roll()
     driver.now_ms += RETENTION_MS
@@ -315,7 +317,7 @@ def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
             assert driver.files.exists(segment.log.path)
         if first in driver.log.segments:
             assert first.log.read(0, first.size) == before
-        driver.files.rename = rename  # type: ignore[method-assign]  # a fault
+        driver.files.rename = rename  # type: ignore[method-assign]  # no fault
         driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
         assert first not in driver.log.segments
         driver.log.apply_retention(driver.now_ms + 1, driver.log.log_end_offset)
@@ -341,7 +343,7 @@ def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name()
     driver.files.settle()
     assert refused_names
     assert first.log.read(0, first.size) == before
-    driver.files.rename = rename  # type: ignore[method-assign]  # a fault
+    driver.files.rename = rename  # type: ignore[method-assign]  # no fault
     for later_ms in (3_000, 5_000):
         log.apply_retention(driver.now_ms + later_ms, log.log_end_offset)
         driver.files.settle()
@@ -350,7 +352,7 @@ def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name()
 
 
 class Later:
-    """Disk work that runs when a test calls it."""
+    """An event loop that keeps the disk's work until a test runs it."""
 
     def __init__(self) -> None:
         self.pending: list[Callable[[], None]] = []
@@ -360,7 +362,8 @@ class Later:
 
 
 class SettledFiles(SimFiles):
-    """The simulator's files without its loop."""
+    """The simulator's files with a `Later` as the event loop. `settle` runs all work of the
+    disk."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.later = Later()

@@ -155,8 +155,8 @@ class Model:
         assert producers_by_scan(self.driver) == scanned
 
     def _check_keys(self, after: list[Row], end_offset: int) -> None:
-        """Check that the log has the latest record of every key, unless that record is a
-        tombstone."""
+        """Check that the log has the latest record of every key, unless that record is a tombstone.
+        If the map had space for all keys, the cleaned part has a single record of each."""
         latest = {key: (offset, key, value) for offset, key, value in sorted(self.visible)}
         for row in latest.values():
             assert row[2] is None or row in after, row

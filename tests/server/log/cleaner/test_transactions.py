@@ -40,7 +40,7 @@ def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
 ) -> None:
     driver = Compacting()
     transaction(driver, 7, 0, "a", "b", committed=committed)
-    driver.log.producers.clear()  # all retention times have passed
+    driver.log.producers.clear()  # as if the producers had expired
     overwrite(driver, "a")
     if committed:
         assert (1, "b", "0") in driver.contents()
@@ -112,8 +112,8 @@ def test_l11_an_aborted_record_does_not_supersede_a_committed_one() -> None:
 
 
 def test_l11_a_transaction_over_many_segments_is_one() -> None:
-    """The pass cleans the first records of a transaction before it reads the marker. Records of
-    other producers are between them."""
+    """The pass cleans the first records of a transaction before it reads the marker. Records
+    without a transaction are between the first records and the marker."""
     driver = Compacting()
     for committed, producer in ((False, 7), (True, 8)):
         for sequence in range(3):
@@ -178,7 +178,7 @@ def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again(
     """A killed broker recovers from an older recovery point. In the snapshot of that point the
     transaction is open. Without its marker in the log the transaction would stay open for ever."""
     driver = Compacting()
-    driver.configure(segment_bytes=200)  # segments stay apart
+    driver.configure(segment_bytes=200)  # too small for a merge of segments
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)
     driver.put(("filler", "x" * 100))
     driver.roll()
@@ -199,7 +199,7 @@ def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again(
 
 def test_l11_a_marker_stays_while_the_disk_keeps_a_snapshot_from_before_it() -> None:
     driver = Compacting()
-    driver.configure(segment_bytes=200)  # segments stay apart
+    driver.configure(segment_bytes=200)  # too small for a merge of segments
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)
     driver.put(("filler", "x" * 100))
     driver.roll()

@@ -1,5 +1,5 @@
-"""Timeouts of transactions count from the first partition, in monotonic time, also across
-restarts."""
+"""Overdue transactions are aborted. The timeout counts from the moment when the transaction gets
+its first partition, in monotonic time, also across restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The current producer of a transactional id: KIP-360, fencing, epochs that run out."""
+"""InitProducerId: the current producer of a transactional id (KIP-360), fencing, epochs that run
+out."""
 
 from __future__ import annotations
 
@@ -142,7 +143,7 @@ def test_codes_if_the_producers_record_cannot_be_written(
 ) -> None:
     driver = Driver(append_error=code)
     assert driver.init().value.code is expected
-    assert not driver.shard.transactions, "an id exists only once its first record is written"
+    assert not driver.shard.transactions, "an id exists only after its first record is written"
 
 
 def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:

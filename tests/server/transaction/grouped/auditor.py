@@ -50,7 +50,7 @@ def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
 
 def _commits_are_whole(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
     """Check that a batch with a decision for a group's members decides all of them, with the same
-    outcome."""
+    outcome. Return the number of group commits."""
     commits = 0
     decided: dict[tuple[str, int], tuple[int, int]] = {}
     begins = {

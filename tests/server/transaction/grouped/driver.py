@@ -22,8 +22,8 @@ IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
 
 class GroupDriver(Driver):
-    """`last_batch` is the number of records of the last decision. `batches` has the size of each
-    batch of several records, by its first offset."""
+    """`last_batch` is the number of records of the last decision, or 0 if their append failed.
+    `batches` has the size of each batch of several records, by its first offset."""
 
     last_batch = 0
 

@@ -30,8 +30,8 @@ def opened() -> tuple[GroupDriver, GroupedTransaction]:
 
 
 def meet(driver: GroupDriver, older: GroupedTransaction) -> ErrorCode | None:
-    """Return the error code for the newer producer, or None if the older producer has no open
-    transaction."""
+    """Abort the older producer's open transaction, as an offset commit of a newer producer does.
+    Return the error code for the newer producer, or None if no transaction is open."""
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None

@@ -125,7 +125,7 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
     assert value_of(world.init(name, *plain)).code is FENCED
     produce(world, joined, A0)
     assert value_of(end(world, joined)).code is NONE
-    # A second join fences no producer.
+    # The second join fences no producer: it writes to a single log.
     logs = [world.oracle(log).end_offset for log in world.transaction_logs]
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
@@ -190,7 +190,7 @@ def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) 
         (2, False, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"producer_epoch": 3}, ErrorCode.INVALID_REQUEST),
-        # The group is created again.
+        # A current generation below a known one means that the group was created again.
         (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
@@ -330,7 +330,8 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
 def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
     elsewhere: bool, in_group: bool
 ) -> None:
-    """Every other coordinator refuses the producer, also if it is the same shard (KIP-360)."""
+    """Outside the group that it has joined, or in a group that it has not joined, a producer is
+    refused, also by the same shard (KIP-360)."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     if in_group:
@@ -408,8 +409,7 @@ def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
 
 
 def points(flush_on_ack: bool, committed: bool) -> tuple[range, int]:
-    """Return the numbers of the disk's changes between the start and the end of the commit, and of
-    its fsyncs."""
+    """Return the range of the disk's changes during the commit, and the number of its fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -442,7 +442,7 @@ def crashes(flush_on_ack: bool, committed: bool) -> Iterator[tuple[World, GroupC
 
 
 def audit(world: World) -> bool:
-    """Check that all transactions are committed or none, and that no request waits. Return True for
+    """Check that all transactions are committed or none, and that no reader waits. Return True for
     a commit."""
     committed = bool(world.read(A0))
     for partition in DATA:
@@ -456,8 +456,8 @@ def audit(world: World) -> bool:
 
 
 def survive(world: World, commit: GroupCommit, retries: bool) -> None:
-    """Restart the broker and wait. The broker completes decided transactions without any request,
-    and completes the group commit as a whole or not at all."""
+    """Check that a restarted broker completes the group commit as a whole or not at all. With
+    `retries` the client sends its EndTxn again, otherwise the broker gets no request."""
     world.settle(10_000)
     if commit.asked and retries:
         assert commit.parent is not None

@@ -64,7 +64,8 @@ def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first
     driver.begin(older, P0)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert driver.state_of("a") is State.PREPARE_ABORT
-    # The transaction is aborted only once, however often the client retries. Retries take no epoch.
+    # The transaction is aborted only once, however often the client retries. No retry bumps the
+    # epoch.
     records = len(driver.log)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert len(driver.log) == records

@@ -20,7 +20,7 @@ from tests.server.transaction.world import A0, A1, GROUP, World, value_of
 def ask(
     world: World, name: str, generation: int | None, *, keep: bool, is_current: bool = False
 ) -> TransactionResult:
-    """Send InitProducerId of a two-phase producer, in the group if it has a generation."""
+    """Send InitProducerId of a two-phase producer, in the group unless `generation` is None."""
     membership = (
         None if generation is None else GroupAssignment(GROUP, generation, frozenset({IN0}))
     )
@@ -110,7 +110,8 @@ def test_in_a_recreated_group_the_prepared_transaction_is_kept_and_then_ended() 
     assert keeper.code is ErrorCode.NONE
     assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
-    # After that, the coordinator restarts the group and fences the other member.
+    # With no prepared transaction left, the coordinator accepts the recreated group, and fences the
+    # other member.
     while (response := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
         assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert value_of(end(world, other)).code is ErrorCode.PRODUCER_FENCED
