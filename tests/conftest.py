@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from tests.examples import load_profile
+from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.running_oncelog import running_oncelog
 from tests.lanes import Guard, is_left_out, mark, order
@@ -24,6 +25,7 @@ __all__ = ["fresh_kafka", "kafka", "kafka_jars", "running_oncelog"]
 ON_CI = os.environ.get("CI") == "true"
 
 load_profile()
+Oncelog.preloads = True
 
 
 def pytest_asyncio_loop_factories(
@@ -39,6 +41,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _GUARD = Guard()
 sys.addaudithook(_GUARD)
+
+
+@pytest.fixture
+def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start this test's brokers as a user does, and not as forks."""
+    monkeypatch.setattr(Oncelog, "preloads", False)
 
 
 @pytest.hookimpl(wrapper=True)

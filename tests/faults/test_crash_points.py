@@ -173,7 +173,7 @@ def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     commit, the records and the group's offset are there once on all partitions. No partition stays
     undecided, and the id can be used again."""
     assert cell in FAIL_POINTS[point.partition(":")[0]].cell
-    with Dying(Oncelog(tmp_path, QUICK, preloaded=True), point) as dying:
+    with Dying(Oncelog(tmp_path, QUICK), point) as dying:
         survive(dying, version, commit=commit)
 
 
@@ -184,5 +184,5 @@ def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_no_response_left(
 ) -> None:
     """With oncelog.flush.on.ack, a synced decision is below the high watermark."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
-    with Dying(Oncelog(tmp_path, settings, preloaded=True), point) as dying:
+    with Dying(Oncelog(tmp_path, settings), point) as dying:
         survive(dying, 2, commit=commit)

@@ -20,7 +20,10 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit"),
+    pytest.mark.usefixtures("own_interpreter"),
+]
 
 PARK_MS = 1_500
 # Share of one core that the broker may use without any request (D5).

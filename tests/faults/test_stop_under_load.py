@@ -19,6 +19,8 @@ from tests.harness.waiting import wait_until
 from tests.harness.watch import seconds_to_end
 from tests.harness.wire import Wire
 
+pytestmark = pytest.mark.usefixtures("own_interpreter")
+
 CLEAN_STOP_S = 2.0
 RESTARTS = 3
 

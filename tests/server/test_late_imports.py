@@ -13,6 +13,8 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import events
 from tests.harness.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("own_interpreter")
+
 FAILED = {"not imported yet", "the log cleaner is not loaded yet"}
 DONE = {"imported now", "the log cleaner is loaded now"}
 

@@ -22,6 +22,8 @@ from tests.harness.waiting import wait_until
 from tests.harness.watch import seconds_to_end
 from tests.harness.wire import Wire
 
+pytestmark = pytest.mark.usefixtures("own_interpreter")
+
 CLEAN_STOP_S = 2.0
 # Work that delays a stop until a second signal forces it.
 SLOW_DISK_MS = 600_000
