@@ -27,7 +27,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
-from oncelog_server.storage.layout import CLOSED_LOGS_CHECKPOINT
+from oncelog_server.storage.layout import CLOSED_LOGS_CHECKPOINT, TEMPORARY_SUFFIX
 from oncelog_server.timers import Timer, Timers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
@@ -93,7 +93,8 @@ class BackgroundTasks:
         self._stopped = False
         self._remembers_logs = False
 
-    def start(self) -> None:
+    def start(self, unfinished: Collection[str] = ()) -> None:
+        """Arm the timers. `unfinished`: the temporary files that the start could not remove."""
         settings = self._settings
         scan_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         check_ms = settings.log_retention_check_interval_ms
@@ -104,6 +105,11 @@ class BackgroundTasks:
         ids_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
         self._every(ids_ms, self._expire_transactional_ids)
         self._every(settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        if unfinished:
+            self._checkpoints.remove_later(
+                name.removesuffix(TEMPORARY_SUFFIX) for name in unfinished
+            )
+            self.checkpoint()  # retried until the disk has space for it
 
     def stop(self) -> None:
         self._stopped = True

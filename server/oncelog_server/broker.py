@@ -161,7 +161,7 @@ class Broker:
         except CannotListen:  # another process has taken the port since the bind
             await self.stop()
             raise
-        self._background_tasks.start()
+        self._background_tasks.start(folders.unfinished)
         self._late_imports.start()
         self._late_cleaner.start()
         log.info(

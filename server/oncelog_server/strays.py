@@ -68,8 +68,9 @@ class Folders(msgspec.Struct):
     """The directories that the data directory holds.
 
     `leaving` are those with a deletion that has begun, and `unfinished` files that were never
-    completed. `strays` are to be put aside. `unknown` are partitions that the store does
-    not know. `remembered` are the ids of deleted topics that still have a directory here.
+    completed. `put_strays_aside` leaves in `unfinished` what the disk refuses to remove. `strays`
+    are to be put aside. `unknown` are partitions that the store does not know. `remembered` are the
+    ids of deleted topics that still have a directory here.
     """
 
     leaving: list[str] = msgspec.field(default_factory=list)
@@ -115,11 +116,12 @@ def put_strays_aside(
         files.rename(name, aside)
         moved.append((name, aside))
     leaving = list(folders.leaving)
-    for name in folders.unfinished:
+    for name in list(folders.unfinished):
         # The file is renamed first, because the next checkpoint may be written before the deletion.
-        # If a full disk refuses the rename, the next checkpoint replaces the file.
+        # If a full disk refuses the rename, the broker's first checkpoint removes the file.
         with suppress(StorageError):
             files.rename(name, name + DELETED_SUFFIX)
+            folders.unfinished.remove(name)
             leaving.append(name + DELETED_SUFFIX)
     if leaving:
         files.remove(leaving)

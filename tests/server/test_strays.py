@@ -142,9 +142,10 @@ def test_an_unfinished_checkpoint_on_a_full_disk_does_not_keep_the_broker_from_s
         raise StorageError("rename", path, "No space left on device")
 
     monkeypatch.setattr(files, "rename", full)
-    moved(files, cluster.image)
+    folders = look_at_folders(files, cluster.image, 1)
+    assert put_strays_aside(files, folders, lambda: UNIQUE) == []
     files.settle()
-    assert files.list("") == [name]
+    assert files.list("") == folders.unfinished == [name]
 
 
 def test_a_partition_of_other_brokers_only_is_a_stray() -> None:

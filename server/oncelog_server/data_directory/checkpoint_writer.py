@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.log.whole_files import write_whole
+from oncelog_server.log.whole_files import remove_unfinished, write_whole
 from oncelog_server.partition.waiting import raise_all
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Buffer, File, Files, StorageError
@@ -28,6 +28,13 @@ class CheckpointWriter:
         self._waiting: list[Deferred[StorageError | None]] = []
         self._served: list[Deferred[StorageError | None]] = []
         self._writing: dict[str, File] | None = None
+        # Files whose temporary files are left. A later write may have other files, so it does not
+        # replace each of them.
+        self._unfinished: set[str] = set()
+
+    def remove_later(self, unfinished: Iterable[str]) -> None:
+        """Remove temporary files (paths of files, without the suffix) after the next write."""
+        self._unfinished.update(unfinished)
 
     def write(self) -> Deferred[StorageError | None]:
         """Return a Deferred that completes with None when the present state is durable.
@@ -61,6 +68,7 @@ class CheckpointWriter:
         try:
             for path, data in contents.items():
                 temporary = path + TEMPORARY_SUFFIX
+                self._unfinished.add(path)
                 write_whole(self._files, temporary, bytes(data))
                 self._writing[path] = self._files.open(temporary)
         except StorageError as error:
@@ -81,6 +89,7 @@ class CheckpointWriter:
             for path, file in self._writing.items():
                 self._files.rename(file.path, path)
                 file.renamed(path)
+                self._unfinished.discard(path)
         except StorageError as refused:
             self._failed(refused)
             return
@@ -90,7 +99,14 @@ class CheckpointWriter:
         if error is not None:
             self._failed(error)
         else:
+            self._remove_unfinished()
             self._end(_complete)
+
+    def _remove_unfinished(self) -> None:
+        for path in sorted(self._unfinished):
+            with suppress(StorageError):  # the next write tries again
+                remove_unfinished(self._files, path)
+                self._unfinished.discard(path)
 
     def _failed(self, error: StorageError) -> None:
         for path, file in (self._writing or {}).items():

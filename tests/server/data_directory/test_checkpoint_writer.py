@@ -21,6 +21,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.files = MemoryFiles()
+        self.names: tuple[str, ...] = NAMES
         self.content = b"old"
         self.defect: Exception | None = None
         timers = ManualTimers(0)
@@ -31,7 +32,7 @@ class Writer:
         yield
         if self.defect is not None:
             raise self.defect
-        return dict.fromkeys(NAMES, self.content)
+        return dict.fromkeys(self.names, self.content)
 
     def written(self) -> Deferred[StorageError | None]:
         done = self.writer.write()
@@ -68,6 +69,50 @@ def test_a_refused_write_leaves_the_old_checkpoints_and_takes_no_space(
     assert (scene.kept, scene.left_over) == ([b"old"] * 2, 0)
     assert scene.written().value is None
     assert (scene.kept, scene.left_over) == ([b"new"] * 2, 0)
+
+
+@pytest.mark.parametrize("refuse", [refuse_append, refuse_sync])
+def test_a_write_of_fewer_checkpoints_removes_what_a_refused_write_left(
+    refuse: Callable[[MemoryFiles], None],
+) -> None:
+    scene = Writer()
+    refuse(scene.files)
+    assert isinstance(scene.written().value, StorageError)
+    scene.names = NAMES[:1]
+    assert scene.written().value is None
+    scene.files.settle()
+    assert scene.files.list("") == ["first"]
+
+
+def test_a_write_removes_what_the_start_could_not_remove() -> None:
+    scene = Writer()
+    scene.files.open("third.tmp", create=True)
+    scene.writer.remove_later(["third"])
+    assert scene.written().value is None
+    scene.files.settle()
+    assert scene.files.list("") == sorted(NAMES)
+
+
+def test_a_temporary_file_that_cannot_be_removed_is_removed_after_the_next_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Writer()
+    scene.files.open("third.tmp", create=True)
+    scene.writer.remove_later(["third"])
+    rename = scene.files.rename
+
+    def refused(path: str, target: str) -> None:
+        if path == "third.tmp":
+            raise StorageError("rename", path, "No space left on device")
+        rename(path, target)
+
+    with monkeypatch.context() as fault:
+        fault.setattr(scene.files, "rename", refused)
+        assert scene.written().value is None
+    assert "third.tmp" in scene.files.list("")
+    assert scene.written().value is None
+    scene.files.settle()
+    assert scene.files.list("") == sorted(NAMES)
 
 
 def test_names_that_cannot_be_made_durable_are_an_error_of_the_disk() -> None:
