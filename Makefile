@@ -52,7 +52,8 @@ quick-tests: $(READY)
 	    tests/server tests/protocol tests/client/core tests/client/io
 
 # Three at a time: on two cores one of them always waits for a timeout or for a process to start.
-# Each file runs in one process, and `tests/lanes.py` orders the files. xdist would begin with the
+# Each file runs in one process, those with Spark and those with Apache Kafka in one for each of the
+# two (`tests/distribution.py`), and `tests/lanes.py` orders the files. xdist would begin with the
 # files that have the most tests and end with a few that take minutes.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector

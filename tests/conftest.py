@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from xdist.remote import Producer
 
+from tests.distribution import Distribution
 from tests.examples import load_profile
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
@@ -78,6 +80,12 @@ def pytest_collection_modifyitems(
     if hasattr(config, "workerinput"):  # a process of xdist
         order(items)
     return result
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Distribution | None:
+    """Return the scheduler for `--dist loadfile`. Other kinds of distribution stay xdist's own."""
+    return Distribution(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,6 +14,8 @@ from typing import Final
 
 import pytest
 
+from tests.distribution import process_of
+
 NONE: Final[tuple[str, ...]] = ()
 PROCESS: Final = ("process",)
 SLOW: Final = ("slow",)
@@ -95,14 +97,15 @@ def order(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(path_of(item), counts))
 
 
-def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, int, str]:
+def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, bool, int, str]:
     """Return the sort key of a file. `counts`: the number of tests of each file.
 
-    Files with a marker come before files without. In both parts, files with few tests come first,
+    The files of a shared process come first, because they take as long as all others. Files with a
+    marker come before files without. In each part, files with few tests come first,
     because a few tests may take minutes, while thousands of tests take little time each. At the end
     of a run, every free process then gets short tests.
     """
-    return not markers_of(path), counts[path], path
+    return process_of(path) == path, not markers_of(path), counts[path], path
 
 
 def path_of(item: pytest.Item) -> str:

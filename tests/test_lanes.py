@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import tests.examples
+from tests.distribution import FIXTURES, PROCESSES, process_of
 from tests.examples import examples
-from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, place_of
+from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, path_of, place_of
 
+DISTRIBUTION = "tests/distribution.py"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -61,21 +63,52 @@ def test_the_quick_lane_is_the_one_that_is_tried_here() -> None:
     assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def test_files_of_few_long_tests_come_first_and_files_without_a_marker_last() -> None:
+def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_marker_last() -> None:
     counts = {
         "tests/server/log/test_log.py": 1,
         "tests/client/core/test_markers.py": 80,
         "tests/faults/test_crash_points.py": 98,
         "tests/protocol/test_codecs_agree.py": 900,
         "tests/torture/test_torture.py": 2,
+        "tests/conformance/test_groups.py": 56,
     }
     assert sorted(counts, key=lambda path: place_of(path, counts)) == [
+        "tests/conformance/test_groups.py",
         "tests/torture/test_torture.py",
         "tests/faults/test_crash_points.py",
         "tests/protocol/test_codecs_agree.py",
         "tests/server/log/test_log.py",
         "tests/client/core/test_markers.py",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "process"),
+    [
+        ("tests/conformance/test_groups.py", "kafka"),
+        ("tests/client/test_two_phase.py", "kafka"),
+        ("tests/client/io/test_sender.py", "tests/client/io/test_sender.py"),
+        ("tests/spark/source/test_batch.py", "spark"),
+        ("tests/faults/test_recover.py", "tests/faults/test_recover.py"),
+    ],
+)
+def test_files_with_spark_or_kafka_share_a_process(path: str, process: str) -> None:
+    assert process_of(path) == process
+
+
+@pytest.mark.parametrize("prefix", PROCESSES)
+def test_every_shared_process_has_files(prefix: str) -> None:
+    assert [*ROOT.glob(f"{prefix}*")]
+
+
+def test_every_file_that_needs_spark_or_kafka_is_in_its_process(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Otherwise a further process of xdist starts Spark or Kafka."""
+    for item in request.session.items:
+        path = path_of(item)
+        for fixture in FIXTURES.keys() & {*getattr(item, "fixturenames", ())}:
+            assert process_of(path) in FIXTURES[fixture], f"give {path} a row in {DISTRIBUTION}"
 
 
 def test_xdist_keeps_the_order_of_the_files() -> None:

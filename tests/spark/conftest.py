@@ -1,8 +1,8 @@
 """Spark and brokers for every test of the data source.
 
-Each test process starts Spark once, at first use. With `--dist loadfile` that is one Spark for each
-worker of xdist. The session stays usable after a failed query and after a killed Python worker. A
-test that kills a driver starts its own driver (`driver.py`).
+Each test process starts Spark once, at first use. With `--dist loadfile`, one worker of xdist runs
+all tests that need it (`tests/distribution.py`). The session stays usable after a failed query and
+after a killed Python worker. A test that kills a driver starts its own driver (`driver.py`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Which files of tests run in one process of xdist, one after another.
+
+Spark and Apache Kafka start once in each process that needs them, and take 40 s of a processor each
+until their code is warm. So the files that need Spark share a process, and so do the other files
+that need Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdist.scheduler import LoadFileScheduling
+
+SPARK: Final = "spark"
+KAFKA: Final = "kafka"
+
+# Files that begin with a prefix run in the process of its name. Every other file runs alone.
+PROCESSES: Final[dict[str, str]] = {
+    "tests/client/admin/test_admin_transactions.py": KAFKA,
+    "tests/client/cli/test_abort.py": KAFKA,
+    "tests/client/cli/test_config.py": KAFKA,
+    "tests/client/cli/test_groups.py": KAFKA,
+    "tests/client/cli/test_nouns.py": KAFKA,
+    "tests/client/cli/test_produce_consume.py": KAFKA,
+    "tests/client/cli/test_reading.py": KAFKA,
+    "tests/client/cli/test_topics.py": KAFKA,
+    "tests/client/cli/test_transactions.py": KAFKA,
+    "tests/client/io/test_auto_commit.py": KAFKA,
+    "tests/client/io/test_group_session.py": KAFKA,
+    "tests/client/io/test_positions.py": KAFKA,
+    "tests/client/test_": KAFKA,
+    "tests/conformance/": KAFKA,
+    "tests/spark/around/test_listener.py": SPARK,
+    "tests/spark/around/test_spark_document.py": SPARK,
+    "tests/spark/faults/": SPARK,
+    "tests/spark/record_commit/": SPARK,
+    "tests/spark/records/test_range_reader.py": SPARK,
+    "tests/spark/sink/test_batch.py": SPARK,
+    "tests/spark/sink/test_stage_retry.py": SPARK,
+    "tests/spark/sink/test_streaming.py": SPARK,
+    "tests/spark/source/": SPARK,
+    "tests/spark/test_session.py": SPARK,
+}
+# The fixtures that start Spark or Kafka, or give a test the address of one of them.
+FIXTURES: Final = {
+    "spark_driver": {SPARK},
+    "kafka": {KAFKA, SPARK},
+    "bootstrap": {KAFKA},
+    "target": {KAFKA},
+}
+
+
+def process_of(path: str) -> str:
+    """Return the name of the process in which a file's tests run; the path itself if it has none.
+    `path` begins with `tests/`."""
+    prefixes = [prefix for prefix in PROCESSES if path.startswith(prefix)]
+    return PROCESSES[max(prefixes, key=len)] if prefixes else path
+
+
+class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """xdist's scheduler for `--dist loadfile`, with the shared processes of `PROCESSES`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return process_of(str(super()._split_scope(nodeid)))
