@@ -144,6 +144,7 @@ class Membership:
         self._last_poll_ms = now_ms
         self._last_heartbeat_ms = now_ms
         self._session_start_ms = now_ms
+        self.metadata = self.identity
 
     @property
     def cooperative(self) -> bool:
@@ -151,7 +152,8 @@ class Membership:
         return cooperative(self.config.strategies)
 
     @property
-    def metadata(self) -> ConsumerGroupMetadata:
+    def identity(self) -> ConsumerGroupMetadata:
+        """Return the present member id and generation. They may change between two polls."""
         return ConsumerGroupMetadata(
             self.config.group_id, self.generation_id, self.member_id, self.config.group_instance_id
         )
@@ -163,6 +165,16 @@ class Membership:
         self.state = following
 
     # -- joining
+
+    def take_over(self) -> None:
+        """Set `metadata` to the present identity: from now on, the application polls records of
+        this generation.
+
+        `metadata` goes with the offsets of a transaction (KIP-447). A heartbeat or a join between
+        two polls does not change it. Otherwise the offsets of polled records could be committed
+        with a newer generation, or with none, which the broker does not check, although the
+        partitions belong to another member."""
+        self.metadata = self.identity
 
     def require_rejoin(self, reason: str) -> None:
         """Rejoin at the next opportunity, because the subscription, the topics or the group

@@ -160,6 +160,7 @@ class GroupSession:
 
     async def _complete(self, assigned: Sequence[TopicPartition]) -> None:
         subscription = self._subscription
+        self.membership.take_over()
         changes = self.membership.changes(subscription.partitions, assigned)
         try:
             await self._give_up(changes.revoked, lost=False)
@@ -347,6 +348,7 @@ class GroupSession:
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
             await self._send_leave(reason)
+            self.membership.take_over()  # the application has left: it may assign partitions now
 
     async def _send_leave(self, reason: str) -> None:
         """Send LeaveGroup even after the caller's deadline. Otherwise the other members would wait

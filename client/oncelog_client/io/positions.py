@@ -196,7 +196,7 @@ class Positions:
             raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")
         if not offsets:
             return
-        group = membership.metadata
+        group = membership.identity
         if not self._subscription.uses_group:
             group = ConsumerGroupMetadata(group.group_id)
         elif group.generation_id < 0:
@@ -212,7 +212,7 @@ class Positions:
             membership.require_rejoin("a commit was refused during a rebalance")
             raise
         except CommitFailedError:
-            if membership.metadata == group and self._subscription.uses_group:
+            if membership.identity == group and self._subscription.uses_group:
                 membership.start_over()
             raise
 

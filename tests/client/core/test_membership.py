@@ -70,7 +70,25 @@ def test_joining_makes_a_member_with_partitions() -> None:
     member = stable(ONE, TWO)
     assert member.state is MemberState.STABLE
     assert not member.rejoin_needed
-    assert member.metadata == ConsumerGroupMetadata("g", 1, "me", None)
+    assert member.identity == ConsumerGroupMetadata("g", 1, "me", None)
+
+
+def test_a_heartbeat_or_a_join_between_two_polls_leaves_the_metadata_of_the_polled_records() -> (
+    None
+):
+    """Otherwise the broker would take offsets of a removed member in a transaction (KIP-447)."""
+    member = stable(ONE)
+    member.take_over()
+    polled = ConsumerGroupMetadata("g", 1, "me", None)
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.heartbeat_answered(code, 1, 0) is Reaction.START_OVER
+    assert (member.metadata, member.identity.generation_id) == (polled, -1)
+    member.join_request(["t"], [], 0)
+    member.joined(joined(3, "new"))
+    member.synced(synced(TWO), 0)
+    assert member.metadata == polled
+    member.take_over()
+    assert member.metadata == ConsumerGroupMetadata("g", 3, "new", None)
 
 
 def test_a_protocol_that_no_member_offers_is_refused() -> None:
