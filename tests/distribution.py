@@ -45,8 +45,8 @@ PROCESSES: Final[dict[str, str]] = {
 FIXTURES: Final = {
     "spark_driver": {SPARK},
     "kafka": {KAFKA, SPARK},
-    "bootstrap": {KAFKA},
-    "target": {KAFKA},
+    "bootstrap": {KAFKA, SPARK},
+    "target": {KAFKA, SPARK},
 }
 
 
