@@ -107,8 +107,11 @@ def test_every_file_that_needs_spark_or_kafka_is_in_its_process(
     """Otherwise a further process of xdist starts Spark or Kafka."""
     for item in request.session.items:
         path = path_of(item)
-        for fixture in FIXTURES.keys() & {*getattr(item, "fixturenames", ())}:
-            assert process_of(path) in FIXTURES[fixture], f"give {path} a row in {DISTRIBUTION}"
+        assert isinstance(item, pytest.Function)
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+            processes = FIXTURES.get((definitions[-1].func.__module__, name))
+            if processes is not None:
+                assert process_of(path) in processes, f"give {path} a row in {DISTRIBUTION}"
 
 
 def test_xdist_keeps_the_order_of_the_files() -> None:
