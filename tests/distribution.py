@@ -41,13 +41,13 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/spark/source/": SPARK,
     "tests/spark/test_session.py": SPARK,
 }
-# The fixtures that start Spark or Kafka, or give a test the address of one of them, by the module
-# that defines them. Other fixtures may have the same name.
+# The fixtures that start Spark or Kafka, or give a test the address of one of them, by the folder
+# whose conftest.py has them. Other fixtures may have the same name.
 FIXTURES: Final = {
-    ("tests.spark.conftest", "spark_driver"): {SPARK},
-    ("tests.harness.kafka.fixtures", "kafka"): {KAFKA, SPARK},
-    ("tests.client.conftest", "bootstrap"): {KAFKA},
-    ("tests.conformance.conftest", "target"): {KAFKA},
+    ("tests/spark", "spark_driver"): {SPARK},
+    ("tests", "kafka"): {KAFKA, SPARK},
+    ("tests/client", "bootstrap"): {KAFKA},
+    ("tests/conformance", "target"): {KAFKA},
 }
 
 

@@ -109,7 +109,7 @@ def test_every_file_that_needs_spark_or_kafka_is_in_its_process(
         path = path_of(item)
         assert isinstance(item, pytest.Function)
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
-            processes = FIXTURES.get((definitions[-1].func.__module__, name))
+            processes = FIXTURES.get((definitions[-1].baseid, name))
             if processes is not None:
                 assert process_of(path) in processes, f"give {path} a row in {DISTRIBUTION}"
 
