@@ -148,7 +148,8 @@ class Copier(RebalanceListener, ABC):
 
 class TaskCopier(Copier):
     """A producer for each input partition, as before KIP-447. Unlike the old copier, it waits for
-    the offsets of open transactions and sends the generation: the first bounce of an upgrade."""
+    the offsets of open transactions and sends the generation. The first bounce of an upgrade starts
+    such copiers."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

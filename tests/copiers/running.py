@@ -105,7 +105,7 @@ class Feed:
                     self.sent[partition].append(value)
                     number += 1
                 await producer.flush()
-                await asyncio.sleep(0.05)  # the rate: the records of a twentieth of a second
+                await asyncio.sleep(0.05)  # a turn sends the records of a twentieth of a second
 
 
 async def committed(work: Work) -> int:

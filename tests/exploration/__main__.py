@@ -50,7 +50,9 @@ def explore(corner: Corner, most_states: int) -> tuple[Exploration, float]:
 
 
 @click.command(help=__doc__)
-@click.option("--states", default=1_000_000, show_default=True, help="Maximum number per start.")
+@click.option(
+    "--states", default=1_000_000, show_default=True, help="Maximum number of states per start."
+)
 @click.option("--jobs", default=2, show_default=True)
 def main(states: int, jobs: int) -> None:
     total = 0

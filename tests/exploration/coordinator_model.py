@@ -121,8 +121,8 @@ class CoordinatorModel:
             (name, live.metadata, live.pending, live.deadline_ms, tuple(sorted(live.markers_left)))
             for name, live in sorted(self.shard.transactions.items())
         )
-        # The number of a parked request's guard does not matter. WorldModel.key has whether the
-        # guard holds.
+        # The number of a parked request's guard does not matter. WorldModel.key contains whether
+        # the guard holds.
         waiting = tuple(
             (transaction.client, transaction.transactional_id, transaction.asked)
             for transaction in self.waiting

@@ -8,8 +8,9 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# Before KIP-890, a delayed frame looks like a frame of the next transaction. This is Kafka's known
-# exposure (KAFKA-17754, R7v1). A broker that checks if the connection is still open avoids it.
+# Without delayed frames, because before KIP-890 a delayed frame looks like a frame of the next
+# transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). A broker that checks if the
+# connection is still open avoids it.
 BEFORE_890 = Budget(holds=0)
 
 

@@ -1,5 +1,5 @@
-"""Defects by rule: every condition, comparison, return, constant and dropped statement of a source
-file, one at a time.
+"""Defects by rule. Each defect changes one condition, comparison, return or constant of a source
+file, or drops one statement.
 
 Annotations, decorators, class options and texts are left alone, because they decide nothing or only
 affect speed. Code that only a type checker or a program's start runs is left alone as well.
@@ -23,7 +23,7 @@ _NEXT_TO: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
 _EXTREMES: Final = {"min": "max", "max": "min"}
-# The constants for each annotated return type. All other types have None.
+# The constants to return instead, by annotated return type. All other types have None.
 _CONSTANTS: Final = {"bool": ("True", "False"), "int": ("0",), "str": ('""',)}
 _DROPPED: Final = ast.Continue | ast.Break | ast.Raise | ast.AugAssign | ast.Delete
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list"}

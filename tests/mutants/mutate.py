@@ -117,7 +117,9 @@ BY_DEFAULT: Final = tuple(name for name in CORES if not name.startswith("client/
 @click.option("-n", "--number", default=150, show_default=True, help="Number of mutants to draw.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--modules", default=" ".join(BY_DEFAULT), help="Folders, or files in them.")
-@click.option("--lines", default="", help="Only mutants whose `file:line` ends so.")
+@click.option(
+    "--lines", default="", help="Only mutants with these texts at the end of `file:line`."
+)
 @click.option("--jobs", default=1, show_default=True)
 def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]

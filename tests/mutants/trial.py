@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SOURCES: Final = (
     "protocol", "server", "client", "tests", "docs", "README.md", "pyproject.toml",
 )  # fmt: skip
-# Wider tests, for a defect that its own tests did not find: all tests without another program.
+# Wider tests, for a defect that its own tests did not find. They start no other program.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
 # A parameter's name may contain spaces.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)

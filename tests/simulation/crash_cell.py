@@ -95,7 +95,7 @@ class Cell:
         self.files.trap = self.trap
         self.before: dict[tuple[str, int], PartitionLog] = {}
         self.violations: list[Violation] = []
-        # The last record of the id that the next process has found.
+        # The last record of the transactional id in the files that the next process has found.
         self.found: list[Transition] = []
         self.producer = (-1, -1)
         self.lost_answer = False

@@ -2,7 +2,7 @@
 failures.
 
 Written data is in the page cache until a sync of its file, and a name until a sync of its
-directory. A power loss keeps some of the rest, torn and out of order.
+directory. A power loss keeps some of the unsynced changes, torn and out of order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Loss:
 
 
 class Begun(NamedTuple):
-    """A sync in progress. It makes durable the data that the file had at the begin of the sync."""
+    """A sync in progress. It makes durable the data that the file had when the sync began."""
 
     inode: Inode
     changes: int

@@ -123,7 +123,8 @@ class Faults:
             world.sometimes.met("power lost inside a change of the disk")
             assert node.process is not None
             node.process.die()
-            # Later, because the operation in progress must still write its part.
+            # The power fails after this callback, because the operation in progress must still
+            # write its part.
             world.loop.call_soon(self._lose_power, context=world.context)
             world.restart_after(fault.for_us)
             raise Killed

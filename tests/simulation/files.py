@@ -64,7 +64,8 @@ class SimFile:
 
 class SimFiles:
     """The files of a process. A trap of the disk kills `process`. The end of slow work is an event.
-    `synced` gets the directories of synced files, after the caller of the sync."""
+    `synced` gets the directories of the synced files, after the caller of the sync has its
+    result."""
 
     def __init__(
         self,

@@ -54,7 +54,8 @@ def inspect_start(world: World) -> None:
 
 
 def inspect_loaded(world: World) -> None:
-    """Check after shards have loaded since the last turn. That may be after the start."""
+    """Check a broker with shards that have loaded since the last turn, perhaps long after its
+    start."""
     world.sometimes.met("a shard has loaded after the start")
     _inspect_memory(world, _opened_logs(world), "after a start")
 
@@ -97,7 +98,7 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
     served -= failed
-    # A stopping broker has resigned: later commits do not reach its memory.
+    # A stopping broker has resigned, so later commits do not reach its memory.
     served -= {
         partition.topic_partition for partition in broker.partitions if not partition.is_leader
     }

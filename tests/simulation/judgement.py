@@ -48,7 +48,7 @@ class Judgement:
         # transactions.
         await self._until_loaded()
         await self._until_space_is_used()
-        # From here on the broker is stopped before it is killed, so its death shows nothing.
+        # From here on the broker is stopped before it is killed, so it leaves no unfinished work.
         world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
@@ -88,8 +88,8 @@ class Judgement:
             await asyncio.sleep(0.001)
 
     async def _until_space_is_used(self) -> None:
-        """Check that the broker recovers from a full disk without a restart, after some seconds of
-        space."""
+        """Check that the broker recovers without a restart some seconds after a full disk has space
+        again."""
         world = self._world
         if not world.inflicted["full"] + world.inflicted["full-at"]:
             return

@@ -34,8 +34,8 @@ class Scheduling(Enum):
 
     FIFO is asyncio's own order, as in production. PROCESSES draws a process and keeps the order
     within the process. RANDOM draws any callback. PRIORITIES prefers the process of the highest
-    priority, and priorities change at a few drawn steps (PCT). STARVE runs one process only when no
-    other callback is ready.
+    priority, and priorities change at a few drawn steps (PCT). STARVE draws processes that run only
+    when no callback of the others is ready.
     """
 
     FIFO = "fifo"

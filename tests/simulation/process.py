@@ -25,8 +25,8 @@ class Killed(BaseException):
 
 
 class Process:
-    """A process. `index`: its number in the order of starts. An address in its place would not
-    repeat with the seed."""
+    """A process. `index`: its number in the order of starts. A memory address in its place would
+    differ between runs of a seed."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name

@@ -65,7 +65,7 @@ def play(cell: Cell) -> None:
 
 
 def check_state_found(cell: Cell) -> None:
-    """Check that the next process has found one of the states in the table."""
+    """Check that the next process has found one of the point's `survivors`."""
     if cell.fault.is_promised and not cell.fault.pause_ms:
         (last,) = cell.found
         assert last.state is not None

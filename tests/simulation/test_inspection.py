@@ -35,7 +35,8 @@ def at_rest(seed: int) -> list[str]:
 
 
 def seen(invariant: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the seeds with a violation of `invariant` after a start as their first violation."""
+    """Yield each seed with its violations, if the first violation is one of `invariant` after a
+    start."""
     for seed in SEEDS:
         found = run_seed(seed).violations
         if found and f"after a start: {invariant}" in found[0]:

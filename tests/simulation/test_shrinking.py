@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.run import Verdict, faults_of
 from tests.simulation.shrinking import kinds_of, shrink
 
-# Enough seeds for several different failures.
+# A seed with enough faults for several different failures.
 SEED = next(seed for seed in range(1_000) if len(faults_of(seed)) >= 8)
 FAULTS = [fault.number for fault in faults_of(SEED)]
 Run = Callable[..., Verdict]
@@ -40,7 +40,7 @@ def test_without_any_fault_it_fails_as_well() -> None:
 
 
 def test_another_failure_is_not_taken_for_it() -> None:
-    """With fewer faults the world fails too, but in another way."""
+    """With fewer faults the world fails too, but in a different way."""
     needed = FAULTS[2]
     run = failing(lambda left: ["I3 in-0: gap at 7" if needed in left else "I9 in-1: lost 3"])
     assert left_by(run) == [needed]

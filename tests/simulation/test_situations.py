@@ -150,7 +150,7 @@ class Surroundings:
 
 
 class Hearing(asyncio.Protocol):
-    """The broker's end, which counts the bytes of all connections."""
+    """The broker's end, which collects the bytes of all connections."""
 
     heard: bytes = b""
 

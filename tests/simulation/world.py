@@ -64,7 +64,7 @@ KINDS: dict[str, type[Client]] = {
 
 
 class World:
-    """A world. Call `settle` after `live`: see `judgement`."""
+    """A world. After `live`, `Judgement` makes the final checks."""
 
     def __init__(self, seed: int, options: Options, loop: SimLoop, capture: LogCapture) -> None:
         self.seed = seed
@@ -242,7 +242,7 @@ class World:
         self.node.watch_loads(self._shard_loaded)
 
     def _shard_loaded(self) -> None:
-        """Note loaded shards at most once per turn, between two events of the broker."""
+        """Inspect loaded shards at most once per turn, between two events of the broker."""
         if not self._looks_at_loads:
             self._looks_at_loads = True
             self.after(0, self._inspect_loaded)

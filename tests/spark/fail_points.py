@@ -22,7 +22,7 @@ class NotReached(Exception):
 
 
 class FailPoints:
-    """The fail points of processes with `environment`."""
+    """The fail points of all processes that run with `environment`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,8 @@ class FailPoints:
         """Resume the process that was paused at `name`, if it still exists."""
         taken = self._taken(name)
         if taken is not None:
-            # The process may be about to stop. If it is resumed before, it sleeps for ever.
+            # The process may be about to stop itself. If SIGCONT comes before that, the process
+            # sleeps for ever.
             self.wait_for(name)
             _wake(taken)
 
@@ -66,7 +67,8 @@ class FailPoints:
         for file in self._files():
             if not _is_taken(file):
                 file.unlink(missing_ok=True)
-        # From here on no process finds a fail point. A process that found one reads its file first.
+        # From here on no process finds a fail point. A process that has found one may still be
+        # reading its file.
         for file in self._files():
             _wait_until_obeyed(file, time.monotonic() + REACHED_TIMEOUT_S)
             _wake(file)
@@ -82,7 +84,7 @@ class FailPoints:
         return list(self.directory.iterdir())
 
     def _taken(self, name: str) -> Path | None:
-        """Return the file after the process renamed it."""
+        """Return the fail point's file if a process has reached it and renamed it, else None."""
         if (self.directory / name).exists():
             return None
         return next(self.directory.glob(f"{name}.*"), None)
@@ -97,7 +99,8 @@ def _process(taken: Path) -> int:
 
 
 def _wait_until_obeyed(taken: Path, deadline: float) -> None:
-    """Wait until the process is dead or stopped: both may happen long after the fail point."""
+    """Wait until the process is dead or stopped, perhaps long after it has reached the fail
+    point."""
     while not _has_obeyed(taken):
         if time.monotonic() > deadline:
             raise NotReached(f"{taken.name} has neither died nor stopped")

@@ -65,7 +65,8 @@ class Pipeline(NamedTuple):
         return rows.withColumn("partition", lit(PARTITIONS)) if self.poisoned else rows
 
     def start(self, session: SparkSession, *, available_now: bool = True) -> StreamingQuery:
-        """Start the query. It ends after the existing purchases, or it has no end."""
+        """Start the query. With `available_now` it ends after the existing purchases, else it runs
+        until it is stopped."""
         writer = (
             self.rows(session)
             .writeStream.format(self.sink)

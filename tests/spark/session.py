@@ -33,7 +33,7 @@ LOG_TIMEOUT_S: Final = 30.0
 # Two tasks at once, and a task may fail three times before its job does.
 LOCAL: Final = "local[2,4]"
 
-# Settings for tests, not for measurements: the first compiler stage alone starts faster.
+# For tests, not for measurements. A JVM with only the first compiler stage starts faster.
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 SETTINGS: Final = {
@@ -42,7 +42,7 @@ SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     # After test_stage_retry Spark takes its only executor for lost and refuses its heartbeats. By
-    # default the JVM ends after ten minutes of that, within the time of the other tests.
+    # default the JVM would end ten minutes later, while other tests still run.
     "spark.executor.heartbeat.maxFailures": "1000000",
     "spark.log.level": "WARN",
     "spark.python.daemon.module": "tests.spark.worker_daemon",
@@ -82,8 +82,8 @@ def class_archive() -> ClassArchive:
 
 
 def jvm_options() -> str:
-    """Return the options in one line, in Spark's form. With an archive of classes, they name
-    it."""
+    """Return the JVM's options in one line, as Spark expects them. They name the class archive, if
+    there is one."""
     return shlex.join((*JVM_OPTIONS, *class_archive().options))
 
 

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-# Each program runs in its own process, as Spark's workers do: the arrival at each of three uses,
-# then the collection of Spark's daemon. Automatic collections are off, because their moments are
-# random.
+# Each program runs in its own process, as Spark's workers do. Each of three uses is the arrival of
+# Spark's objects, then a garbage collection as in Spark's daemon. Automatic collections are off,
+# because their moments are random.
 USES = """
 import gc, json, pickle
 gc.disable()

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Topics:
-    """The topics of one broker, for tests beside Spark."""
+    """The topics of one broker, for the parts of a test outside Spark."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -1,7 +1,7 @@
 """The daemon from which Spark forks its Python workers, with the data source imported already.
 
-A fork of Spark's own daemon imports the data source again, and each query has three or more forks:
-0.2 s of a processor each. `pyspark.daemon` then runs as usual.
+Each fork of Spark's own daemon imports the data source again, which takes 0.2 s of a processor, and
+each query has three or more forks. `pyspark.daemon` then runs as usual.
 """
 
 import runpy

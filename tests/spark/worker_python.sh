@@ -1,7 +1,8 @@
 #!/bin/sh
-# A Python of Spark's, as `WORKER_PYTHON` has it installed.
+# The Python of Spark's workers. It runs the installed Python `WORKER_PYTHON`.
 #
-# Spark's JVM puts its Python in a zip, and a jar, first on the path of each Python that it starts:
-# each would compile all that it imports once more, which takes it longer than its task.
+# Spark's JVM puts its own Python code, as a zip, and a jar first on the path of each Python that it
+# starts. Python keeps no byte code for a zip, so each worker would compile all its imports again,
+# which takes longer than its task.
 export PYTHONPATH="${PYTHONPATH##*/jars/spark-core_*.jar:}"
 exec "$WORKER_PYTHON" "$@"

@@ -34,7 +34,9 @@ from tests.torture.run import BROKER_SETTINGS, torture
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker."
 )
-@click.option("--keep", type=Path, help="A folder for data and logs, kept; else a temporary one.")
+@click.option(
+    "--keep", type=Path, help="A folder to keep data and logs in. Default: a temporary folder."
+)
 def main(
     rounds: int,
     kills: int,

@@ -65,7 +65,8 @@ def committed_offsets(consumer: Consumer) -> dict[int, int]:
 def audit(
     address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Compare the fed records with those of the live reader and a new reader, and the offsets."""
+    """Compare the fed records with those that the live reader and new readers got. Compare the end
+    offsets and the group's committed offsets."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
     try:
@@ -86,7 +87,7 @@ def audit(
     compare("output", written, sink, verdict)
     for partition, values in sink.items():
         if values != source[partition]:
-            verdict.violations.append(f"partition {partition}: another order than the input's")
+            verdict.violations.append(f"partition {partition}: a different order from the input's")
         if values != read[partition]:
             verdict.violations.append(
                 f"partition {partition}: the live reader saw other records: "
@@ -151,7 +152,7 @@ def read_all(address: str, topic: str) -> dict[int, list[str]]:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
         while len(at_end) < PARTITIONS:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"a reader of {topic} is stuck; at the end of {at_end}")
+                raise TimeoutError(f"a reader of {topic} is stuck; read to the end: {at_end}")
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
                     found[message.partition()].append(message.value().decode())

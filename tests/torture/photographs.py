@@ -10,8 +10,7 @@ from pathlib import Path
 from tests.harness.broker import Oncelog
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Records of each round. A round has more faults than wanted kills, because some faults are no
-# kills.
+# Records of each round. Some faults are no kills, so several rounds may be necessary.
 RECORDS = 1_500
 
 

@@ -93,7 +93,7 @@ def test_names_last_once_their_directories_are_synced() -> None:
 
 
 def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
-    """A sync of a directory covers only the names that existed at its begin."""
+    """A sync of a directory covers only the names that existed when it began."""
     late = ({"begin": 5}, {"create": ["late", 8]}, {"names": "", "descriptor": 5})
     assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}
 

@@ -28,7 +28,7 @@ def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
     for component in components(ww):
         yield Anomaly("G0", shown(component), allowed=True)
     for component in components(_union(wr, sessions)):
-        # A cycle needs another edge than those of time, so this cycle has a write-read edge.
+        # Edges of time alone form no cycle, so this cycle has a write-read edge.
         yield Anomaly("G1c", f"write-read and time only: {shown(component)}")
     for component in components(_union(ww, wr)):
         yield Anomaly("G1c", f"with inferred write-write edges: {shown(component)}", allowed=True)

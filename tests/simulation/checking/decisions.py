@@ -181,7 +181,7 @@ def check_markers(
         written = markers_of(log)
         for producer in sorted(written.keys() | decided[key].keys()):
             decisions = decided[key].get(producer, [])
-            # After compaction, only the last of several decisions of one epoch may be left.
+            # Compaction may have left only the last of several decisions of one epoch.
             if producer in by_operator or (
                 partial and len(decisions) < len(written.get(producer, ()))
             ):

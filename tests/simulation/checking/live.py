@@ -24,8 +24,8 @@ class LivePartition:
     """A partition in the broker's memory. `aborted`: the aborted transactions of the whole log, or
     None if they were not read.
 
-    `producers`: by producer id. `aborted_by_segment`: rows by base offset, for segments with rows
-    in memory.
+    `producers`: by producer id. `aborted_by_segment`: the `.txnindex` rows that are in memory, by
+    the segment's base offset.
     """
 
     log_start_offset: int

@@ -104,7 +104,8 @@ def _transactions(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _rows(log: PartitionLog) -> Iterator[Violation]:
-    """I14: the rows are in the file of the segment with the marker."""
+    """I14: the `.txnindex` file of a segment has the transactions that a marker in that segment
+    aborts."""
     bases = sorted(log.segments)
     for n, base in enumerate(bases):
         end = bases[n + 1] if n + 1 < len(bases) else log.end
@@ -119,8 +120,9 @@ def _rows(log: PartitionLog) -> Iterator[Violation]:
 
 
 def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
-    """Compare rows. If records are missing, a row may begin earlier, and a row without records may
-    be left. Readers see no difference in either case."""
+    """Return True if the rows of a `.txnindex` file are correct. If records are missing, a row may
+    begin earlier, and a row without records may be left. Readers see no difference in either
+    case."""
     if not partial:
         return found == expected
     covering = {
@@ -138,7 +140,7 @@ def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: 
 def _snapshots(log: PartitionLog) -> Iterator[Violation]:
     for offset, data in sorted(log.snapshots.items()):
         if offset > log.end:
-            continue  # left by a log that a crash has truncated: no reader may use the row
+            continue  # a crash has truncated the log below this snapshot, so no start may use it
         try:
             found = read_snapshot(data)
         except ValueError as error:

@@ -89,7 +89,8 @@ class Churn(TransactionalClient):
             await self.admin.delete_topics([self.topic])
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        """Record only values in shared partitions, because no reader reads this topic."""
+        """Write to this client's topic and to shared partitions. Record only the values in shared
+        partitions, because no reader reads this client's topic."""
         ticket = await producer.send(self.topic, b"gone", partition=0)
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
         for _ in range(self.rng.randint(1, 2)):

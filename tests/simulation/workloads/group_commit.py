@@ -92,7 +92,7 @@ class GroupCommit(TransactionalClient):
             offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
         except RetriableError:
             if self.world.options.is_lossy:
-                # In the group, pending offsets may belong to a transaction that the transaction
+                # The group may have pending offsets of a transaction that the transaction
                 # coordinator has forgotten.
                 numbers = range(self.world.options.offsets_partitions)
                 await abort_hanging(admin, [TopicPartition(OFFSETS, number) for number in numbers])

@@ -106,7 +106,7 @@ class RawProducer:
             self.sequences.clear()
 
     async def add(self, partitions: list[tuple[str, int]]) -> None:
-        """Add a partition to the transaction (V1 only)."""
+        """Add partitions to the transaction (V1 only)."""
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)

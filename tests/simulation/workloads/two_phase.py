@@ -21,7 +21,7 @@ COMMIT_PROBABILITY = 0.8
 
 @dataclass(slots=True)
 class Decided:
-    """A prepared transaction with a known decision. Its end may not be done yet."""
+    """A prepared transaction with a known decision. It may still be open."""
 
     attempt: Attempt
     commits: bool

@@ -13,7 +13,7 @@ from oncelog_client import Admin, TopicPartition
 from tests.spark.topics import Row, Topics, ended
 
 WAIT_S: Final = 30.0
-# Longer than a read of Spark.
+# Longer than Spark takes for a read.
 TRANSACTION_MS: Final = 600_000
 
 

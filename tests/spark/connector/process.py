@@ -71,7 +71,7 @@ class SparkProcess:
         stdin = self._process.stdin
         assert stdin is not None
         if stdin.closed:
-            raise SparkHangs(f"{operation}: Spark was ended as it did not answer before")
+            raise SparkHangs(f"{operation}: ended, because an earlier call got no response")
         stdin.write(json.dumps({"operation": operation, "fields": fields}) + "\n")
         stdin.flush()
         try:
@@ -80,7 +80,7 @@ class SparkProcess:
             line = None
         if line is None:
             self.close()
-            raise SparkHangs(f"{operation} {fields}: no answer in {timeout_s} s\n{self.said()}")
+            raise SparkHangs(f"{operation} {fields}: no response in {timeout_s} s\n{self.said()}")
         answer = json.loads(line)
         if "error" in answer:
             raise SparkError(answer["error"], answer["message"])
@@ -91,7 +91,8 @@ class SparkProcess:
         return self.log.read_text(errors="replace")[-4000:]
 
     def close(self) -> None:
-        """End the process, and with its standard input the JVM."""
+        """Close the process's standard input, which ends the process and its JVM. Kill the process
+        after a timeout."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -127,7 +128,7 @@ def serve(operations: Operations) -> None:
         call = json.loads(line)
         try:
             answer = {"result": operations[call["operation"]](**call["fields"])}
-        except Exception as error:  # the caller raises it again
+        except Exception as error:  # the caller raises it as SparkError
             answer = {"error": type(error).__name__, "message": _without_frames(str(error))}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

@@ -34,8 +34,8 @@ def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
 def lines(
     request: pytest.FixtureRequest, spark_driver: Spark, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Line]]:
-    """Return a pipeline, the same for all tests of a module. After a failed test, return a new
-    pipeline."""
+    """A function that returns the pipeline of all tests of a module. After a failed test, it
+    returns a new pipeline."""
     kind = request.param
     bootstrap = request.getfixturevalue("kafka" if kind == "kafka" else "broker").address
     options: Mapping[str, str] = RECORD if kind == "record" else {}

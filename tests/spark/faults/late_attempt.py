@@ -12,7 +12,7 @@ from tests.spark.topics import TIMEOUT_MS
 
 
 def write_late(pipeline: Pipeline) -> None:
-    """Write in the generation of the sink's last batch, on oncelog, and leave the transaction
+    """On oncelog, write in the generation of the sink's last batch, and leave the transaction
     open."""
 
     async def write() -> None:

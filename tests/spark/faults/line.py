@@ -14,7 +14,7 @@ from tests.spark.faults.roads import road_to
 from tests.spark.faults.running import Audit, append_purchases, run
 from tests.spark.pipeline import Pipeline
 
-# One micro-batch, of both partitions.
+# The purchases of one micro-batch, from both partitions.
 PURCHASES = 6
 
 

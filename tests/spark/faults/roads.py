@@ -49,5 +49,5 @@ _JANITOR: Final = {
 
 
 def road_to(step: Step, kind: CommitKind) -> Road:
-    """Return the road to a step. Every run reaches a step that is in neither table."""
+    """Return the road to a step. A step that is in neither table needs no fault."""
     return _JANITOR[kind] if step is Step.PLAN_JANITOR else _ROADS.get(step, Road())

@@ -54,7 +54,7 @@ def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
         fail_points.pause(DECIDING)
         query = pipeline.start(spark)
         fail_points.wait_for(DECIDING)
-        # After this restart, the batch is the broker's first decision: the fail point meets it.
+        # This restart makes the batch the broker's first decision, so the fail point meets it.
         mortal.kill()
         mortal.fail_at(point)
         mortal.start()

@@ -24,7 +24,12 @@ def _nothing(world: World) -> tuple[()]:
 
 
 @click.command(help=__doc__)
-@click.option("--states", default=1_000_000, show_default=True, help="States per configuration.")
+@click.option(
+    "--states",
+    default=1_000_000,
+    show_default=True,
+    help="Maximum number of states per configuration.",
+)
 @click.option("--jobs", default=2, show_default=True)
 @click.option("--small", is_flag=True, help="Search the worlds of each test run instead.")
 @click.option("--only", default="", help="Search the worlds with this text in the name.")

@@ -200,7 +200,8 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
             found = INVALID_STATE
         if isinstance(found, Refused):
             return broker, found._replace(member=member.transactional_id)
-        # Executors use transaction version 2, which bumps a member's epoch at its end.
+        # Executors use transaction version 2, which bumps a member's epoch at the end of its
+        # transaction.
         ended.append((member.transactional_id, found, True))
     changed = {
         name: entry.empty(

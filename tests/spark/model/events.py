@@ -30,8 +30,8 @@ def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
 
 @dataclass(frozen=True)
 class Events:
-    """The events of worlds of this size with this sink. `_turns`: results of calls with one more
-    response, because many worlds differ only in other parts."""
+    """The events of worlds of this size with this sink. `_turns`: a cache of the results of calls
+    with one more response, because many worlds differ only in other parts."""
 
     sink: Sink
     size: Size
@@ -262,7 +262,7 @@ def _tidied(world: World) -> World:
 
 def _is_lost(world: World, call: Call) -> bool:
     if world.budget.rests:
-        # After such a rest the broker also forgets fenced producers.
+        # A rest may still come. After it, the broker has also forgotten fenced producers.
         return False
     match call.request:
         case Produce(producer) | EndTxn(producer):

@@ -15,7 +15,7 @@ Event = tuple[tuple[object, ...], World]
 
 
 def successor(world: World, size: Size, *, heir_of: Driver | None = None) -> World:
-    """Start a driver from the checkpoint, in the previous driver's session or in another one."""
+    """Start a driver from the checkpoint, in the session of `heir_of` or in a new session."""
     checkpoint, sessions = world.checkpoint, world.sessions
     number = 1 + max((driver.number for driver in world.drivers), default=-1)
     batch_id = checkpoint.committed + 1
@@ -57,7 +57,7 @@ def _ends(world: World, size: Size, driver: Driver) -> Iterator[Event]:
         yield from _follows(spent, size, driver, None, (driver, "is restarted"))
     elif driver.phase not in _OVER and budget.crashes:
         spent = world._replace(budget=budget._replace(crashes=budget.crashes - 1))
-        # The model has no kill: a driver that is cut off may also never act again.
+        # The model has no kill, because a driver that is cut off may also never act again.
         zombie = driver._replace(is_current=False)
         yield from _follows(spent, size, driver, zombie, (driver, driver.phase.value, "is cut off"))
     if driver.phase is Phase.BEGIN and budget.rests and not any(world.sessions[driver.session]):

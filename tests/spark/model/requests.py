@@ -1,7 +1,7 @@
 """The sink's requests to a broker and their responses, with the fields that the model needs.
 
-Those without a field are no named tuples, because all empty tuples are equal: a search would take
-two different worlds for one."""
+Requests and responses without a field are no named tuples. All empty tuples are equal, so a search
+would take two different worlds for one."""
 
 from __future__ import annotations
 

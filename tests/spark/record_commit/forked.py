@@ -29,7 +29,7 @@ class Forked(Generic[T]):
     def __init__(self, work: Callable[[], T], environment: Mapping[str, str]) -> None:
         reading, writing = os.pipe()
         with warnings.catch_warnings():
-            # Python 3.12 and newer warn about threads; the child has none but this one.
+            # Python 3.12 and newer warn about a fork with threads. The child has only this thread.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid:

@@ -150,7 +150,8 @@ class Query:
         run(work, self.fail_points.environment)
 
     def looks_while_open(self, plan: Plan) -> int:
-        """Run the next batch. A look begins while the parent's transaction with state 7 is open."""
+        """Return the offset in the state that a look finds. The look begins while the parent's
+        transaction is open, which writes a state with offset 7."""
         options, parent = self.options, plan.parent
         assert parent is not None
         sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)
@@ -195,7 +196,8 @@ class Query:
         return asyncio.run(listed())
 
     def _fence_all(self) -> None:
-        """Fence all open transactions. Wait for the first: a task sends buffered rows late."""
+        """Fence all open transactions. Wait until there is one, because a task sends buffered rows
+        late."""
         deadline = time.monotonic() + DEADLINE_S
         while not (ids := self.open_ids()):
             assert time.monotonic() < deadline, "nothing is open"

@@ -212,7 +212,8 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
     messages = decided(two_phase, 0, hasty(two_phase))
 
     async def outage() -> None:
-        """Return after twice an ordinary transaction timeout, as after an outage."""
+        """Return after two ordinary transactions have timed out, one after the other, as in an
+        outage."""
         async with Admin(two_phase.bootstrap) as admin:
             for number in range(2):
                 name = f"ordinary-{number}"

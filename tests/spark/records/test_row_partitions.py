@@ -1,4 +1,5 @@
-"""Columns of keys get the ordinary partitioner's partitions; rows without keys take turns."""
+"""Columns of keys get the ordinary partitioner's partitions. Rows without keys change their
+partition after each full batch."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) 
 
 
 def test_a_parent_that_has_got_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
-    """A new producer id has the effect of a fence: another driver may have had the parent's id."""
+    """A new producer id counts as a fence, because another driver may have initialized the parent's
+    id."""
     parent = TransactionMember(name, 1_000_000, 0)
     state = SinkState(None, 1, 0)
     commands: list[Command] = [

@@ -54,7 +54,8 @@ def wait_until_nothing_is_open(broker: Oncelog, query: Query) -> None:
 
 
 def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
-    """Wait until the transaction of the query's only task has timed out, or has never begun."""
+    """Wait until the coordinator has aborted the transaction of the query's only task at its
+    timeout."""
 
     async def states() -> list[str]:
         async with Admin(broker.address) as admin:

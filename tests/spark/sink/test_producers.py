@@ -81,7 +81,7 @@ async def test_at_most_a_number_of_idle_producers_wait_for_other_sinks(
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 2)
     sinks = [await worker.use(plan_of(f"{name}-{number}")) for number in range(5)]
-    # The last producer finds two idle ones of other sinks and keeps them.
+    # When a task takes the last producer, the worker keeps two idle producers of other sinks.
     assert [await is_closed(sink) for sink in sinks] == [True, True, False, False, False]
     again = await worker.take(plan_of(f"{name}-4", done=1))
     assert again == sinks[4]

@@ -19,7 +19,8 @@ T0 = 1_700_000_000_000
 def test_a_time_is_no_later_than_the_end_that_was_asked_for_before(
     topics: Topics, name: str, starting: bool
 ) -> None:
-    """With a later offset, a batch would begin or end beyond its log, although no data is lost."""
+    """A batch with a later offset would begin or end beyond the known end of the log, as if data
+    were lost."""
     topics.create(name, 1, {"retention.ms": "-1"})
     topics.append(name, [Row(b"a", timestamp_ms=T0)])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": name}

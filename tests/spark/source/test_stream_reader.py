@@ -82,7 +82,7 @@ def test_a_target_of_available_now_that_is_gone_is_not_waited_for(
 
 
 def is_answered(reader: StreamReader, position: dict[str, Any]) -> bool:
-    """Return True if the reader returns in time without new records."""
+    """Return True if the broker responds within the reader's timeout, without new records."""
     try:
         return next_end(reader, position) == position
     except KafkaError:

@@ -138,7 +138,8 @@ def test_a_search_that_is_overtaken_too_often_fails() -> None:
     last = said[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
-    # A consumer group with the sink's name refuses every generation. Generations have 31 bits.
+    # A consumer group with the sink's name refuses every generation. The search must then end
+    # before it uses up the 31 bits of a generation.
     assert max(entry.generation for entry in said if isinstance(entry, FenceParent)) < 1 << 31
 
 

@@ -86,7 +86,8 @@ def histories(draw: st.DrawFn) -> list[LoggedBatch]:
 
 
 def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
-    """Return the newest record of the sink before its last commit marker: the definition."""
+    """Return the offset of the newest record in the last committed transaction with records of the
+    sink. A `RecordLog` must find the same record."""
     for place in reversed(range(len(batches))):
         if not batches[place].committed:
             continue

@@ -1,4 +1,5 @@
-"""Tables of new partitions, data losses, and the end of the next batch, without a broker."""
+"""The decisions about new partitions, data losses and the end of the next batch, without a
+broker."""
 
 from __future__ import annotations
 
