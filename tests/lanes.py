@@ -1,8 +1,8 @@
 """The markers of every test: the need for a process, Java, Spark, or seconds of a processor.
 
 `make quick` runs the tests without a marker. `MARKERS` has rows for paths. A test gets the markers
-of the longest path that its file begins with, and those of its fixtures. A test without `process`,
-`java` or `spark` fails if it starts a process.
+of the longest path that its file's path begins with, and those of its fixtures. A test without
+`process`, `java` or `spark` fails if it starts a process.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_every_command_can_be_called(page: Path) -> None:
 
 @each_page
 def test_what_is_named_in_a_line_exists(page: Path) -> None:
-    """The pages name them as `make target` and `oncelog command` in the middle of a sentence."""
+    """Sentences contain targets and commands as `make target` and `oncelog command`."""
     wrong = []
     for words in re.findall(r"`(make|oncelog) ([^`]+)`", page.read_text(encoding="utf-8")):
         if words[0] == "make":

@@ -176,7 +176,8 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 
 def lineage(module: str) -> list[str]:
-    """Return a module and its packages. The top-level package counts only as a module itself."""
+    """Return a module and its packages. Of the client and the server, the top-level package is
+    left out, unless it is the module."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
     return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole

@@ -290,4 +290,4 @@ def test_every_pin_has_a_version_and_hashes_and_no_address(name: str) -> None:
         and not re.match(r"[a-z0-9._-]+==\S+ (; [^#]*?)?--hash=sha256:[0-9a-f]{64}", entry)
     ]
     refuse(offences, "pins without a version or hashes")
-    assert "://" not in text, "pins name no address: that is the machine's affair"
+    assert "://" not in text, "pins name no address, because each computer chooses its index"

@@ -63,7 +63,7 @@ QUOTED = re.compile(r"\bwhoami\b")
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_collections() -> Iterator[None]:
-    """Syntax trees and words stay during the module: garbage collections would find nothing."""
+    """Switch garbage collection off, because syntax trees and words stay alive in the module."""
     gc.disable()
     yield
     gc.freeze()

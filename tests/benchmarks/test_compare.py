@@ -1,4 +1,4 @@
-"""Several runs beside each other, as documents written by hand."""
+"""The comparison of several runs, with documents written by hand."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
 
 
 def test_the_next_epoch_stands_where_the_entry_says() -> None:
-    """The positions of the producer id and of the epoch in EndTxn are right, too."""
+    """An entry has the positions of the identity in EndTxn and of the next one in its response."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
     _, ended = transaction_v2("t", batches(PRODUCER), PRODUCER)
     assert ended.request[ended.identity_at :][: len(identity)] == identity

@@ -153,7 +153,7 @@ def topic(admin: Any, name: str) -> str:
 
 @pytest.fixture
 def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[Target]:
-    """A broker that does not verify transactions. It has a topic with the name of the fixture."""
+    """A broker that does not verify transactions. The fixture `name` names its topic."""
     if target.name == "kafka":
         turn_verification(admin, "false")
         create_topic(admin, name)

@@ -140,8 +140,8 @@ def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
 
 
 def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
-    """The response returns unknown states as unknown. With only unknown states, the list is
-    empty."""
+    """The response has unknown states in `unknown_state_filters`. With only unknown states, the
+    list is empty."""
     producer = opened(wire, topic)
     idle = new_identity(wire, f"{topic}-idle")
     mine = {"producer_id_filters": [producer.producer_id, idle.producer_id]}

@@ -41,7 +41,7 @@ NEWER = {
 
 
 class Row(NamedTuple):
-    """The fields of an API in each of its versions, as clients use them."""
+    """The error code that some versions of a request get."""
 
     api: str
     versions: range

@@ -1,5 +1,5 @@
-"""Limits of oncelog that Apache Kafka does not have: one process serves all clients
-(docs/semantics.md, last section)."""
+"""Limits of oncelog that Apache Kafka does not have. They exist because one process serves all
+clients (docs/semantics.md, last section)."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class Worn(NamedTuple):
     producers: Mapping[str, Identity]
 
 
-# The epoch of each producer. Kafka cannot bump the epoch of KEPT to the last epoch, so Kafka's log
-# gets a further producer at the last epoch.
+# The transactional ids and epochs of the producers. Kafka cannot bump the epoch of KEPT to the last
+# epoch, so Kafka's log also gets KEPT_AT_THE_LAST.
 BY_TRANSACTION: Final = "patient-by-transaction"
 KEPT: Final = "patient-kept"
 KEPT_AT_THE_LAST: Final = "patient-kept-at-the-last"

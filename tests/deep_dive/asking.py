@@ -91,8 +91,8 @@ def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
 
 
 def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
-    """Return the group's committed offsets of the purchases: -1 for no offset, and an error code in
-    place of its offset."""
+    """Return the offset that the group has committed in each partition of the purchases (-1 for
+    none), and the partition's error code."""
     find_coordinator(wire, GROUP, key_type=0)
     wanted = OffsetFetchRequestTopics(name=PURCHASES, partition_indexes=[*range(PARTITIONS)])
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])

@@ -49,8 +49,8 @@ GROUP_STEPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure. `inflict` causes it while `portion` purchases are billed, and returns the system's
-    reactions. Raises AssertionError for another outcome."""
+    """A failure. `inflict` causes it while `portion` purchases are billed, and yields the system's
+    reactions. It raises AssertionError if the outcome is not the article's."""
 
     number: int
     title: str

@@ -1,6 +1,6 @@
 """The article's outcomes of failures 5 to 7 (a dead coordinator, leader, and group coordinator),
 compared with the observations. Each function yields lines about the observations, and raises
-AssertionError for another outcome."""
+AssertionError if they differ from the article."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Print(NamedTuple):
 
 
 def fingerprint(folder: Path) -> dict[str, Print]:
-    """Return a print of every name below `folder`, with "." for itself."""
+    """Return a print of every name below `folder`, and of `folder` itself by the name "."."""
     found = {}
     for path in (folder, *folder.rglob("*")):
         status = path.lstat()

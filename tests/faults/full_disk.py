@@ -1,4 +1,4 @@
-"""A disk under a real broker that has no space for some kinds of files."""
+"""A real broker on a disk that has no space for some kinds of files."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ TRANSACTIONS = 60
 LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
 LATEST_S = 2.0
 SEED = 7
-# These are not delayed: a client needs their responses before any other request.
+# These are not delayed, because a client needs their responses before any other request.
 LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
 

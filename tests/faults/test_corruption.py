@@ -273,9 +273,9 @@ def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broke
 def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     tmp_path: Path, internal: str
 ) -> None:
-    """A coordinator never serves a part of its state. It responds with 15 or 16, which clients
-    retry, and a log event names the file. Other requests are served, and committed records can be
-    read."""
+    """A coordinator never serves a part of its state. It responds with code 15 or 16, which
+    clients retry, and a log event names the file. Other requests are served, and committed records
+    can be read."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
     broker = Oncelog(tmp_path, settings | {"log.flush.offset.checkpoint.interval.ms": "50"})
     broker.start()

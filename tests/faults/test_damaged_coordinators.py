@@ -156,7 +156,7 @@ def flip(data: Path, topic: str) -> Path:
 
 
 def flip_the_offset(data: Path, topic: str) -> Path:
-    """Change the offset of that batch, which its CRC does not cover."""
+    """Flip a bit of the base offset of the third batch from the end. The CRC does not cover it."""
     return flip_at(data, topic, 1)
 
 

@@ -136,7 +136,7 @@ def automatic(wire: Wire, name: str) -> int:
 
 
 def is_coordinated(wire: Wire) -> None:
-    """Check that transactions work, because internal topics do not count against the limit."""
+    """Check that a transaction commits. Internal topics do not count against the limit."""
     producer = new_identity(wire, "x")
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

@@ -15,7 +15,7 @@ from typing import Final
 # that connects.
 LATE: Final = 64
 
-# This socket option exists only on Linux. The socket module has a name for it since Python 3.14.
+# This socket option exists only on Linux. Python's socket module names it from 3.14 on.
 _IP_BIND_ADDRESS_NO_PORT: Final = 24
 
 # Maximum number of attempts, because a free port of IPv4 may be in use for IPv6.

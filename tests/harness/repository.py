@@ -53,5 +53,5 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def shown(path: Path) -> str:
-    """Return the path in the form of messages."""
+    """Return the path as messages show it, from the root of the project."""
     return str(path.relative_to(ROOT))

@@ -100,7 +100,7 @@ def test_every_message_field_of_a_response_is_cut() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("text", ["x" * 40_000, "x" + "é" * 20_000, "x" * 32_767, "xyz€" * 9_000])
 def test_a_message_that_is_too_long_is_cut_at_a_character(version: int, text: str) -> None:
-    """Readers refuse a longer string in both encodings: CreateTopics is flexible from v5 on."""
+    """CreateTopics is flexible from v5 on. Readers of both encodings refuse a longer string."""
     response = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_message=text)])
     read = decode(CreateTopicsResponse, version, encode(response, version))
     message = read.topics[0].error_message

@@ -30,9 +30,9 @@ from tests.protocol.drawing import CASES, FLEXIBLE, Case, case_id, sample
 
 
 def distinct_decoders() -> list[Case]:
-    """Return the first of the versions of a message that have the same decoder.
+    """Return, for each distinct decoder of a message, the first version that has it.
 
-    The others run the same lines on the same bytes: the source has all that a version decides.
+    The other versions run the same lines on the same bytes.
     """
     first: dict[tuple[type[Any], str], Case] = {}
     for cls, version in CASES:
@@ -69,7 +69,7 @@ def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], ver
         corrupt = bytearray(raw)
         for value in range(256):
             corrupt[position] = value
-            try:  # without a call around the decoder: there are millions of these
+            try:  # without a call around the decoder, because there are millions of these
                 message, _ = read(corrupt, 0)
             except ProtocolError:
                 continue
@@ -161,7 +161,8 @@ REPLICA_NODES = b"".join(
 def test_h20_a_count_of_more_elements_than_the_bytes_hold_is_refused_at_its_place(
     cls: type[Any], version: int, before: bytes, size: int, field: str, count: int
 ) -> None:
-    """No element is read. `size`: the bytes of the smallest element. One byte is missing."""
+    """One byte is missing for `count` elements of `size` bytes, the smallest size of an element.
+    The decoder refuses the count before it reads any element."""
     raw = before + write_uvarint(count + 1) + b"\1" * (count * size - 1)
     with pytest.raises(ProtocolError, match=f"count of {field} before byte {len(before) + 1}$"):
         decode(cls, version, raw)

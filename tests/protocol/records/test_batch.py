@@ -234,7 +234,7 @@ def _packed(header: BatchHeader) -> bytes:
 
 @pytest.mark.parametrize("size", range(SMALL_LIMIT - 16, SMALL_LIMIT + 2))
 def test_lengths_around_the_end_of_the_table_are_the_same_from_both_builders(size: int) -> None:
-    """For the length of the key, of the value and of the record."""
+    """`size` is the length of the key, then of the value. The record is a few bytes longer."""
     for key, value in ((bytes(size), b""), (b"", bytes(size))):
         built = build_single_record_batch(0, key, value)
         assert built == build_batch([NewRecord(0, key, value)])

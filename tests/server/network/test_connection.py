@@ -45,7 +45,8 @@ RANGE_BYTES = 32 << 20
 
 class Scripted:
     """A server with a response for each word: `now`, `later`, `ordered`, `none`, `bad`, `bug`,
-    `range` (all of `file`), `complete` (also the oldest parked one), `slow` (after one turn)."""
+    `range` (all of `file`), `complete` (also completes the oldest parked request), `slow` (after
+    one turn)."""
 
     file: File
 
