@@ -117,10 +117,10 @@ class Refusals:
         StorageError if the disk refuses."""
         if self.current is None:
             return
-        self.write_owed(needed_only=False)
         if self._roll:
             roll()
             self._roll = False
+        self.write_owed(needed_only=False)  # after the roll, which may owe files too
         if self._probe_bytes:
             file = log()  # after the roll: a closed segment gets no bytes
             size = file.size

@@ -170,6 +170,27 @@ def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: in
     assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".tmp")]
 
 
+def test_a_retry_is_not_done_while_its_roll_owes_a_file() -> None:
+    """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
+    driver = busy()
+    full = Full(driver.files, KINDS["log"], 0)
+    with pytest.raises(StorageError):
+        driver.plain()
+    with pytest.raises(StorageError):
+        driver.plain(size=1_800)
+    full.free()
+    full = Full(driver.files, KINDS["snapshot"], 1)  # its creation succeeds
+    with pytest.raises(StorageError):
+        driver.log.try_again(driver.now_ms)
+    assert driver.log.refusals.current is not None
+    full.free()
+    driver.log.try_again(driver.now_ms)
+    driver.files.settle()
+    assert driver.log.refusals.current is None
+    assert not [path for path in driver.files.nodes if path.endswith(".tmp")]
+    check(driver)
+
+
 def test_a_retry_that_rolls_probes_the_new_segment() -> None:
     """The probe for space appends zeros and cuts them off again. The last sync of the closed
     segment may have begun before, so a power failure could bring back zeros there (seeds 54173 and
