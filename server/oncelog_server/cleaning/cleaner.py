@@ -67,9 +67,8 @@ class LogCleaner:
         self._refused_work = refused_work
         # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # By log: the value of `_looks` when the log's probe of the disk succeeded.
-        self._probed: dict[TopicPartition, int] = {}
-        self._looks = 0
+        # By log whose probe of the disk has succeeded: True if the log is clean since.
+        self._probed: dict[TopicPartition, bool] = {}
         self._settings = settings
         self._clock = clock
         self._timers = timers
@@ -141,7 +140,6 @@ class LogCleaner:
     def _look(self) -> None:
         self._timer = None
         if not self._stopped:
-            self._looks += 1
             self._looked_ms = self._clock.monotonic_ms()
             run_in_turns(self._timers, self._find(), self._found)
 
@@ -156,6 +154,8 @@ class LogCleaner:
             if not self._is_candidate(partition):
                 continue
             found = self._cleanable(partition, now_ms)
+            if not (found is not None and found.is_worth_it):
+                self._has_recovered(partition.topic_partition)
             is_more = dirtiest is None or (found is not None and found.ratio > dirtiest[1].ratio)
             if found is not None and found.is_worth_it and is_more:
                 dirtiest = partition, found
@@ -181,12 +181,12 @@ class LogCleaner:
     def _found(self, found: tuple[Partition, Cleanable] | None) -> None:
         if self._stopped:
             return
+        if any(self._probed.values()):
+            # In a later turn of the loop, because a retry of the refused work may have called this
+            # method.
+            self._timers.call_soon(self._end_refused)
         if found is None:
             self._wait()
-            if self._probed:
-                # The search starts in a later turn of the loop, because a retry of the refused work
-                # may have called this method.
-                self._timers.call_soon(self._end_refused)
             return
         gives_way = found[0].topic_partition not in self._starved
         limits = self._limits._replace(gives_way=gives_way)
@@ -212,6 +212,7 @@ class LogCleaner:
         if done is not None:
             self.passes += 1
             self._cleaned[partition.topic_partition] = done.end_offset
+            self._has_recovered(partition.topic_partition)
             self._checkpoint()
             log.info(
                 "log compacted",
@@ -241,6 +242,9 @@ class LogCleaner:
         if isinstance(error, StorageError) and error.operation in WRITING:
             self._leave_to_the_disk(name, error)
             return
+        if self._refused.pop(name, None) is not None:  # the disk is not the reason any more
+            self._probed.pop(name, None)
+            self._refused_work.discard(_compaction_of(name))
         corrupt = isinstance(error, CorruptLog)
         until_ms = float("inf") if corrupt else self._clock.monotonic_ms() + REST_MS
         self._uncleanable[name] = until_ms
@@ -262,25 +266,24 @@ class LogCleaner:
     def _retry(self, name: TopicPartition) -> None:
         """Probe the disk; if that succeeds, let the cleaner examine the log again.
 
-        Returns if the log was examined since, and cleaned if necessary; otherwise raises the
+        Returns if the log has been cleaned since the probe, or found clean; otherwise raises the
         StorageError. A probe costs less than a whole pass.
         """
         error, from_ms = self._refused[name]
         partition = self._partitions.get(name)
-        if partition is None:
+        if partition is None or partition.log_to_clean() is None:
             self._uncleanable.pop(name, None)
             self._probed.pop(name, None)
             del self._refused[name]
             return
-        is_idle = self._timer is not None
         if name in self._uncleanable:
             # The retry that is nearest to the time of the probe, because a clock drifts.
             if self._clock.monotonic_ms() + RETRY_MS // 2 < from_ms:
                 raise error
             self._probe(partition_directory(*name), error)
             del self._uncleanable[name]
-            self._probed[name] = self._looks
-        elif is_idle and self._looks > self._probed[name]:
+            self._probed[name] = False
+        elif self._probed[name]:
             del self._refused[name], self._probed[name]
             return
         if self._timer is not None:
@@ -288,9 +291,13 @@ class LogCleaner:
             self._look()
         raise error
 
+    def _has_recovered(self, name: TopicPartition) -> None:
+        if name in self._probed:
+            self._probed[name] = True
+
     def _end_refused(self) -> None:
-        """End the refused work of the logs that were examined since their probes."""
-        for name in list(self._probed):
+        """End the refused work of the logs that are clean since their probes."""
+        for name in [name for name, is_clean in self._probed.items() if is_clean]:
             self._refused_work.retry(_compaction_of(name))
 
     def _probe(self, directory: str, error: StorageError) -> None:

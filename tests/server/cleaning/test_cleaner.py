@@ -341,6 +341,52 @@ def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
     assert [event["event"] for event in events] == ["disk refused", "disk takes it again"]
 
 
+def refused_once() -> Cleaning:
+    """Return a cleaner after a pass over A0 that a full disk has refused. It waits for a retry."""
+    cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
+    write(cleaning.compact(A0), 100)
+    cleaning.world.files.fail_append(match=".log.cleaned", reason="No space left on device")
+    cleaning.run(600_000)
+    assert len(cleaning.refused) == 1
+    return cleaning
+
+
+def test_d6_the_refused_work_of_a_compacted_log_ends_before_the_pass_over_another_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cleaner may have no pause between its passes (seed 60851 of the simulation)."""
+    cleaning = refused_once()
+    write(cleaning.compact(A1), 60)
+    seen: list[tuple[TopicPartition, int]] = []
+    passed = cleaning.cleaner.passed
+
+    def noting(partition: Partition, done: CleanerStats | None) -> None:
+        seen.append((partition.topic_partition, len(cleaning.refused)))
+        passed(partition, done)
+
+    monkeypatch.setattr(cleaning.cleaner, "passed", noting)
+    cleaning.run(RETRY_MS)
+    assert seen == [(A0, 1), (A1, 0)]
+
+
+def test_d6_a_log_found_corrupt_after_a_full_disk_is_given_up_once() -> None:
+    cleaning = refused_once()
+    closed = cleaning.world.partitions[A0]._log.segments[-2]
+    cleaning.world.files.nodes[closed.log.path].data[-1] ^= 1
+    with structlog.testing.capture_logs() as events:
+        cleaning.run(10 * RETRY_MS)
+    assert [event["event"] for event in events] == ["log not compacted"]
+    assert len(cleaning.refused) == 0
+
+
+def test_d6_a_log_that_is_not_compacted_any_more_ends_its_refused_work() -> None:
+    cleaning = refused_once()
+    compacted = cleaning.world.partitions[A0]
+    compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
+    cleaning.run(RETRY_MS)
+    assert (len(cleaning.refused), cleaning.cleaner.uncleanable_count) == (0, 0)
+
+
 @pytest.mark.parametrize("how", ["closed", "deleted"])
 def test_d6_a_log_deleted_while_the_disk_is_full_is_not_retried(how: str) -> None:
     cleaning = Cleaning()
