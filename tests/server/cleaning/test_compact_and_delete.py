@@ -14,7 +14,7 @@ from oncelog_protocol.records.record import NewRecord
 from oncelog_server.background_tasks import FIRST_RETENTION_MS
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
-from tests.server.cleaning.test_cleaner import SETTINGS, Cleaning
+from tests.server.cleaning.cleanings import SETTINGS, Cleaning
 from tests.server.test_background_duties import Kept
 from tests.server.transaction.world import A0
 
