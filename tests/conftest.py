@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from xdist.remote import Producer
 
 from tests.distribution import Distribution
 from tests.examples import load_profile
@@ -83,7 +82,7 @@ def pytest_collection_modifyitems(
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Distribution | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Distribution | None:
     """Return the scheduler for `--dist loadfile`. Other kinds of distribution stay xdist's own."""
     return Distribution(config, log) if config.option.dist == "loadfile" else None
 

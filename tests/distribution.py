@@ -1,8 +1,8 @@
 """Which files of tests run in one process of xdist, one after another.
 
-Spark and Apache Kafka start once in each process that needs them, and take 40 s of a processor each
-until their code is warm. So the files that need Spark share a process, and so do the other files
-that need Kafka.
+Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
+or Kafka takes 30 to 50 s of a processor. So the files that need Spark share a process, and so do
+the other files that need Kafka.
 """
 
 from __future__ import annotations
@@ -28,7 +28,18 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/io/test_auto_commit.py": KAFKA,
     "tests/client/io/test_group_session.py": KAFKA,
     "tests/client/io/test_positions.py": KAFKA,
-    "tests/client/test_": KAFKA,
+    "tests/client/test_admin_against_broker.py": KAFKA,
+    "tests/client/test_against_broker.py": KAFKA,
+    "tests/client/test_group_transactions_against_broker.py": KAFKA,
+    "tests/client/test_hijacked_copiers.py": KAFKA,
+    "tests/client/test_mixed_groups.py": KAFKA,
+    "tests/client/test_send_encoded.py": KAFKA,
+    "tests/client/test_shared_transactional_id.py": KAFKA,
+    "tests/client/test_shared_transactions_against_broker.py": KAFKA,
+    "tests/client/test_state_log_against_broker.py": KAFKA,
+    "tests/client/test_transactions_against_broker.py": KAFKA,
+    "tests/client/test_two_phase.py": KAFKA,
+    "tests/client/test_unanswered.py": KAFKA,
     "tests/conformance/": KAFKA,
     "tests/spark/around/test_listener.py": SPARK,
     "tests/spark/around/test_spark_document.py": SPARK,
@@ -41,12 +52,13 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/spark/source/": SPARK,
     "tests/spark/test_session.py": SPARK,
 }
-# The fixtures that start Spark or Kafka, or give a test the address of one of them, by the folder
-# whose conftest.py has them. Other fixtures may have the same name.
+# The fixtures that start Spark or Kafka, or that give a test the address of a running one. Each has
+# the folder of its conftest.py, because fixtures of other folders may have the same name.
 FIXTURES: Final = {
     ("tests/spark", "spark_driver"): {SPARK},
     ("tests", "kafka"): {KAFKA, SPARK},
     ("tests/client", "bootstrap"): {KAFKA},
+    ("tests/client/cli", "command_line"): {KAFKA},
     ("tests/conformance", "target"): {KAFKA},
 }
 

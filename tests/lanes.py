@@ -100,8 +100,8 @@ def order(items: list[pytest.Item]) -> None:
 def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, bool, int, str]:
     """Return the sort key of a file. `counts`: the number of tests of each file.
 
-    The files of a shared process come first, because they take as long as all others. Files with a
-    marker come before files without. In each part, files with few tests come first,
+    The files of a shared process come first, because no other process can take some of them later.
+    Files with a marker come before files without. In each part, files with few tests come first,
     because a few tests may take minutes, while thousands of tests take little time each. At the end
     of a run, every free process then gets short tests.
     """

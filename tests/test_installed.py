@@ -75,8 +75,6 @@ class InstalledBroker(Oncelog):
         super().__init__(directory, {"group.initial.rebalance.delay.ms": "0"}, {"PYTHONPATH": ""})
         self._folder = folder
 
-    preloads = False  # it runs another program
-
     def command(self) -> list[str]:
         _, _, _, *arguments = super().command()
         return [str(self._folder / "oncelog"), *arguments]

@@ -187,7 +187,9 @@ class Consumer:
         return self._subscription.partitions
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member of the group, for `Producer.send_offsets_to_transaction`."""
+        """Return the member and generation that the polled records belong to, for
+        `Producer.send_offsets_to_transaction` (KIP-447). If the group has removed the member since,
+        the broker refuses the offsets."""
         if self._group is None:
             raise IllegalStateError("group_metadata needs a group: pass group_id=… to Consumer")
         return self._group.membership.metadata

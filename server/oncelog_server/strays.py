@@ -118,7 +118,7 @@ def put_strays_aside(
     leaving = list(folders.leaving)
     for name in list(folders.unfinished):
         # The file is renamed first, because the next checkpoint may be written before the deletion.
-        # If a full disk refuses the rename, the broker's first checkpoint removes the file.
+        # If a full disk refuses the rename, the first checkpoint that the disk accepts removes it.
         with suppress(StorageError):
             files.rename(name, name + DELETED_SUFFIX)
             folders.unfinished.remove(name)

@@ -24,12 +24,26 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
+from oncelog_client.core.membership import MemberState
 from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import CoordinatorType
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
 from tests.harness.broker import Oncelog
-from tests.harness.client_reading import DEADLINE_S, poll_until, read, read_decided, read_values
+from tests.harness.client_reading import (
+    DEADLINE_S,
+    eventually,
+    poll_until,
+    read,
+    read_decided,
+    read_values,
+)
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
@@ -201,6 +215,39 @@ async def test_offsets_of_a_zombie_consumer_are_refused_and_the_producer_goes_on
     async with transactional.transaction():
         await transactional.send(topic, b"alive", partition=0)
     assert await read_decided(bootstrap, topic) == [b"alive"]
+
+
+async def test_offsets_of_a_member_that_was_removed_between_two_polls_are_refused(
+    bootstrap: str, transactional: Producer, topic: str, name: str
+) -> None:
+    """A heartbeat notices the removal before the offsets are sent. Without a generation, the broker
+    would accept them unchecked (KIP-447)."""
+    settings: dict[str, Any] = {"group_id": name, "heartbeat_interval_ms": 100}
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.subscribe([topic])
+        await poll_until([consumer], consumer.assignment)
+        session = consumer._group
+        assert session is not None
+        member_id = consumer.group_metadata().member_id
+        removal = LeaveGroupRequest(
+            group_id=name, member_id=member_id, members=[MemberIdentity(member_id=member_id)]
+        )
+        await consumer._cluster.call_coordinator(
+            CoordinatorType.GROUP, name, removal, LeaveGroupResponse
+        )
+
+        async def has_noticed() -> bool:
+            return session.membership.state is MemberState.UNJOINED
+
+        await eventually(has_noticed)
+        await transactional.begin_transaction()
+        await transactional.send(topic, b"copied", partition=0)
+        with pytest.raises(AbortableError) as caught:
+            await transactional.send_offsets_to_transaction(
+                {TopicPartition(topic, 0): OffsetAndMetadata(1)}, consumer.group_metadata()
+            )
+        await transactional.abort_transaction()
+    assert caught.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 async def test_a_newer_producer_fences_the_older_one(

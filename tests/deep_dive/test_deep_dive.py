@@ -63,8 +63,8 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
 def test_a_demo_in_which_a_failure_ends_otherwise_is_red(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the workers begin anew after failure 5, `make demo-failures` reports it and continues
-    with failure 6."""
+    """If the workers begin anew after failure 5, `make demo-failures` reports the failure as ended
+    otherwise. Its purchases are billed once all the same."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         yield from coordinator(die(pipeline, "before-prepare", portion, begin_all_anew))

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import ClassVar, TypeAlias
 
 from tests.harness.ports import reserve_port
-from tests.harness.preloaded import PreloadedProcess, start_preloaded
+from tests.harness.preloaded import PROGRAM, PreloadedProcess, can_be_forked, start_preloaded
 
 Process: TypeAlias = subprocess.Popen[bytes] | PreloadedProcess
 
@@ -39,7 +38,8 @@ class Oncelog:
     """Start with `start()` or as a context manager. `address` is the address for clients.
 
     The first start picks the port, and every later start keeps it. No other process gets the port
-    while the broker is down. `preloaded`: fork the process from one that has imported the sources.
+    while the broker is down. `preloaded`: if possible, fork the process from one that has imported
+    the sources (`preloaded.py`).
     """
 
     # The default of `preloaded`. Programs that measure a broker leave it: they start brokers as
@@ -87,7 +87,7 @@ class Oncelog:
         """Return the command line that starts this broker."""
         sets = [part for name, value in self._settings.items() for part in _set(name, value)]
         place = ["--port", str(self.port), "--data", str(self.data)]
-        return [sys.executable, "-m", "oncelog_server", "serve", *place, *sets, *self._arguments]
+        return [*PROGRAM, "serve", *place, *sets, *self._arguments]
 
     def fail_at(self, point: str | None) -> None:
         """Make later processes kill themselves at `name[:n]`, a fail point of the broker. None
@@ -111,13 +111,13 @@ class Oncelog:
     def spawn(self) -> Process:
         """Start the process without waiting for it to listen."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        command = self.command()
         with self.output.open("wb") as output, self.log.open("ab") as log:
-            if self._preloaded:
-                arguments = self.command()[3:]
-                self._process = start_preloaded(arguments, self._environment, output, log)
+            if self._preloaded and can_be_forked(command, self._environment):
+                self._process = start_preloaded(command, self._environment, output, log)
                 return self._process
             self._process = subprocess.Popen(
-                self.command(),
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,

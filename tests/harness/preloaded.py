@@ -21,6 +21,10 @@ from functools import cache
 from importlib import import_module
 from typing import BinaryIO, Final
 
+PROGRAM: Final = (sys.executable, "-m", "oncelog_server")
+# Variables with these beginnings take effect when an interpreter starts.
+_OF_THE_INTERPRETER: Final = ("PYTHON", "LD_")
+
 _LARGEST_REQUEST: Final = 1 << 18
 
 
@@ -62,10 +66,25 @@ class PreloadedProcess:
         return self.returncode
 
 
+def can_be_forked(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Return True if a fork of the template is what this command would start: the same program,
+    sources and interpreter."""
+    return tuple(command[: len(PROGRAM)]) == PROGRAM and _interpreter(environment) == _interpreter(
+        os.environ
+    )
+
+
+def _interpreter(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in environment.items() if name.startswith(_OF_THE_INTERPRETER)
+    }
+
+
 def start_preloaded(
-    arguments: Sequence[str], environment: Mapping[str, str], output: BinaryIO, log: BinaryIO
+    command: Sequence[str], environment: Mapping[str, str], output: BinaryIO, log: BinaryIO
 ) -> PreloadedProcess:
-    """Start `python -m oncelog_server` with these arguments as a fork of the template."""
+    """Start a command as a fork of the template (see `can_be_forked`)."""
+    arguments = command[len(PROGRAM) :]
     # A test without the marker `process` fails here too: see `tests.lanes`.
     sys.audit("subprocess.Popen", sys.executable, arguments, None, environment)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.harness.broker import Oncelog
+from tests.harness.preloaded import PROGRAM, can_be_forked
 
 
 @pytest.mark.parametrize("preloaded", [True, False])
@@ -40,3 +43,26 @@ def test_a_broker_gets_its_environment_arguments_and_outputs(
     assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.log.read_text()
     assert not broker.output.read_text()
+
+
+def test_a_broker_with_other_sources_is_no_fork(tmp_path: Path) -> None:
+    with Oncelog(tmp_path, environment={"PYTHONPATH": str(tmp_path)}, preloaded=True) as broker:
+        assert isinstance(broker._running(), subprocess.Popen)
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "expected"),
+    [
+        (PROGRAM, {}, True),
+        (PROGRAM, {"ONCELOG_FAIL_AT": "before-data"}, True),
+        (PROGRAM, {"PYTHONPATH": "/other/sources"}, False),
+        (PROGRAM, {"LD_PRELOAD": "lib.so"}, False),
+        ((sys.executable, "-m", "tests.torture.traced"), {}, False),
+        (("/other/python", *PROGRAM[1:]), {}, False),
+    ],
+)
+def test_another_program_or_interpreter_is_not_forked(
+    command: tuple[str, ...], given: dict[str, str], expected: bool
+) -> None:
+    """A fork would run the sources of this process, without a word."""
+    assert can_be_forked([*command, "serve"], {**os.environ, **given}) is expected

@@ -118,7 +118,9 @@ def test_unfinished_files_are_deleted_and_no_other_file() -> None:
     kept = ["mine.tmp", "mine.tmp.deleted", "recovery-point-offset-checkpoint"]
     for name in (*unfinished, *kept):
         files.open(name, create=True)
-    moved(files, cluster.image)
+    folders = look_at_folders(files, cluster.image, 1)
+    assert put_strays_aside(files, folders, lambda: UNIQUE) == []
+    assert folders.unfinished == []
     marked = [f"{name}.deleted" for name in unfinished]
     assert files.list("") == sorted([*kept, *marked])
     files = files.after_kill()

@@ -27,8 +27,6 @@ class Traced(Oncelog):
     """A broker that writes the changes of its files to `journal` and keeps overwritten contents in
     `shadow`."""
 
-    preloads = False  # it runs another program
-
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         super().__init__(directory, settings)
         self.journal = directory / "journal"

@@ -166,14 +166,14 @@ class Membership:
 
     # -- joining
 
-    def take_over(self) -> None:
-        """Set `metadata` to the present identity: from now on, the application polls records of
-        this generation.
+    def refresh_metadata(self) -> None:
+        """Set `metadata` to the present identity, because the records that the application polls
+        from now on belong to this generation.
 
         `metadata` goes with the offsets of a transaction (KIP-447). A heartbeat or a join between
-        two polls does not change it. Otherwise the offsets of polled records could be committed
-        with a newer generation, or with none, which the broker does not check, although the
-        partitions belong to another member."""
+        two polls does not change `metadata`. Otherwise the offsets of polled records could be
+        committed with a newer generation, or with none, which the broker does not check, although
+        the partitions belong to another member."""
         self.metadata = self.identity
 
     def require_rejoin(self, reason: str) -> None:

@@ -20,7 +20,7 @@ from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.heartbeat import HeartbeatResponse
 from oncelog_protocol.messages.join_group import JoinGroupResponse
-from oncelog_protocol.messages.leave_group import LeaveGroupResponse
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 
 from .clock import monotonic_ms
@@ -160,7 +160,7 @@ class GroupSession:
 
     async def _complete(self, assigned: Sequence[TopicPartition]) -> None:
         subscription = self._subscription
-        self.membership.take_over()
+        self.membership.refresh_metadata()
         changes = self.membership.changes(subscription.partitions, assigned)
         try:
             await self._give_up(changes.revoked, lost=False)
@@ -295,7 +295,7 @@ class GroupSession:
                     self._group_id,
                     self._config.max_poll_interval_ms,
                 )
-                await self._send_leave("the application does not poll")
+                await self._send_leave(membership.leave_request("the application does not poll"))
                 continue
             if membership.session_expired(now_ms):
                 self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)
@@ -347,13 +347,13 @@ class GroupSession:
             lost = self.membership.state is not MemberState.STABLE
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
-            await self._send_leave(reason)
-            self.membership.take_over()  # the application has left: it may assign partitions now
+            request = self.membership.leave_request(reason)
+            self.membership.refresh_metadata()  # the application has left by itself
+            await self._send_leave(request)
 
-    async def _send_leave(self, reason: str) -> None:
+    async def _send_leave(self, request: LeaveGroupRequest | None) -> None:
         """Send LeaveGroup even after the caller's deadline. Otherwise the other members would wait
         for a session timeout."""
-        request = self.membership.leave_request(reason)
         if request is None:
             return
         try:

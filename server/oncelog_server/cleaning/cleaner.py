@@ -67,7 +67,8 @@ class LogCleaner:
         self._refused_work = refused_work
         # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # By log whose probe of the disk has succeeded: True if the log is clean since.
+        # The logs whose probe of the disk has succeeded. The value is True if the log has been
+        # cleaned, or found clean, after the probe.
         self._probed: dict[TopicPartition, bool] = {}
         self._settings = settings
         self._clock = clock
@@ -181,10 +182,9 @@ class LogCleaner:
     def _found(self, found: tuple[Partition, Cleanable] | None) -> None:
         if self._stopped:
             return
-        if any(self._probed.values()):
-            # In a later turn of the loop, because a retry of the refused work may have called this
-            # method.
-            self._timers.call_soon(self._end_refused)
+        for name, is_clean in self._probed.items():
+            if is_clean:
+                self._end_soon(name)
         if found is None:
             self._wait()
             return
@@ -244,7 +244,7 @@ class LogCleaner:
             return
         if self._refused.pop(name, None) is not None:  # the disk is not the reason any more
             self._probed.pop(name, None)
-            self._refused_work.discard(_compaction_of(name))
+            self._end_soon(name)
         corrupt = isinstance(error, CorruptLog)
         until_ms = float("inf") if corrupt else self._clock.monotonic_ms() + REST_MS
         self._uncleanable[name] = until_ms
@@ -266,9 +266,11 @@ class LogCleaner:
     def _retry(self, name: TopicPartition) -> None:
         """Probe the disk; if that succeeds, let the cleaner examine the log again.
 
-        Returns if the log has been cleaned since the probe, or found clean; otherwise raises the
-        StorageError. A probe costs less than a whole pass.
+        Returns if the log has been cleaned since the probe, found clean, or given up; otherwise
+        raises the StorageError. A probe costs less than a whole pass.
         """
+        if name not in self._refused:
+            return
         error, from_ms = self._refused[name]
         partition = self._partitions.get(name)
         if partition is None or partition.log_to_clean() is None:
@@ -295,10 +297,10 @@ class LogCleaner:
         if name in self._probed:
             self._probed[name] = True
 
-    def _end_refused(self) -> None:
-        """End the refused work of the logs that are clean since their probes."""
-        for name in [name for name, is_clean in self._probed.items() if is_clean]:
-            self._refused_work.retry(_compaction_of(name))
+    def _end_soon(self, name: TopicPartition) -> None:
+        """End the refused work of a log in a later turn of the loop, because the caller may be a
+        retry of refused work."""
+        self._timers.call_soon(partial(self._refused_work.retry, _compaction_of(name)))
 
     def _probe(self, directory: str, error: StorageError) -> None:
         """Write as many bytes as the disk refused, then rename the file. Raises StorageError."""

@@ -28,8 +28,8 @@ class CheckpointWriter:
         self._waiting: list[Deferred[StorageError | None]] = []
         self._served: list[Deferred[StorageError | None]] = []
         self._writing: dict[str, File] | None = None
-        # Files whose temporary files are left. A later write may have other files, so it does not
-        # replace each of them.
+        # The checkpoints that may have a temporary file on the disk. A write replaces only the
+        # temporary files of its own checkpoints, so it removes all others at its end.
         self._unfinished: set[str] = set()
 
     def remove_later(self, unfinished: Iterable[str]) -> None:
@@ -89,7 +89,6 @@ class CheckpointWriter:
             for path, file in self._writing.items():
                 self._files.rename(file.path, path)
                 file.renamed(path)
-                self._unfinished.discard(path)
         except StorageError as refused:
             self._failed(refused)
             return
@@ -104,7 +103,8 @@ class CheckpointWriter:
 
     def _remove_unfinished(self) -> None:
         for path in sorted(self._unfinished):
-            with suppress(StorageError):  # the next write tries again
+            # After a refusal the path stays in the set, and the next write tries again.
+            with suppress(StorageError):
                 remove_unfinished(self._files, path)
                 self._unfinished.discard(path)
 

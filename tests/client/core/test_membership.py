@@ -78,7 +78,7 @@ def test_a_heartbeat_or_a_join_between_two_polls_leaves_the_metadata_of_the_poll
 ):
     """Otherwise the broker would take offsets of a removed member in a transaction (KIP-447)."""
     member = stable(ONE)
-    member.take_over()
+    member.refresh_metadata()
     polled = ConsumerGroupMetadata("g", 1, "me", None)
     code = ErrorCode.UNKNOWN_MEMBER_ID
     assert member.heartbeat_answered(code, 1, 0) is Reaction.START_OVER
@@ -87,7 +87,7 @@ def test_a_heartbeat_or_a_join_between_two_polls_leaves_the_metadata_of_the_poll
     member.joined(joined(3, "new"))
     member.synced(synced(TWO), 0)
     assert member.metadata == polled
-    member.take_over()
+    member.refresh_metadata()
     assert member.metadata == ConsumerGroupMetadata("g", 3, "new", None)
 
 

@@ -108,6 +108,30 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
     assert generations == [1]
 
 
+async def test_the_metadata_of_polled_records_lasts_until_the_member_joins_or_leaves(
+    member: Any,
+) -> None:
+    """Offsets in a transaction go with it. Without a generation, the broker would not check them
+    (KIP-447, seed 61329 of the simulation)."""
+    session, coordinator = member
+    membership = session.membership
+    assert membership.metadata.generation_id == -1
+
+    async def has_joined() -> bool:
+        await session.poll()
+        return not session.needs_attention
+
+    await eventually(has_joined)
+    polled = membership.metadata
+    assert (polled.generation_id, polled.member_id) == (1, "me")
+    coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID
+    await coordinator.hear(HeartbeatRequest)
+    assert membership.state is MemberState.UNJOINED
+    assert membership.metadata == polled
+    await session.leave("closed")
+    assert (membership.metadata.generation_id, membership.metadata.member_id) == (-1, "")
+
+
 async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:
     """Otherwise the other members would wait until its session expires."""
     session, coordinator = member

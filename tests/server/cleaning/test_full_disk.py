@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 import structlog
 
+from oncelog_server.cleaning import cleaner
 from oncelog_server.cleaning.cleaner import AFTER_PROBE_MS
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable
 from oncelog_server.log.cleaner.job import CleanerStats
 from oncelog_server.log.config import DELETE
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refused_work import RETRY_MS
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.cleaning.cleanings import BACKOFF_MS, SETTINGS, Cleaning, write
+from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.world import A0, A1
 
 # Files that a full disk still accepts.
@@ -90,11 +95,8 @@ def test_d6_a_disk_that_takes_what_is_written_and_refuses_its_name_begins_no_oth
     assert A0 in cleaning.checkpoint()
 
 
-def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk accepts the probe's zeros but refuses records."""
-    cleaning = Cleaning()
-    files = cleaning.world.files
-    write(cleaning.compact(A0), 100)
+def refuse_records(files: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the disk refuse a pass's records. It accepts the zeros of a probe."""
     append = files.before_append
 
     def full(node: Any, path: str, data: bytes) -> None:
@@ -103,6 +105,13 @@ def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.Monk
         append(node, path, data)
 
     monkeypatch.setattr(files, "before_append", full)
+
+
+def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaning = Cleaning()
+    files = cleaning.world.files
+    write(cleaning.compact(A0), 100)
+    refuse_records(files, monkeypatch)
     started = noted(cleaning)
     cleaning.run(60_000)
     assert 2 <= len(started) <= 1 + 60_000 // AFTER_PROBE_MS
@@ -131,13 +140,7 @@ def test_d6_the_refused_work_ends_at_once_with_its_pass(
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
     append = files.before_append
-
-    def full(node: Any, path: str, data: bytes) -> None:
-        if path.endswith(CLEANED_SUFFIX) and any(data):
-            raise StorageError("append", path, "No space left on device", len(data))
-        append(node, path, data)
-
-    monkeypatch.setattr(files, "before_append", full)
+    refuse_records(files, monkeypatch)
     with structlog.testing.capture_logs() as events:
         cleaning.run(600_000)
         cleaning.run(RETRY_MS)
@@ -205,8 +208,35 @@ def test_d6_a_log_found_corrupt_after_a_full_disk_is_given_up_once() -> None:
     cleaning.world.files.nodes[closed.log.path].data[-1] ^= 1
     with structlog.testing.capture_logs() as events:
         cleaning.run(10 * RETRY_MS)
-    assert [event["event"] for event in events] == ["log not compacted"]
+    assert [event["event"] for event in events] == ["log not compacted", "disk takes it again"]
     assert len(cleaning.refused) == 0
+    assert not cleaning.cleaner._probed
+
+
+def test_d6_a_log_that_the_search_finds_corrupt_ends_only_its_own_refused_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The retry of the refused work probes the disk and begins the search in the same turn."""
+    cleaning = refused_once()
+    others: list[str] = []
+
+    def refused_again() -> None:
+        others.append("retried")
+        raise StorageError("append", "other", "No space left on device")
+
+    cleaning.refused.add("other", StorageError("append", "other", "no space"), refused_again)
+
+    def corrupt(log: PartitionLog, *given: Any) -> Cleanable | None:
+        if log is cleaning.world.partitions[A0]._log:
+            raise CorruptLog(log.directory, 0, "a batch with a wrong CRC")
+        return cleanable(log, *given)
+
+    monkeypatch.setattr(cleaner, "cleanable", corrupt)
+    with structlog.testing.capture_logs() as events:
+        cleaning.run(3 * RETRY_MS)
+    assert [event["event"] for event in events].count("log not compacted") == 1
+    assert (len(cleaning.refused), cleaning.cleaner.uncleanable_count) == (1, 1)
+    assert len(others) >= 3
 
 
 def test_d6_a_log_that_is_not_compacted_any_more_ends_its_refused_work() -> None:

@@ -170,15 +170,20 @@ def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: in
     assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".tmp")]
 
 
-def test_a_retry_is_not_done_while_its_roll_owes_a_file() -> None:
-    """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
-    driver = busy()
+def refuse_a_roll(driver: Driver) -> None:
+    """Refuse an append, and a larger one that needs a new segment. The disk then has space."""
     full = Full(driver.files, KINDS["log"], 0)
     with pytest.raises(StorageError):
         driver.plain()
     with pytest.raises(StorageError):
         driver.plain(size=1_800)
     full.free()
+
+
+def test_a_retry_is_not_done_while_its_roll_owes_a_file() -> None:
+    """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
+    driver = busy()
+    refuse_a_roll(driver)
     full = Full(driver.files, KINDS["snapshot"], 1)  # its creation succeeds
     with pytest.raises(StorageError):
         driver.log.try_again(driver.now_ms)
@@ -197,12 +202,7 @@ def test_a_retry_that_rolls_probes_the_new_segment() -> None:
     54651 of the simulation)."""
     driver = busy()
     closed = driver.log.segments.active
-    full = Full(driver.files, KINDS["log"], 0)
-    with pytest.raises(StorageError):
-        driver.plain()
-    with pytest.raises(StorageError):
-        driver.plain(size=1_800)
-    full.free()
+    refuse_a_roll(driver)
     changed: list[str] = []
     step = driver.files.step
 
