@@ -7,7 +7,7 @@ computed again from the log.
 
 The checkpoint also has the size of each segment. With the sizes, a start detects a deleted segment,
 or a segment without its end (`log/damage.py`). The checkpoint is written when a segment is closed.
-`log/closed.py` has the last segment of a clean stop.
+At a clean stop, the file of `log/closed.py` gets the same numbers for the last segment.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class AbortedTransactions:
         return {base: (count, crc) for base, count, crc, _ in rows if count >= 0}
 
     def after_clean_stop(self, last_base: int | None, closed: ClosedLog | None) -> None:
-        """Use the clean stop's entry for the last segment, which grew after the checkpoint was
-        written."""
+        """Take the numbers of the last segment from `closed`, the entry of the clean stop. The
+        checkpoint's numbers are stale, because the last segment grew later. `last_base`: the base
+        offset of the last segment."""
         if last_base is not None:
             self._sums.pop(last_base, None)
         if closed is not None:
@@ -90,8 +91,8 @@ class AbortedTransactions:
             self._sums[closed.base_offset] = closed.aborted, closed.rows_crc
 
     def start(self, base_offset: int) -> None:
-        """Add a segment without rows. The segment is new, or recovery is about to scan the
-        segment."""
+        """Add a segment without rows, and empty its file if the file exists. The segment is new, or
+        recovery is about to scan the segment."""
         self.close()
         self._unwritten.clear()
         self._loaded[base_offset] = TxnIndex()
@@ -122,8 +123,8 @@ class AbortedTransactions:
         self, base_offsets: Iterable[int], first_offset: int, end_offset: int
     ) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in `first_offset`..`end_offset` (exclusive).
-        `base_offsets`: the segments from the one with `first_offset` on, because a marker may be in
-        a later segment."""
+        `base_offsets`: the base offsets of the segment with `first_offset` and of all later
+        segments, because a marker may be in a later segment."""
         found: list[AbortedTransaction] = []
         for base_offset in base_offsets:
             if self._index(base_offset).collect(first_offset, end_offset, found):
@@ -165,8 +166,8 @@ class AbortedTransactions:
         return index
 
     def checkpoint(self, sizes: Mapping[int, int]) -> None:
-        """Write the known checksums, and the sizes of these segments, by base offset. Raises
-        StorageError."""
+        """Write the checkpoint. `sizes`: the size of each segment in bytes, by base offset. A
+        segment that no reader has loaded keeps its previous checksum. Raises StorageError."""
         known = self._known(sizes)
         lines = []
         for base_offset, size in sizes.items():
@@ -202,7 +203,7 @@ class AbortedTransactions:
             self._growing = None
 
     def forget(self, base_offset: int) -> None:
-        """Forget a segment that has left the log."""
+        """Forget a segment that was removed from the log."""
         if self._growing is not None and self._growing[0] == base_offset:
             self.close()
         self._loaded.pop(base_offset, None)
@@ -219,7 +220,8 @@ class AbortedTransactions:
 
 def _decode(data: bytes) -> list[tuple[int, ...]]:
     """Return the lines as (base offset, number of rows, CRC of the rows, bytes of the segment).
-    Older releases wrote neither sizes nor a CRC of the line. Raises MalformedCheckpoint."""
+    Older releases wrote no sizes and no CRC of the line. The size is then -1. Raises
+    MalformedCheckpoint."""
     lines = decode_lines(data)
     if lines and lines[0].count(" ") == 2:
         return [(*row, -1) for row in decode_numbers(data, 3)]

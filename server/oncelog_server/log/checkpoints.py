@@ -17,7 +17,8 @@ class MalformedCheckpoint(ValueError):
 
 
 class MetaProperties(NamedTuple):
-    """The owner of a data directory. `directory_id` is a UUID in Kafka's base64 form."""
+    """The contents of meta.properties: the cluster and the node that own a data directory.
+    `directory_id` is a UUID in Kafka's base64 form."""
 
     cluster_id: str
     node_id: int
@@ -72,7 +73,7 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def offset_line(name: tuple[str, int], offset: int) -> str:
-    """Return the line of one partition."""
+    """Return a checkpoint's line for one partition, given as (topic, partition)."""
     topic, partition = name
     return f"{topic} {partition} {offset}"
 

@@ -1,8 +1,8 @@
 """Remembers the last segment of every log at a clean stop, in one file of the data directory.
 
 A file in each log's folder would mean 20,000 files at a stop with 20,000 logs. The file is valid
-only together with the mark of a clean stop, and only as a whole. If a partition has no line in the
-file, a start reads the partition's log.
+only if the mark of a clean stop exists and the file's checksum is correct. If a partition has no
+line in the file, a start reads the partition's log.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""Detects damage that happened to a log while no broker ran. The segments then differ from the
-segments that were closed.
+"""Detects damage that happened to a log's segments while no broker ran.
 
 A power loss may remove the ends of files that were not synced, and leave zeros in place of lost
-writes. Every other difference is damage. Damage must be reported, and a coordinator must not serve
-the remaining records.
+writes. Every other difference from the segments at the last stop is damage. Damage must be
+reported, and a coordinator must not serve the remaining records.
 
 A power loss may also shorten a closed segment above the recovery point, even within a batch,
 although a later segment exists. The log of a coordinator is then cut, with a log event, and not
 refused. Without `oncelog.flush.on.ack`, no response has promised that the lost records are durable.
 With `oncelog.flush.on.ack`, no response was sent for the lost records, because a response waits for
-the syncs of all segments up to its own (`finish_flush` in `log.py`). If the log was refused, every
-power failure would take the partition offline, without a benefit.
+the syncs of the segment with its records and of all earlier segments (`finish_flush` in `log.py`).
+If the log were refused, every power failure would take the partition offline, without a benefit.
 
-A kill loses no bytes, because the page cache outlives the process. So these rules apply only if the
-computer has been down since the last stop (`lost_nothing` is False).
+A kill loses no bytes, because the page cache outlives the process. So the two paragraphs above
+apply only if the computer has been down since the last stop (`lost_nothing` is False).
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     """Raise CorruptLog if a segment is missing, or is shorter than when it was made durable.
 
     After a clean stop the check covers each segment in the checkpoint. For a coordinator, this is
-    also true after a kill. After a power failure the check covers the segments wholly below the
-    recovery point. At the start of the log, retention may have deleted segments after the
-    checkpoint was written.
+    also true after a kill. In all other cases the check covers only the segments wholly below the
+    recovery point. A missing segment at the start of the log is not an error if retention may have
+    deleted the segment after the checkpoint was written.
     """
     _check_front(loaded, log_start_offset)
     sizes = loaded.aborted.sizes
@@ -58,16 +57,17 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def lost_its_front(loaded: LoadedLog, log_start_offset: int) -> bool:
-    """Return True if a coordinator's log has lost its first segment. Compaction keeps the name of
-    this segment's file, so the segment never disappears by itself."""
+    """Return True if the first segment of a coordinator's log is missing. Without the cleanup
+    policy `delete` this is damage, because compaction keeps the name of the first segment's
+    file."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return False
     return loaded.segments[0].base_offset > log_start_offset
 
 
 def front_was_durable(loaded: LoadedLog, log_start_offset: int) -> bool:
-    """Return False if a power failure explains a missing first segment: no record of the log was
-    known to be on disk."""
+    """Return False if a power failure explains a missing first segment: the recovery point is at
+    the log's start, so no record of the log was known to be on disk."""
     if loaded.report.clean_shutdown or loaded.lost_nothing:
         return True
     return loaded.recovery_point > log_start_offset

@@ -1,5 +1,6 @@
-"""Loads the leader epochs of a log. The epochs come from their file if the batches confirm the
-file. Otherwise the headers of the batches give the epochs.
+"""Loads the leader epochs of a log from their file. If the file is missing or invalid, the headers
+of the batches give the epochs. After an unclean stop, the headers also replace a file that the
+batches contradict.
 
 The file has no checksum, because it is Kafka's `leader-epoch-checkpoint`. After an unclean stop the
 file may be damaged, or older or newer than the log.
@@ -21,7 +22,8 @@ from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 
 def load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
     """Load the leader epochs into `loaded`. If the file is missing, empty or invalid, compute the
-    epochs from the headers of the log."""
+    epochs from the headers of the log. After an unclean stop, also add epochs that the file does
+    not have."""
     if LEADER_EPOCH_CHECKPOINT in names:
         data = read_whole(loaded.files, _path(loaded))
         with suppress(MalformedCheckpoint):
@@ -55,8 +57,8 @@ def trim_leader_epochs(loaded: LoadedLog) -> None:
     epochs = loaded.leader_epochs
     epochs.truncate_from_start(loaded.log_start_offset)
     if is_rebuilt or (
-        # After a clean stop only epochs without records are removed. The next start would remove
-        # them as well.
+        # After a clean stop only epochs without records are removed. The file may keep them,
+        # because the next start removes them again.
         list(epochs) != loaded.epochs_in_file and not report.clean_shutdown
     ):
         swap_in(loaded.files, _path(loaded), epochs.encode())
@@ -88,7 +90,8 @@ def _note_epochs_from(loaded: LoadedLog, slot: int) -> None:
 
 def _are_confirmed(loaded: LoadedLog) -> bool:
     """Return True if the batches confirm the epochs. The batch at the start of each epoch must have
-    this epoch, and the batch before it an earlier epoch. The last batch must have the last epoch.
+    this epoch, and the previous batch must have an earlier epoch. The last batch must have the last
+    epoch.
 
     If compaction has removed all batches of an epoch, no batch contradicts the epoch. Without this
     check, a start with a damaged file would conclude that the log is newer than the metadata

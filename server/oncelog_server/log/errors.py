@@ -15,8 +15,8 @@ class AppendError(Refused):
 
 
 class RecordError(msgspec.Struct, frozen=True):
-    """A faulty record, so its batch was refused. The fields are the record's index in the batch,
-    and the reason (KIP-467)."""
+    """A faulty record. Its batch was refused. The fields are the record's index in the batch, and
+    the reason (KIP-467)."""
 
     index: int
     message: str
@@ -24,7 +24,7 @@ class RecordError(msgspec.Struct, frozen=True):
 
 class InvalidRecords(AppendError):
     """The batch was refused because the topic's settings do not allow some of its records. `errors`
-    lists these records in order. The list is empty if there are too many."""
+    lists these records in order. The list is empty if there are too many such records."""
 
     def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)

@@ -37,8 +37,8 @@ class LeaderEpochs:
         return len(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Start `epoch` at `start_offset`. Remove entries that contradict the new one. Return True
-        if the entries change."""
+        """Start `epoch` at `start_offset`. Remove entries that contradict the new entry. Return
+        True if the entries change."""
         last = self._entries[-1] if self._entries else None
         if last is not None and last.epoch == epoch and last.start_offset <= start_offset:
             return False

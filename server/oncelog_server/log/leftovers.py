@@ -34,9 +34,9 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     the names of the affected files.
 
     Deleted and temporary files are removed. Files of an incomplete compaction (`.cleaned`) are
-    removed, together with the swaps from their offset on. The file of a complete compaction
-    (`.swap`) gets its final name, and the segments that it replaces are removed. Indexes without a
-    log are removed. If a crash interrupts this work, the next start repeats the work.
+    removed, together with the `.swap` files of the same or a later offset. The file of a complete
+    compaction (`.swap`) gets its final name, and the segments that it replaces are removed. Indexes
+    without a log are removed. If a crash interrupts this work, the next start repeats the work.
     """
     if not any(name.endswith(_UNDER_WAY) for name in names):
         orphans = sorted(_orphans(set(names)))
@@ -115,9 +115,10 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
     segments into earlier segments, and a power loss may undo one rename and keep a later rename
     (scenario S17). Without this check, the records of these segments would be in the log twice.
 
-    `sizes`: by base offset, at the last checkpoint. If the checkpoint has this segment, and has the
-    previous segment with its present size, the two were not merged. In that case the offset of a
-    batch is damaged, because no checksum covers the offset.
+    `sizes`: the size of each segment in bytes at the last checkpoint, by base offset. If the
+    checkpoint has a segment, and has the previous segment with its present size, the two were not
+    merged. If their offsets still overlap, the offset of a batch is damaged. No checksum covers
+    this offset.
     """
     found: list[Segment] = []
     before: Segment | None = None

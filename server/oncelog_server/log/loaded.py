@@ -58,7 +58,8 @@ class LoadedLog(msgspec.Struct):
     # True if the file of leader epochs may be newer than its durable version.
     epochs_unsynced: bool = False
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
-    # True for a coordinator's log: refuse to open it instead of cutting off damaged bytes.
+    # True for a coordinator's log: if the log is damaged, the load raises CorruptLog, and does not
+    # cut off the damaged bytes.
     refuses_damage: bool = False
     # True without a power failure since the last stop: no written byte can be missing.
     lost_nothing: bool = False

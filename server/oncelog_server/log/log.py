@@ -1,5 +1,6 @@
 """The log of one partition: append, read, and the producers and transactions of its records
-(Kafka's UnifiedLog). Storage is behind `Files`, time is an argument, and no call waits.
+(Kafka's UnifiedLog). The log accesses the disk through `Files`. The time is an argument. No call
+waits for a sync.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ from oncelog_server.storage.layout import (
 
 
 class PartitionLog:
-    """Offsets `log_start_offset`..`log_end_offset` (exclusive), in segments; the last one grows.
+    """The records `log_start_offset`..`log_end_offset` (exclusive), in segments. Only the last
+    grows.
 
-    Once `failure` is set (an fsync failed), every append raises it. `refusals` has the writes that
-    a full disk refused, and retries them. If the disk refuses in the middle of renaming segments,
-    `failure` lasts until the renames are undone. Only this module sets the attributes.
+    If an fsync has failed, `failure` is that error, and every append raises the error. `refusals`
+    has the writes that a full disk refused, and retries them. If the disk refuses a rename after
+    other renames of the same change, `failure` is set until these renames are undone. Only this
+    module sets the attributes of a log.
     """
 
     def __init__(
@@ -157,13 +160,13 @@ class PartitionLog:
         origin: Origin = CLIENT,
         header: BatchHeader | None = None,
     ) -> Appended:
-        """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in
-        place.
+        """Append exactly one batch. Its offsets, its leader epoch and, with LogAppendTime, its time
+        are changed in place.
 
-        `records` must be writable; the log keeps no reference. `header` is that of `records`, if
-        the caller has read it. A duplicate of one of the producer's
-        last five batches is not appended again: the result has the original's first offset, and
-        `duplicate` is True. Raises AppendError and StorageError; then nothing has changed.
+        `records` must be writable; the log keeps no reference. `header`: the header of `records`,
+        if the caller has parsed the header already. A duplicate of one of the producer's last five
+        batches is not appended again: the result has the original's first offset, and `duplicate`
+        is True. Raises AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
@@ -200,8 +203,8 @@ class PartitionLog:
         self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
     ) -> int:
         """Append a batch of `count` records that a coordinator has just made, outside of any
-        transaction. Return the base offset. Only its size needs a check. Raises AppendError and
-        StorageError."""
+        transaction. Return the base offset. Only the size of the batch needs a check. Raises
+        AppendError and StorageError."""
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
         rules = self._rules
@@ -254,7 +257,7 @@ class PartitionLog:
 
     def append_replicated(self, batches: Batches, *, now_ms: int) -> int:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.
-        Return the new log end offset. A last batch that is cut off is left out.
+        Return the new log end offset. An incomplete batch at the end of `batches` is not appended.
 
         Raises CorruptRecords and UnexpectedBatch; then nothing has changed. Raises StorageError;
         then the batches before the refused batch are appended.
@@ -280,7 +283,8 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """Add the row of an ABORT marker, in memory also if the disk refuses the txnindex."""
+        """Add the row of an ABORT marker in memory, and write the row to the txnindex file, now or
+        at the next retry."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -297,7 +301,7 @@ class PartitionLog:
         now_ms: int,
     ) -> int:
         """Write the batch, with its final offset and leader epoch, at the end of the log. Return
-        its position in the active segment."""
+        the batch's position in the active segment."""
         if leader_epoch > self._written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
             self.write_leader_epochs()
@@ -385,7 +389,9 @@ class PartitionLog:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the smallest first offset of the transactions that have no marker below
-        `high_watermark`. The last stable offset is the smaller of this and the high watermark."""
+        `high_watermark`, but at least the log start offset. Return None if there are no such
+        transactions. The last stable offset is the smaller of this offset and the high
+        watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
             return first
@@ -472,8 +478,8 @@ class PartitionLog:
         from the leader's (KIP-101). Call `lower_recovery_point` first.
 
         Raises OffsetOutOfRange if the log would end below its start. Raises StorageError and
-        CorruptLog. Then either nothing is dropped, or the log has failed, and a restart finds some
-        of the batches dropped.
+        CorruptLog. Then either nothing is dropped, or the log has failed, and after a restart some
+        of the batches are missing.
         """
         end_before = self.log_end_offset
         if offset >= end_before:
@@ -515,9 +521,10 @@ class PartitionLog:
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
-        above the high watermark. Return their number. Also unlink the files of segments that were
-        deleted before and are due. A compacted topic loses only segments below the log's start.
-        Raises StorageError and CorruptLog; segments before the failed one stay deleted."""
+        above the high watermark. Return the number of deleted segments. Also unlink the files of
+        segments deleted earlier, if `file.delete.delay.ms` has passed. With
+        `cleanup.policy=compact`, only segments below the log's start are deleted. Raises
+        StorageError and CorruptLog; segments before the failed one stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)

@@ -86,15 +86,16 @@ class Snapshots:
         self._unfinished.remove(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
-        # A retry has a later offset, so it does not overwrite the temporary file of the earlier
-        # one.
+        # A retry has a later offset. So the retry does not overwrite the temporary file of the
+        # earlier snapshot.
         if self._unfinished:
             left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
             self._unfinished.clear()
             self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """Return the newest valid snapshot in `first`..`last`. Remove invalid snapshots."""
+        """Return the newest valid snapshot in `first`..`last`, or None. Remove invalid
+        snapshots."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)
@@ -110,8 +111,8 @@ class Snapshots:
             return None
 
     def keep(self, wanted: Collection[int]) -> None:
-        """Remove all other snapshots. They belong to deleted segments, or to offsets above the end
-        of the log."""
+        """Remove all snapshots except those at the offsets `wanted`. The others belong to deleted
+        segments, or to offsets above the end of the log."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
@@ -121,7 +122,8 @@ class Snapshots:
 
     def remove_wrong(self, offsets: Iterable[int]) -> None:
         """Remove snapshots that a start must not read any more. Raises StorageError. The snapshot
-        that the disk refused to remove, and those after it, are then still there."""
+        that the disk refused to remove, and the snapshots after it in `offsets`, are then still
+        there."""
         for offset in offsets:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)

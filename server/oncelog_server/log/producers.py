@@ -22,7 +22,7 @@ NONE: Final = -1
 # KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
-# If two sweeps are further apart than this, the clock was set.
+# If the time between two calls of `expire` is longer, the clock was set forward.
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
@@ -72,9 +72,9 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
 
 class OngoingTransaction(msgspec.Struct, frozen=True):
-    """A transaction with records in this log and without a marker. `position` is the position of
-    the transaction's first batch in the segment's file. `position` is NONE if the transaction comes
-    from a snapshot."""
+    """A transaction with records in this log and, so far, without a marker. `position` is the
+    position of the transaction's first batch in the segment's file. `position` is NONE if the
+    transaction comes from a snapshot."""
 
     producer_id: int
     first_offset: int
@@ -110,15 +110,15 @@ class Producers:
         self.max_ids = 2**63
         # Called for every batch that this limit refuses.
         self.on_full: Callable[[], None] = _ignore
-        # Returns True if the producer id was assigned already. An unassigned id will be assigned to
-        # another producer later.
+        # Returns True if the producer id was assigned already. A client must not use an unassigned
+        # id, because another producer will get this id later.
         self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
         # By first offset. New transactions are added at the end, so the first key is the smallest.
         self._ongoing: dict[int, OngoingTransaction] = {}
-        # First offset -> last offset of decided transactions. The marker of such a transaction may
-        # be at or above the high watermark.
+        # First offset -> offset of the marker, for transactions with a marker that may be at or
+        # above the high watermark.
         self.decided: dict[int, int] = {}
 
     def limit(
@@ -138,7 +138,7 @@ class Producers:
         return self._entries.get(producer_id)
 
     def ongoing_transactions(self) -> list[OngoingTransaction]:
-        """The open transactions, in the order of their first offsets."""
+        """Return the open transactions in the order of their first offsets."""
         return list(self._ongoing.values())
 
     def ongoing_transaction(self, first_offset: int) -> OngoingTransaction | None:
@@ -170,7 +170,7 @@ class Producers:
                     f"the partition already has {len(self._entries)} producer ids"
                     " (oncelog.max.producer.ids.per.partition)",
                 )
-            return None  # unknown here, or expired: it may begin with any sequence
+            return None  # the id is unknown or expired: any first sequence is valid
         epoch = header.producer_epoch
         if epoch < entry.producer_epoch:
             raise _stale_epoch(entry, epoch)
@@ -192,8 +192,9 @@ class Producers:
         if entry.current_txn_first_offset != NONE and (
             epoch != entry.producer_epoch or not header.attributes & TRANSACTIONAL_FLAG
         ):
-            # This is a batch of a newer epoch. The coordinator has lost the open transaction, as
-            # after a power loss without a flush. A single marker would end both transactions.
+            # The batch is not transactional, or has a newer epoch. A newer epoch means that the
+            # coordinator has lost the open transaction, for example after a power loss without a
+            # flush. A single marker would then end both transactions.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",
@@ -267,8 +268,8 @@ class Producers:
     def completed_by(
         self, producer_id: int, *, offset: int, committed: bool
     ) -> CompletedTransaction | None:
-        """Return the transaction that a marker at `offset` ends. Return None if the transaction has
-        no records here."""
+        """Return the transaction that a marker at `offset` ends. Return None if the producer has no
+        open transaction in this log."""
         entry = self._entries.get(producer_id)
         if entry is None or entry.current_txn_first_offset == NONE:
             return None
@@ -337,7 +338,7 @@ class Producers:
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget the transactions with committed markers."""
+        """Forget the transactions with a marker below `high_watermark`."""
         if not self.decided:
             return
         done = [first for first, last in self.decided.items() if last < high_watermark]

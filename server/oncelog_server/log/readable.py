@@ -1,7 +1,7 @@
 """Counts the records of a range that a reader gets. Markers, aborted records and records that
-compaction removed do not count. The difference of the two offsets is larger, because markers and
-aborted records have offsets too (KIP-98). The walk reads the headers of batches, in steps, because
-a range may be as long as the log."""
+compaction removed do not count. The difference between the end and the start of the range may be
+larger than this count, because markers and aborted records have offsets too (KIP-98). The walk
+reads the headers of batches, in steps, because a range may be as long as the log."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iter
     """Count the records of `first_offset`..`end_offset` (exclusive) outside of control batches and
     aborted transactions. Yield a total for each step. The log may change between two steps.
 
-    Up to the last stable offset this is the number that a read_committed reader gets. Above it,
-    records of open transactions count. Raises StorageError and CorruptLog.
+    Up to the last stable offset this is the number that a read_committed reader gets. Above the
+    last stable offset, records of open transactions also count. Raises StorageError and CorruptLog.
     """
     count = 0
     offset = max(first_offset, log.log_start_offset)

@@ -76,9 +76,10 @@ def load(
     closed: ClosedLog | None = None,
 ) -> LoadedLog:
     """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
-    those of the checkpoints, 0 without a checkpoint. `refuses_damage`: valid batches after an
-    invalid batch are not cut off, even above the recovery point. `lost_nothing`: the computer has
-    run since the last stop. `closed` is this log's row of the last clean stop.
+    those of the checkpoints, 0 without a checkpoint. `refuses_damage`: raise CorruptLog if valid
+    batches follow an invalid batch above the recovery point, and do not cut them off.
+    `lost_nothing`: the computer has run since the last stop. `closed` is this log's row of the last
+    clean stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
     next start repeats the work.
@@ -236,7 +237,8 @@ def _resume(loaded: LoadedLog) -> None:
     """Load the segments after a clean stop. The files are valid then."""
     last = loaded.segments[-1]
     last.resume()
-    # The rows are loaded now. Later, the log may have an abort with a row that is not added yet.
+    # Load the rows now. A later load might compute the row of a new ABORT marker from the log
+    # before the row is added, and the row would then be added twice.
     if last.size:
         loaded.aborted.rows(last.base_offset)
     else:
@@ -389,8 +391,8 @@ def _is_of_a_power_failure(
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     """Return True if whole batches at the end of a segment are missing, although the next segment
-    exists. A power failure has removed them. Compaction leaves such gaps too, so a gap is normal
-    unless the segment was longer at the checkpoint."""
+    exists. A power failure has removed them. Compaction also leaves such gaps. In a compacted log,
+    a gap therefore counts only if the checkpoint shows that bytes are missing (`lost_its_end`)."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
         return False
@@ -450,7 +452,8 @@ def _drop_all(loaded: LoadedLog) -> None:
 
 
 def _trim(loaded: LoadedLog) -> None:
-    """Remove state of offsets outside of the log."""
+    """Remove snapshots and leader epochs outside of the log. Of the other snapshots, keep only
+    those at the start of a segment, and the newest."""
     first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}

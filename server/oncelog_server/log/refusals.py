@@ -93,8 +93,8 @@ class Refusals:
 
     def write_or_owe(self, path: str, write: Callable[[], None], *, needed: bool = True) -> None:
         """Write a side file now. If the disk refuses the file, write it later. `write` writes the
-        state in memory at the time of its call. `needed`: with the old file, a start would be wrong
-        and not only slow."""
+        state in memory at the time of its call. `needed`: True if a start with the old file would
+        be wrong, not only slow."""
         try:
             write()
         except StorageError as error:

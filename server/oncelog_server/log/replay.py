@@ -44,8 +44,8 @@ def replay(
 
 
 class Rebuilt(NamedTuple):
-    """The result of `rebuild`: the snapshot that it used, None without a snapshot, and the number
-    of batches after the snapshot."""
+    """The result of `rebuild`: the offset of the loaded snapshot (None without a snapshot), and the
+    number of batches that were replayed."""
 
     snapshot_offset: int | None
     batches: int

@@ -39,8 +39,9 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
-        # Largest possible last offset of a batch in this file. A batch above it is damaged, because
-        # the CRC of a batch does not cover the offset.
+        # Largest possible last offset of a batch in this file. A batch with a larger last offset is
+        # damaged. The CRC of a batch does not detect this damage, because it does not cover the
+        # offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None

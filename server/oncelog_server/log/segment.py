@@ -39,8 +39,9 @@ _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time
 
 
 class Segment:
-    """A segment. The segment has offsets from `base_offset` up to `end_offset`. The log sets
-    `end_offset`, except for the active segment."""
+    """A segment. The segment has offsets from `base_offset` up to `end_offset`. An append moves the
+    `end_offset` of the active segment. At a start, recovery sets the `end_offset` of the other
+    segments."""
 
     __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
                  "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
@@ -58,8 +59,8 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.end_offset = base_offset
-        # The timestamp of the first batch, from which rolling by time counts, and the latest
-        # timestamp of all batches. None if not read yet.
+        # The latest timestamp of the first batch, from which `segment.ms` counts, and the latest
+        # timestamp of all batches. Each is None until it is read.
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None
         self.max_timestamp_offset = (
@@ -70,8 +71,8 @@ class Segment:
         # The result of `_measure_indexes`. -1 after a change.
         self._index_bytes = -1
         self._bytes_since_entry = 0
-        # The batches since the last index entry. With these lists, readers of the end need not walk
-        # to it.
+        # The batches since the last index entry. With these lists, a read of these batches needs no
+        # walk over the headers.
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
         # The paths that `mark_deleted` has renamed.
@@ -148,8 +149,8 @@ class Segment:
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
         interval: int,
     ) -> None:  # fmt: skip
-        """Add the batch at `position` to the indexes. This batch is the last batch. `interval`:
-        `index.interval.bytes`."""
+        """Note the new last batch of the segment, at `position`. The batch gets an index entry if
+        more than `interval` bytes (`index.interval.bytes`) follow the last entry."""
         if not position:
             self.first_timestamp = max_timestamp
         if self.max_timestamp is None or max_timestamp > self.max_timestamp:
@@ -203,8 +204,8 @@ class Segment:
         self._recent_positions.clear()
 
     def resume(self) -> None:
-        """Load a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if the
-        file does not consist of batches."""
+        """Load the end offset and the indexes of a segment that was closed cleanly. Raises
+        CorruptLog if the file does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
             return
@@ -241,8 +242,8 @@ class Segment:
 
     def locate(self, offset: int) -> tuple[int, int] | None:
         """Return (position, size in bytes) of the batch with `offset`. If no batch has `offset`,
-        return the next batch. Return None if there is none. The size is UNKNOWN_SIZE if no header
-        was read for it.
+        return the next batch. Return None if there is no next batch either. The size is
+        UNKNOWN_SIZE for the first batch if `offset` is at or below `base_offset`.
 
         Raises StorageError. Raises CorruptLog if the file does not consist of batches.
         """

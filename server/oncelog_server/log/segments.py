@@ -130,17 +130,17 @@ class LogSegments(Sequence[Segment]):
         self._unsynced += closed
 
     def remove_first(self, count: int, due_ms: int) -> None:
-        """Remove the first `count` segments from the log, never the active segment. Their files are
-        renamed now, and unlinked from `due_ms` on. Raises StorageError at the first segment that
-        the disk refuses to rename."""
+        """Remove the first `count` segments from the log. The active segment must not be among
+        them. Their files are renamed now, and unlinked from `due_ms` on. Raises StorageError at the
+        first segment that the disk refuses to rename."""
         for segment in self._ordered[:count]:
             self.deleted.append((due_ms, segment.mark_deleted()))
             self._exchange([segment], [])
 
     def begin_replacement(self, base_offsets: Iterable[int]) -> None:
         """Write the checkpoint without these segments. Each later checkpoint leaves them out too,
-        until `replace` or `end_replacement`: a roll may come before the swap. Raises
-        StorageError."""
+        until `replace` or `end_replacement`, because a roll may write the checkpoint before the
+        swap. Raises StorageError."""
         self._replaced = frozenset(base_offsets)
         self.checkpoint(active=0)
 
@@ -161,7 +161,7 @@ class LogSegments(Sequence[Segment]):
         self.end_replacement()
 
     def _exchange(self, sources: Sequence[Segment], replacement: list[Segment]) -> None:
-        """Remove `sources` from the log, with all their state."""
+        """Replace the segments `sources` by `replacement`, and remove the state of `sources`."""
         slot = self._ordered.index(sources[0])
         self._ordered[slot : slot + len(sources)] = replacement
         self._closed_bytes += sum(segment.size for segment in replacement)

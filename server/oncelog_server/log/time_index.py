@@ -29,7 +29,7 @@ class TimeIndex:
         return len(self._timestamps)
 
     def append_if_later(self, timestamp: int, relative_offset: int) -> None:
-        """Add the entry, unless the last entry already has its timestamp
+        """Add the entry, unless the last entry has the same or a later timestamp
         (TimeIndex.maybeAppend)."""
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)

@@ -1,4 +1,4 @@
-"""Find records by their time (ListOffsets; UnifiedLog.fetchOffsetByTimestamp, KIP-734)."""
+"""Finds records by their time (ListOffsets; UnifiedLog.fetchOffsetByTimestamp, KIP-734)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Timestamps:
         self._max_bytes = max_bytes
 
     def first_at(self, timestamp: int, limit: int) -> TimestampOffset | None:
-        """Return the first record at or after `timestamp` (ms) with an offset in log
-        start..`limit` (exclusive). Raises StorageError and CorruptLog."""
+        """Return the first record at or after `timestamp` (ms) with an offset in log start..`limit`
+        (exclusive), or None. Raises StorageError and CorruptLog."""
         for segment in self._segments:
             if segment.end_offset <= self._log_start_offset or segment.base_offset >= limit:
                 continue

@@ -42,7 +42,7 @@ class TxnIndex:
         self.crc = 0
 
     def append(self, row: AbortedTransaction, data: bytes) -> None:
-        """`data` is the row as `encode_row` wrote it to the file."""
+        """Add a row. `data` is the row in the form that `encode_row` returns."""
         self.rows.append(row)
         self.crc = crc32c(data, self.crc)
 
@@ -60,8 +60,8 @@ class TxnIndex:
 
     @classmethod
     def decode(cls, data: bytes) -> TxnIndex | None:
-        """Decode an index file. Return None if `data` cannot be an index. The checksum shows if it
-        is the right index."""
+        """Decode an index file. Return None if `data` cannot be an index. The caller compares `crc`
+        with the checkpoint."""
         if len(data) % ROW_SIZE:
             return None
         index = cls()

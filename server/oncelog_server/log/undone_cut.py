@@ -38,10 +38,10 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
 
 
 def _ends_at(loaded: LoadedLog, scan: Scan, segment: Segment, following: Segment) -> bool:
-    """Return True if the segment ended where the scan ended. Its last offsets may be missing,
-    because compaction removes batches. The checkpoint of sizes shows the end, but only if it is not
-    older than the roll, so it must have the next segment. A valid batch after this end contradicts
-    the checkpoint."""
+    """Return True if the segment ended where the scan ended. The last offsets of the segment may be
+    missing, because compaction removes batches. The checkpoint of sizes shows the end, but only if
+    it was written at the roll or later. So the checkpoint must have the next segment. A valid batch
+    after this end contradicts the checkpoint."""
     sizes = loaded.aborted.sizes
     if following.base_offset not in sizes or sizes.get(segment.base_offset) != scan.position:
         return False

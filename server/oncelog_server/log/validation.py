@@ -39,7 +39,8 @@ from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
 from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
 
 NO_TIMESTAMP: Final = -1
-# Maximum size of a decompressed batch, against decompression bombs.
+# A decompressed batch may have this number of bytes, or `max.message.bytes` times this factor if
+# that is more. The limit protects the broker from decompression bombs.
 _MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
 _DECOMPRESSION_FACTOR: Final = 10
 
@@ -69,7 +70,7 @@ class BatchRules:
                  "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig, partition: str) -> None:
-        """`partition` is `topic-0`, for messages."""
+        """`partition`: the partition's name in error messages, for example `topic-0`."""
         self._config = config
         self._partition = partition
         self.max_bytes = config.max_message_bytes
@@ -145,8 +146,8 @@ class BatchRules:
             self._check_latest_timestamp(records, header, now_ms)
 
     def check_own(self, records: bytearray | memoryview, now_ms: int) -> BatchHeader:
-        """Check a batch that this broker has just made: only its size can be wrong. Return its
-        header. Raises AppendError as `check` does."""
+        """Check the size of a batch that this broker has just made. Nothing else can be wrong.
+        Return the batch's header. Raises AppendError as `check` does."""
         self._check_size(len(records))
         if self.log_append_time:
             patch_max_timestamp_and_log_append(records, 0, now_ms)
@@ -262,7 +263,8 @@ def _no_batch(records: bytearray | memoryview) -> AppendError:
 
 
 def _check_framing(header: BatchHeader, there: int) -> None:
-    """Raise AppendError unless `there` bytes are exactly one batch."""
+    """Raise AppendError if the size in the header is not `there` bytes, or the format is
+    unsupported."""
     if header.magic != MAGIC:
         if 0 <= header.magic < MAGIC:
             raise _invalid(f"message format v{header.magic} is not supported")

@@ -32,9 +32,9 @@ def write_whole(files: Files, path: str, data: bytes) -> None:
 
 
 def swap_in(files: Files, path: str, data: bytes) -> None:
-    """Keep the old file until the new one is written. Raises StorageError; the old file is then
-    unchanged. A temporary file beside it is overwritten by the next write, or removed by the next
-    start or by `remove_unfinished`."""
+    """Write a temporary file, then rename the file to `path`. Raises StorageError; the old file is
+    then unchanged. A temporary file that is left is overwritten by the next write, or removed by
+    the next start or by `remove_unfinished`."""
     write_whole(files, path + TEMPORARY_SUFFIX, data)
     files.rename(path + TEMPORARY_SUFFIX, path)
 
