@@ -1,7 +1,5 @@
 """The log of one partition: append, read, and the producers and transactions of its records
-(Kafka's UnifiedLog). The log accesses the disk through `Files`. The time is an argument. No call
-waits for a sync.
-"""
+(Kafka's UnifiedLog). Storage is behind `Files`, time is an argument. No call waits for a sync."""
 
 from __future__ import annotations
 
@@ -44,13 +42,11 @@ from oncelog_server.storage.layout import (
 
 
 class PartitionLog:
-    """The records `log_start_offset`..`log_end_offset` (exclusive), in segments. Only the last
-    grows.
+    """Offsets `log_start_offset`..`log_end_offset` (exclusive), in segments. Only the last grows.
 
     If an fsync has failed, `failure` is that error, and every append raises the error. `refusals`
-    has the writes that a full disk refused, and retries them. If the disk refuses a rename after
-    other renames of the same change, `failure` is set until these renames are undone. Only this
-    module sets the attributes of a log.
+    has the writes that a full disk refused, and retries them. If the disk refuses one of several
+    renames, `failure` is set until the others are undone. Only this module sets the attributes.
     """
 
     def __init__(
@@ -160,8 +156,8 @@ class PartitionLog:
         origin: Origin = CLIENT,
         header: BatchHeader | None = None,
     ) -> Appended:
-        """Append exactly one batch. Its offsets, its leader epoch and, with LogAppendTime, its time
-        are changed in place.
+        """Append exactly one batch. Its offsets, leader epoch and, with LogAppendTime, time are
+        patched in place.
 
         `records` must be writable; the log keeps no reference. `header`: the header of `records`,
         if the caller has parsed the header already. A duplicate of one of the producer's last five
@@ -283,8 +279,7 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """Add the row of an ABORT marker in memory, and write the row to the txnindex file, now or
-        at the next retry."""
+        """Add an ABORT marker's row in memory, and write it to the txnindex, now or at a retry."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -389,9 +384,8 @@ class PartitionLog:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the smallest first offset of the transactions that have no marker below
-        `high_watermark`, but at least the log start offset. Return None if there are no such
-        transactions. The last stable offset is the smaller of this offset and the high
-        watermark."""
+        `high_watermark`, but at least the log start; None if there are none. The last stable offset
+        is the smaller of the result and the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
             return first
@@ -521,9 +515,8 @@ class PartitionLog:
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
-        above the high watermark. Return the number of deleted segments. Also unlink the files of
-        segments deleted earlier, if `file.delete.delay.ms` has passed. With
-        `cleanup.policy=compact`, only segments below the log's start are deleted. Raises
+        above the high watermark. Return the number of deleted segments. Unlink due files of earlier
+        deletions. With `cleanup.policy=compact`, delete only segments below the log start. Raises
         StorageError and CorruptLog; segments before the failed one stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
