@@ -1,8 +1,9 @@
 """The cleaner process: it reads one job, writes the job's events, and ends. It changes no file.
 
-`processes.py` starts it as `python -m oncelog_server.cleaning.child DATA_DIRECTORY`. It has the
-lowest priority, so that compaction uses only processor time that no other process needs. If the
-broker has ended, the next write to the pipe ends this process.
+`processes.py` starts this process as `python -m oncelog_server.cleaning.child DATA_DIRECTORY`. The
+process has a low priority (with `gives_way`, the lowest), so that compaction uses only processor
+time that no other process needs. If the broker has ended, the next write to the pipe ends this
+process.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ NICENESS: Final = 19
 # Interval of Progress events while there is nothing to write, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
-# A process is starved if it was ready and waited for this long, in ns, and got less than a tenth of
-# that time on a processor.
+# A process is starved if it was ready to run and waited for this time, in ns, and ran for less than
+# a tenth of its waiting time.
 _STARVED_NS: Final = 20_000_000_000
 _MIN_SHARE: Final = 10
 
@@ -39,7 +40,8 @@ def run(root: str, source: int, target: int) -> None:
     if job is None:
         return
     _step_back(job.limits.gives_way)
-    # OsFiles runs only slow operations in threads, and a process that only reads has none.
+    # OsFiles uses its thread only for slow operations. This process only reads, so the thread stays
+    # idle.
     files = OsFiles(root, executor=ThreadPoolExecutor(1), call_on_loop=lambda callback: callback())
     reported_ns = time.monotonic_ns()
     try:
@@ -65,7 +67,8 @@ def run(root: str, source: int, target: int) -> None:
 
 
 def _starved() -> Starved | None:
-    """Return Starved if this process got too little processor time. Only Linux counts it."""
+    """Return Starved if this process got too little processor time. Return None if not, and on
+    systems that do not count the waiting time (all except Linux)."""
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
             ran_ns, waited_ns, _ = map(int, file.read().split())
@@ -106,7 +109,8 @@ def _step_back(gives_way: bool) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in the terminal also reaches this process, but the broker handles it and ends this one.
+    # Ctrl-C in the terminal also reaches this process, but only the broker handles the signal. The
+    # broker then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run(sys.argv[1], sys.stdin.fileno(), sys.stdout.fileno())

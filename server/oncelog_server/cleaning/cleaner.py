@@ -51,7 +51,7 @@ AFTER_PROBE_MS: Final = 3_000
 class LogCleaner:
     """Compacts one log at a time, each in a pass, and then looks for the next log.
 
-    If no log is dirty enough, it looks again after `log.cleaner.backoff.ms`.
+    If no log is dirty enough, the cleaner searches again after `log.cleaner.backoff.ms`.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class LogCleaner:
         self._start_work = start_work
         self._limits = _limits(settings)
         self._cleaned = _load_checkpoint(files)
-        # Logs that cannot be cleaned, until a time of the monotonic clock in ms; corrupt logs for
-        # ever.
+        # Logs that are not cleaned before a time (monotonic clock, in ms). The time is infinite for
+        # corrupt logs, and for logs that wait for a probe of the disk.
         self._uncleanable: dict[TopicPartition, float] = {}
-        # Logs with a last pass that got no processor time. Their next pass does not have the lowest
-        # priority.
+        # Logs with a starved last pass: it got too little processor time. Their next pass does not
+        # have the lowest priority.
         self._starved: set[TopicPartition] = set()
         self._timer: Timer | None = None
         self._pass: Pass | None = None
@@ -119,7 +119,8 @@ class LogCleaner:
             await self._pass.gone()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Remove deleted topics, so that a recreated topic does not inherit their checkpoint."""
+        """Forget the partitions of deleted topics, so that a recreated topic does not get the state
+        of the deleted topic."""
         deleted = {topic.name for topic in delta.topics_deleted}
         if not deleted:
             return
@@ -145,8 +146,8 @@ class LogCleaner:
             run_in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
-        """Return the dirtiest of the logs that are dirty enough, None if there is none. Runs in
-        steps."""
+        """Return the dirtiest of the logs that are dirty enough, None if there is none. Yield after
+        each step."""
         dirtiest: tuple[Partition, Cleanable] | None = None
         now_ms = self._clock.now_ms()
         for index, partition in enumerate(list(self._partitions)):
@@ -206,7 +207,7 @@ class LogCleaner:
         return self._clock.now_ms()
 
     def passed(self, partition: Partition, done: CleanerStats | None) -> None:
-        """End a pass. `done` is None if it ended early because its log changed."""
+        """End a pass. `done` is None if the pass ended early because its log changed."""
         self._pass = None
         self._starved.discard(partition.topic_partition)
         if done is not None:
@@ -226,7 +227,8 @@ class LogCleaner:
         self._look()
 
     def starved(self, partition: Partition) -> None:
-        """Retry a pass that got no processor time, without the lowest priority."""
+        """End a pass that got too little processor time. The next pass over this log does not have
+        the lowest priority."""
         self._pass = None
         self._starved.add(partition.topic_partition)
         log.info("log not compacted yet: busy", partition=str(partition.topic_partition))
@@ -264,10 +266,11 @@ class LogCleaner:
             self._refused_work.add(work, error, retry, partition=str(name), work="compaction")
 
     def _retry(self, name: TopicPartition) -> None:
-        """Probe the disk; if that succeeds, let the cleaner examine the log again.
+        """Probe the disk. After a successful probe, the cleaner examines the log again.
 
-        Returns if the log has been cleaned since the probe, found clean, or given up; otherwise
-        raises the StorageError. A probe costs less than a whole pass.
+        The retry has succeeded if, since the probe, the log was cleaned or found clean, or if the
+        log need not be cleaned any more. Otherwise raises StorageError: the error of the last pass
+        or of the probe. A probe costs less than a whole pass.
         """
         if name not in self._refused:
             return
@@ -279,7 +282,8 @@ class LogCleaner:
             del self._refused[name]
             return
         if name in self._uncleanable:
-            # The retry that is nearest to the time of the probe, because a clock drifts.
+            # Probe in the retry that is nearest to `from_ms`. Retries come every RETRY_MS, and not
+            # exactly at `from_ms`.
             if self._clock.monotonic_ms() + RETRY_MS // 2 < from_ms:
                 raise error
             self._probe(partition_directory(*name), error)
@@ -303,7 +307,8 @@ class LogCleaner:
         self._timers.call_soon(partial(self._refused_work.retry, _compaction_of(name)))
 
     def _probe(self, directory: str, error: StorageError) -> None:
-        """Write as many bytes as the disk refused, then rename the file. Raises StorageError."""
+        """Write a file with as many bytes as the disk refused, then rename and remove the file.
+        Raises StorageError."""
         path = error.path
         if not path.endswith(CLEANED_SUFFIX):  # never a file in use
             path = f"{directory}/{segment_file(0, LOG_SUFFIX, CLEANED_SUFFIX)}"
@@ -331,7 +336,7 @@ class LogCleaner:
     def _write_checkpoint(self) -> None:
         """Write the end offset of the clean part of each log. Raises StorageError.
 
-        The file need not be durable: without it, logs are only cleaned again.
+        The file need not be durable. If the file is lost, the logs are only cleaned again.
         """
         known: dict[tuple[str, int], int] = {
             name: end for name, end in self._cleaned.items() if self._partitions.get(name)

@@ -32,11 +32,11 @@ class PassOwner(Protocol):
     def now_ms(self) -> int: ...
 
     def passed(self, partition: Partition, done: CleanerStats | None) -> None:
-        """End a pass. `done` is None if it ended early because its log changed."""
+        """End a pass. `done` is None if the pass ended early because its log changed."""
         ...
 
     def starved(self, partition: Partition) -> None:
-        """End a pass that got no processor time."""
+        """End a pass that got too little processor time."""
         ...
 
     def failed(self, partition: Partition, error: StorageError | CorruptLog) -> None:
@@ -104,7 +104,8 @@ class Pass:
             self._owner.failed(self._partition, error)
 
     def _finish(self, cleaned: Cleaned) -> None:
-        """Finish a segment. The next one begins after it is swapped in; see `Replacement`."""
+        """Finish a segment and swap the segment in. The work pauses until then, because
+        `Replacement` writes one segment at a time."""
         assert self._work is not None
         self._work.pause()
         self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
@@ -118,8 +119,9 @@ class Pass:
             else:
                 self._swapped(None)  # the next event ends the pass
         except SegmentsGone:
-            # These segments keep their stale records. The clean part of the log must not grow, and
-            # later segments must keep the tombstones that hide the stale records.
+            # End the pass, because the old segments were not replaced. The part that counts as
+            # clean must not grow, and later segments must keep the tombstones of records that may
+            # still be in the log.
             self.cancel()
             self._owner.passed(self._partition, None)
         except StorageError as refused:

@@ -30,7 +30,7 @@ class FrameBuffer:
         self._data += data
 
     def next(self) -> object | None:
-        """Return the next complete message, None without one."""
+        """Return the next complete message, or None if no message is complete."""
         data = self._data
         if len(data) < _LENGTH.size:
             return None

@@ -1,4 +1,5 @@
-"""A pass of the cleaner in a separate process. The event loop only writes the records to keep."""
+"""A pass of the cleaner in a separate process. The broker's event loop only writes the new segments
+and swaps them in."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
     # --- the child
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Casts: uvloop's transports do not derive from asyncio's.
+        # Casts are necessary, because uvloop's transports do not derive from asyncio's classes.
         self._transport = cast(asyncio.SubprocessTransport, transport)
         if self._ended:
             self._close()
@@ -133,6 +134,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
         return cast(asyncio.ReadTransport, self._transport.get_pipe_transport(_OUTPUT))
 
     def _close(self) -> None:
-        """Close the pipes. This kills the process if it still runs."""
+        """Close the transport. This closes the pipes, and kills the process if the process still
+        runs."""
         if self._transport is not None:
             self._transport.close()

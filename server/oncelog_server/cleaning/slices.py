@@ -1,6 +1,7 @@
 """A pass of the cleaner on the event loop, one step at a time.
 
-The simulation uses it: there is a single process, and the duration of a step does not matter.
+The simulation uses this module, because the simulation has a single process, and the duration of a
+step does not matter there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The interface of a cleaner pass, for steps on the event loop and for a separate process.
 
-The first is in `slices.py`, the second in `processes.py`.
+`slices.py` runs a pass in steps on the event loop. `processes.py` runs a pass in a process.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from oncelog_server.storage.files import StorageError
 
 
 class PassListener(Protocol):
-    """Receives the events of a pass up to Done, or one failure."""
+    """Receives the events of a pass. The last call is `on_event` with CleanerStats, `on_failure` or
+    `on_starved`."""
 
     def on_event(self, event: CleaningEvent) -> None: ...
 
     def on_failure(self, error: StorageError | CorruptLog) -> None: ...
 
     def on_starved(self) -> None:
-        """End the pass, because it got no processor time. The next pass should not have the lowest
-        priority (`CleaningLimits.gives_way`).
+        """End the pass, because it got too little processor time. The next pass should not have the
+        lowest priority (`CleaningLimits.gives_way`).
         """
         ...
 
@@ -40,7 +41,8 @@ class CleaningWork(Protocol):
         ...
 
     async def gone(self) -> None:
-        """Wait, after `cancel` or the end of the pass, until its process has ended."""
+        """Wait until the process of the pass has ended. Call this method after `cancel` or the end
+        of the pass."""
         ...
 
 
@@ -55,7 +57,8 @@ StartWork = Callable[[CleaningJob, PassListener], CleaningWork]
 
 
 def pause_ms(size: int, max_bytes_per_second: float) -> int:
-    """Return the pause in ms after `size` bytes (`log.cleaner.io.max.bytes.per.second`)."""
+    """Return the pause in ms after `size` bytes, at most one minute
+    (`log.cleaner.io.max.bytes.per.second`)."""
     if max_bytes_per_second in (0, inf):
         return 0
     return int(min(size * 1000 / max_bytes_per_second, 60_000))

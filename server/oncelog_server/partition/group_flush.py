@@ -19,8 +19,8 @@ class GroupFlush:
         self._running: list[tuple[Partition, Flush]] = []
 
     def request(self, partition: Partition) -> None:
-        """Make the present log of `partition` durable. Then call the partition's `on_flushed` or
-        `fail`."""
+        """Make all records that `partition` has now durable. Then call the partition's `on_flushed`
+        or `fail`."""
         self._dirty[partition] = None
         if not self._running:
             self._start()
@@ -43,8 +43,8 @@ class GroupFlush:
                 if error is None:
                     partition.on_flushed(flush.offset)
                 else:
-                    # After a failed fsync the page cache may claim to be clean: a later fsync that
-                    # succeeds proves nothing.
+                    # After a failed fsync, the kernel may mark the lost pages as clean. So a later
+                    # fsync may succeed although the bytes are lost.
                     partition.fail(str(error))
             except Exception as failure:  # the other partitions are not affected
                 raised.append(failure)

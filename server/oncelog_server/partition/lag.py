@@ -1,4 +1,5 @@
-"""The lag of a consumer group on a partition: readable records, and records held back."""
+"""The lag of a consumer group on a partition: the readable records, and the records that open
+transactions hold back."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from oncelog_server.partition.partition import Partition
 class Lag(msgspec.Struct, frozen=True):
     """The lag of a group on a partition. `readable_records` is the number of records that a
     read_committed reader gets up to the last stable offset. `held_back_records` is the number of
-    records between the last stable offset and the high watermark. Records of aborted transactions
-    do not count."""
+    records between the last stable offset and the high watermark. Markers and records of aborted
+    transactions do not count."""
 
     readable_records: int
     held_back_records: int

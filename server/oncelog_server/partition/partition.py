@@ -53,9 +53,9 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
 class Partition:
     """A topic-partition. Every use of the partition's log is a call of this class.
 
-    With `flush_on_ack` (oncelog.flush.on.ack), the high watermark moves with `on_flushed` instead
-    of with the append. The same is true for an append after which flush.messages requires a flush.
-    The partition calls `request_flush`, and the caller must then call `on_flushed` or `fail`.
+    With `flush_on_ack` (oncelog.flush.on.ack), the high watermark does not move at the append, but
+    in `on_flushed`. The same is true for an append after which flush.messages requires a flush. The
+    partition calls `request_flush`, and the caller must then call `on_flushed` or `fail`.
     `on_storage_error` is called for every read and append that failed with a StorageFailure.
     Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
     """
@@ -98,7 +98,7 @@ class Partition:
         self.leader_epoch = -1
         self.is_leader = False
         # The reason why the partition serves no requests any more, such as a failed disk. None
-        # while it serves.
+        # while the partition is online.
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
@@ -180,8 +180,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed readers. All records below this offset are decided and
-        committed."""
+        """The end for read_committed readers. Below this offset, all transactions are decided and
+        all records are committed."""
         unstable = self._log.first_unstable_offset(self.high_watermark)
         if unstable is None:
             return self.high_watermark
@@ -214,7 +214,7 @@ class Partition:
     def on_flushed(self, log_end_offset: int) -> None:
         """Advance the high watermark, because all records below `log_end_offset` are on disk."""
         if self.offline is not None:
-            return  # After a failed flush, a successful one proves nothing (S16).
+            return  # A successful flush after a failed flush proves nothing (S16).
         unflushed = self._log.log_end_offset - log_end_offset
         if not self._flush_on_ack and unflushed < self._log.config.flush_messages:
             self._flush_requested = False
@@ -237,9 +237,9 @@ class Partition:
                     self.read_waiters.wake_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all records below `end_offset` are committed. If they are
-        committed already, call it at once. An offline partition commits nothing more, so the call
-        is `settled(KAFKA_STORAGE_ERROR)`."""
+        """Call `settled(NONE)` once all records below `end_offset` are committed. If these records
+        are committed already, call `settled` at once. An offline partition commits no further
+        records, so the call is then `settled(KAFKA_STORAGE_ERROR)`."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
@@ -295,8 +295,9 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """End a producer's transaction in this partition. One call changes the marker, the abort's
-        index row and the last stable offset, without an await between them."""
+        """End a producer's transaction in this partition. The marker, the txnindex row of an abort
+        and the last stable offset change in one call, so no other code runs in between. Raises
+        Refused."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -333,7 +334,8 @@ class Partition:
         return self._log.producers.entry(producer_id) is not None
 
     def latest_producer_id(self) -> int:
-        """Return the highest producer id with records here; -1 if there is none."""
+        """Return the highest producer id that the partition knows from records, -1 if there is
+        none."""
         entries = self._log.producers
         # Markers do not count, because an operator may have written them.
         return max((entry.producer_id for entry in entries if entry.batches), default=-1)
@@ -349,7 +351,8 @@ class Partition:
         return [entry for entry in found if entry is not None]
 
     def expire_producers(self, now_ms: int) -> None:
-        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        """Forget producers without an open transaction that wrote nothing for
+        `producer.id.expiration.ms`."""
         self._log.producers.expire(now_ms)
 
     # --- transactions that come without AddPartitionsToTxn (KIP-890)
@@ -373,7 +376,7 @@ class Partition:
         self.guards.end(producer_id, guard)
 
     def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
-        """Raise Refused if the transaction ended during its verification."""
+        """Raise Refused if the transaction ended while its verification was in flight."""
         if not self.guards.holds(producer_id, guard):
             raise Refused(
                 ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was verified"
@@ -401,8 +404,8 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if aborted is not None and records is not None:
-                    # The response has only the aborts among these records, because there may be
-                    # thousands before `limit`.
+                    # The response needs only the aborted transactions with records in this
+                    # response. Up to `limit` there may be thousands more.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
@@ -413,8 +416,8 @@ class Partition:
     ) -> tuple[int, int] | None:
         """Return the epoch and end offset at which the reader's log and this log diverge. The logs
         also diverge if this log ends before `fetch_offset`. Return None if the logs agree (KIP-595,
-        KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE below the log start and for an unknown
-        epoch."""
+        KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE if `fetch_offset` is below the log start,
+        or if the epoch is unknown."""
         log = self._log
         if fetch_offset < log.log_start_offset:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -550,8 +553,8 @@ class Partition:
         self._log.rename_directory(deleted_directory)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Move the log start up to `offset`, at most to the high watermark. Return the new log
-        start offset (KIP-107). Raises Refused and StorageError."""
+        """Move the log start up to `offset`, which may be at most the high watermark. Return the
+        new log start offset (KIP-107). Raises Refused and StorageError."""
         if not 0 <= offset <= self.high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self._log.delete_records_before(offset, now_ms)

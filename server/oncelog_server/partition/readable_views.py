@@ -1,6 +1,6 @@
 """The read models of readable records in the partitions that this broker leads.
 
-This is a module of its own, because a start without metrics does not import the walk through
+This is a module of its own, because a broker without metrics must not import the code that counts
 records.
 """
 

@@ -2,9 +2,9 @@
 
 A partition accepts any first sequence of an unknown producer. The first of several pipelined
 batches may be refused with a retriable error (the coordinator was not ready, the disk was full).
-Without this record, the second batch would then be appended in the place of the first, and every
-retry of the first batch would be out of order. For this reason Kafka's VerificationStateEntry keeps
-the lowest sequence, but only for transactions.
+Without the remembered sequence, the partition would then append the second batch as the producer's
+first batch, and every retry of the first batch would be out of order. For this reason Kafka's
+VerificationStateEntry keeps the lowest sequence, but only for transactions.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class Partitions:
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        # A single view is made at a time, because 10,000 views at once would trigger a long garbage
-        # collection.
+        # `map` makes one view of a dict at a time. 10,000 views at once would trigger a long
+        # garbage collection.
         return chain.from_iterable(map(dict.values, self._topics.values()))
 
     def __len__(self) -> int:
@@ -80,7 +80,8 @@ class Partitions:
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
-        """Return the reason why the partition is offline. Return None if it is online."""
+        """Return the reason why the partition is offline. Return None if the partition is online or
+        unknown."""
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
 

@@ -1,9 +1,9 @@
 """Proves that a partition was added to the transaction that is open *now* (KIP-890).
 
-Before the first batch of a transaction, the leader sends a request to the transaction coordinator.
-The response may be stale, because the transaction may have ended and the same producer may have
-begun another. So the leader creates a guard before the request, and requires the same guard at the
-append. Every marker removes the guard (scenario R12, an ABA problem).
+Before the first batch of a transaction, the leader asks the transaction coordinator if the
+partition was added. The response may be stale, because the transaction may have ended and the same
+producer may have begun another. So the leader creates a guard before the request, and requires the
+same guard at the append. Every marker removes the guard (scenario R12, an ABA problem).
 """
 
 from __future__ import annotations

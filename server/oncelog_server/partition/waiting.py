@@ -1,6 +1,6 @@
-"""Requests that wait on a partition. Acks wait for the high watermark, readers wait for new
-records. Produce with acks=all, coordinator decisions and markers share one list, because all of
-them wait until an offset is committed."""
+"""Requests that wait on a partition. Responses to Produce wait for the high watermark, and readers
+wait for new records. Produce with acks=all, coordinator decisions and markers share one list,
+because all of them wait until an offset is committed."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class BatchFilter:
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         """Filter a marker. The marker is kept while a batch of its transaction is in the log, and
-        `delete.retention.ms` longer. It is kept as long as only this marker has the epoch of a live
-        producer. (Kafka empties such a marker, and loses the epoch when the state is rebuilt from
-        the log.)"""
+        `delete.retention.ms` longer. The marker is also kept as long as no other batch has the
+        epoch of a producer that is not expired. (Kafka empties such a marker, and loses the epoch
+        when the state is rebuilt from the log.)"""
         records = read_records(batch, max_bytes=self._max_bytes, check_crc=False)
         ends_nothing = self._transactions.ends_nothing(header, records)
         horizon_ms = header.delete_horizon_ms
@@ -80,8 +80,9 @@ class BatchFilter:
         return record.offset >= offsets.get(record.key)
 
     def _emptied(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """Return the header of a batch without records, or None. The header is kept if it has the
-        producer's last sequence number, or, in the last batch, for the end offset of the log."""
+        """Return the batch without its records, or None to remove the batch. The empty batch is
+        kept if it has the producer's last sequence number. It is also kept at the end of the
+        cleaned part, so that no offset is lost there."""
         if header.next_offset != self._end_offset and not self._is_last_of_producer(header):
             return None
         return build_empty_batch(header) if header.records_count else batch

@@ -26,8 +26,8 @@ PRODUCERS_AT_ONCE: Final = 2_000
 class Cleanable(NamedTuple):
     """A log with a part to clean, `first_dirty_offset`..`end_offset` (exclusive).
 
-    `ratio`: the share of bytes that are not cleaned yet. `is_due`: a record is older than
-    `max.compaction.lag.ms`.
+    `ratio`: the share of bytes that are not cleaned yet. `is_due`: True if the first batch of a
+    dirty segment is older than `max.compaction.lag.ms`.
     """
 
     log: PartitionLog
@@ -48,9 +48,9 @@ def cleanable(
 ) -> Cleanable | None:
     """Return the part of the log to clean, None if there is nothing to clean.
     `last_cleaned_offset`: the end of the last pass, None without a pass. Only whole segments are
-    cleaned: not the active segment, no segment with an offset at or above the last stable offset,
-    and no segment with a record younger than `min.compaction.lag.ms`. Raises StorageError and
-    CorruptLog."""
+    cleaned: not the active segment, and no segment from the first one on that has an offset at or
+    above the last stable offset, or that is dirty and has a record younger than
+    `min.compaction.lag.ms`. Raises StorageError and CorruptLog."""
     first_dirty = _first_dirty_offset(log, last_cleaned_offset)
     clean_bytes = dirty_bytes = 0
     end_offset = -1
@@ -73,8 +73,8 @@ def cleanable(
 
 
 def _first_dirty_offset(log: PartitionLog, last_cleaned_offset: int | None) -> int:
-    """Return the first dirty offset. A checkpoint outside of the log is ignored; the whole log is
-    then dirty."""
+    """Return the first dirty offset. If the offset of the last pass is outside of the log, the
+    whole log is dirty."""
     start = log.log_start_offset
     if last_cleaned_offset is None or not start <= last_cleaned_offset <= log.log_end_offset:
         return start
@@ -97,8 +97,8 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 def job_for(
     found: Cleanable, limits: CleaningLimits, now_ms: int
 ) -> Generator[None, None, CleaningJob]:
-    """Return the job, in steps that do not block the event loop. Raises StorageError and
-    CorruptLog."""
+    """Return the job. Yield after each step, so that the event loop is not blocked. Raises
+    StorageError and CorruptLog."""
     log = found.log
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
     sources = tuple(

@@ -1,4 +1,4 @@
-"""The outcomes of the transactions that the cleaner passes in a log (Kafka's
+"""The outcomes of the transactions in the part of a log that the cleaner reads (Kafka's
 CleanedTransactionMetadata)."""
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class CleanedTransactions:
     offsets. `aborted`: the txnindex rows of all segments that the pass reads.
 
     All transactions in the range are decided, because the cleaner stops below the last stable
-    offset. `rows`: the txnindex rows of the cleaned segment.
+    offset. `rows`: the txnindex rows of the segment that is being written.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         # In reverse order of their first offsets, so that the next transaction is at the end.
         self._ahead = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
-        # Producers that still have a batch of their current transaction.
+        # Producers with a batch of their current transaction in the log so far.
         self._with_batches: set[int] = set()
         self.rows: list[AbortedTransaction] = []
 
@@ -43,8 +43,8 @@ class CleanedTransactions:
         return row is not None and header.last_offset < row.last_offset
 
     def ends_nothing(self, header: BatchHeader, records: list[Record]) -> bool:
-        """Return True if the control batch ends a transaction that has no batches left. A control
-        batch of an unknown kind is kept forever."""
+        """Return True if the control batch ends a transaction that has no batches left. For a
+        control batch of an unknown kind the result is False, so the batch is kept forever."""
         self._begin_up_to(header.last_offset)
         marker = read_marker(records[0]) if records else None
         if marker is None:

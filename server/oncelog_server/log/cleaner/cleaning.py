@@ -1,8 +1,8 @@
 """One pass of the cleaner over one log, in small steps (Kafka's Cleaner.doClean).
 
-A pass first reads the dirty part into a map from keys to their latest offsets. Then it rewrites the
-log up to the end of the map. It leaves out older records of a key, aborted records, and tombstones
-and markers past their delete horizon.
+A pass first reads the dirty part into a map from keys to their latest offsets. Then the pass
+rewrites the log up to the last offset in the map. The new segments have no older records of a key,
+no aborted records, and no tombstones and markers past their delete horizon.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from oncelog_server.storage.files import Files
 
 
 def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None]:
-    """Yield the events of the pass, CleanerStats last. This module writes nothing: the caller
-    writes chunks and indexes. Raises CorruptLog and StorageError."""
+    """Yield the events of the pass. The last event is CleanerStats. The caller writes the chunks
+    and indexes to files, because this module writes nothing. Raises CorruptLog and StorageError."""
     offsets = _new_map(job)
     yield from _index(job, files, offsets)
     end_offset = offsets.latest_offset + 1

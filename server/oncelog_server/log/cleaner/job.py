@@ -1,4 +1,4 @@
-"""The job of the cleaner for one pass over one log, and the events that it returns."""
+"""The job of the cleaner for one pass over one log, and the events of the pass."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Source(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """The batch that must be kept for a live producer: the batch with last offset `data_offset`,
-    or, if that is NO_OFFSET, the marker with `epoch`."""
+    """The batch that must be kept for a live producer: the batch with last offset `data_offset`. If
+    `data_offset` is NO_OFFSET, the marker with `epoch` must be kept."""
 
     data_offset: int
     epoch: int
@@ -37,15 +37,17 @@ class CleaningLimits(NamedTuple):
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
     max_bytes_per_second: float = inf
-    # True if the pass runs at the lowest priority. On a busy computer it may then make no progress.
+    # True if the pass runs at the lowest priority. The pass may then make no progress on a busy
+    # computer.
     gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200
 
 
 class CleaningJob(NamedTuple):
-    """`sources`: the segments from the start of the log up to the first segment that may not be
-    cleaned yet. Records from `first_dirty_offset` on replace older records of their keys."""
+    """The input of a pass. `sources`: the segments from the start of the log up to the first
+    segment that may not be cleaned yet (exclusive). Records from `first_dirty_offset` on replace
+    older records of their keys."""
 
     sources: tuple[Source, ...]
     first_dirty_offset: int
@@ -75,8 +77,9 @@ class Chunk(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """The segment that replaces `base_offsets` is complete; these are its index files.
-    `markers_dropped`: the segment has fewer control batches than before."""
+    """A segment that replaces the segments at `base_offsets` is complete. The indexes are the
+    contents of its index files. `markers_dropped`: the segment has fewer control batches than
+    before."""
 
     base_offsets: tuple[int, ...]
     end_offset: int

@@ -21,7 +21,8 @@ class OffsetMap:
     __slots__ = ("_data", "_limit", "_slots", "latest_offset", "size")
 
     def __init__(self, slots: int, load_factor: float) -> None:
-        """`load_factor`: the share of slots that may be used; the rest keeps look-ups short."""
+        """`load_factor`: the share of slots that may be used. The empty slots keep look-ups
+        short."""
         self._slots = max(slots, 2)
         # One slot stays empty, so that every look-up ends.
         self._limit = max(min(int(self._slots * load_factor), self._slots - 1), 1)

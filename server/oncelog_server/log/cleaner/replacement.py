@@ -1,10 +1,11 @@
-"""Replaces segments by a cleaned segment. A crash at any point leaves either the old segments or
-the new one (UnifiedLog.replaceSegments): `log/leftovers.py` undoes or completes the replacement.
+"""Replaces segments by a cleaned segment. After a crash at any point, a start finds either the old
+segments or the new segment (UnifiedLog.replaceSegments): `log/leftovers.py` undoes or completes the
+replacement.
 
 The new files are written with the suffix `.cleaned`, made durable, and renamed to `.swap`. From
-then on they are valid. The old files are then deleted, and the new files get their names. A
-`.cleaned` file never has a smaller offset than a `.swap` file, because a start would then undo the
-swap as incomplete.
+then on the new files are valid. The old files are then renamed for deletion, and the new files get
+their final names. A `.cleaned` file never has a smaller offset than a `.swap` file, because a start
+would then undo the swap as incomplete.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Replacement:
         # The files of the segment that is being written, by suffix.
         self._files: dict[str, File] = {}
         self._is_alone = False
-        # True if a swap is neither complete nor undone. Its files then belong to the log.
+        # True if a swap is neither complete nor undone. The files of the swap then belong to the
+        # log.
         self._is_half_done = False
 
     def write(self, chunk: Chunk) -> None:
@@ -56,8 +58,8 @@ class Replacement:
 
     def finish(self, cleaned: Cleaned, done: Callable[[StorageError | None], None]) -> None:
         """Write the indexes and make all files durable: first the bytes, then the names that make
-        them valid. Then the segment may be swapped in. `done` is not called after `abandon`. Raises
-        StorageError."""
+        them valid. Then call `done`, with an error or None. Without an error, the caller may call
+        `swap`. `done` is not called after `abandon`. Raises StorageError."""
         base_offset = cleaned.base_offsets[0]
         self._log_file(base_offset)
         for suffix, data in (
@@ -96,8 +98,8 @@ class Replacement:
     ) -> None:
         """Replace the old segments by the finished segment. The next segment may be written once
         `done` reports that the names are durable. Raises SegmentsGone and StorageError. After
-        StorageError the old segments are in place. If the disk refuses to restore them, the log
-        accepts no append until they are restored."""
+        StorageError the old segments are in use again. If the disk refuses to restore their names,
+        the log accepts no append until the names are restored."""
         log = self._log
         sources = self._find(cleaned)
         due_ms = now_ms + log.config.file_delete_delay_ms
@@ -143,9 +145,9 @@ class Replacement:
             self._log.files.remove(gone)
 
     def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
-        """Undo the renames that came before `error`, in reverse order. Each state in between is
-        also a state of a normal swap, which the next start completes. If the disk refuses the undo
-        too, the log retries it later; until then no other code may change these files."""
+        """Undo the renames that came before `error`, in reverse order. Each intermediate state is
+        also a state of a normal swap, and a start completes a normal swap. If the disk refuses the
+        undo too, the log retries it later; until then no other code may change these files."""
 
         def undo() -> None:
             while named:
@@ -172,8 +174,9 @@ class Replacement:
         return self._files[LOG_SUFFIX]
 
     def _clear(self) -> None:
-        """Remove the files that an earlier pass had to leave. Otherwise a start would complete its
-        swap, and restore records that this pass removes. Raises StorageError."""
+        """Remove the files that an earlier pass had to leave. Otherwise a start would complete the
+        swap of the earlier pass, and restore records that this pass removes. Raises
+        StorageError."""
         if self._is_alone:
             return
         log = self._log
@@ -213,9 +216,9 @@ class Replacement:
 
     def _checkpoint(self) -> None:
         """Write the size of the new segment. If the disk refuses the write, the write is not
-        retried: only its unfinished file is removed, now or at the next retry. The old checkpoint
-        has no wrong entry, and a later write might restore entries that the next swap has
-        removed."""
+        retried. Instead the unfinished file is removed, now or at the next retry. The old
+        checkpoint has no wrong entry, and a later write might restore entries that the next swap
+        has removed."""
         log = self._log
         try:
             log.segments.checkpoint(active=0)

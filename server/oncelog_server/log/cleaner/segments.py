@@ -17,14 +17,15 @@ from oncelog_server.storage.layout import (
     TIME_INDEX_SUFFIX,
 )
 
-# Maximum number of segments in a group: their files are renamed in one turn of the loop.
+# Maximum number of segments in a group. The limit is small, because all files of a group are
+# renamed in one turn of the event loop.
 LARGEST_GROUP: Final = 16
 _NO_TIMESTAMP: Final = -1
 
 
 def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[list[Source]]:
-    """Group neighbors that fit into one segment, by the bytes of their logs and indexes and by the
-    range of an index (Cleaner.groupSegmentsBySize)."""
+    """Group neighbors that fit into one segment, by the sizes of their logs and indexes, and by the
+    range of offsets that an index can have (Cleaner.groupSegmentsBySize)."""
     groups: list[list[Source]] = []
     sizes = [0, 0, 0]
     limits = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)
@@ -50,8 +51,8 @@ def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[li
 
 
 def _size(files: Files, source: Source, suffix: str) -> int:
-    """Return the size of an index. A missing index counts as 0, because its replacement will be
-    small."""
+    """Return the size of an index. A missing index counts as 0, because only a small segment may
+    have no index."""
     try:
         return files.open(source.path.removesuffix(LOG_SUFFIX) + suffix).size
     except StorageError:
