@@ -57,17 +57,17 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def lost_its_front(loaded: LoadedLog, log_start_offset: int) -> bool:
-    """Return True if the first segment of a coordinator's log is missing. Without the cleanup
-    policy `delete` this is damage, because compaction keeps the name of the first segment's
-    file."""
+    """Return True if the first segment of a coordinator's log is missing. Return False with the
+    cleanup policy `delete`, because retention may have deleted the segment. Compaction keeps the
+    name of the segment's file."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return False
     return loaded.segments[0].base_offset > log_start_offset
 
 
 def front_was_durable(loaded: LoadedLog, log_start_offset: int) -> bool:
-    """Return False if a power failure explains a missing first segment: the recovery point is at
-    the log's start, so no record of the log was known to be on disk."""
+    """Return False if a power failure explains a missing first segment: the recovery point is not
+    above the log's start, so no record was known to be on disk."""
     if loaded.report.clean_shutdown or loaded.lost_nothing:
         return True
     return loaded.recovery_point > log_start_offset

@@ -58,8 +58,8 @@ class LoadedLog(msgspec.Struct):
     # True if the file of leader epochs may be newer than its durable version.
     epochs_unsynced: bool = False
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
-    # True for a coordinator's log: if the log is damaged, the load raises CorruptLog, and does not
-    # cut off the damaged bytes.
+    # True for a coordinator's log. The load then raises CorruptLog if valid batches follow an
+    # invalid batch and no power failure explains the damage.
     refuses_damage: bool = False
     # True without a power failure since the last stop: no written byte can be missing.
     lost_nothing: bool = False

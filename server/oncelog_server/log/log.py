@@ -44,9 +44,9 @@ from oncelog_server.storage.layout import (
 class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive), in segments. Only the last grows.
 
-    If an fsync has failed, `failure` is that error, and every append raises the error. `refusals`
-    has the writes that a full disk refused, and retries them. If the disk refuses one of several
-    renames, `failure` is set until the others are undone. Only this module sets the attributes.
+    After a failed fsync, `failure` is set, and every append raises it. `refusals` has the writes
+    that a full disk refused, and retries them. If the disk refuses a rename and then the undo of
+    earlier renames, `failure` is set until the undo succeeds. Only this module sets the attributes.
     """
 
     def __init__(

@@ -76,9 +76,9 @@ def load(
     closed: ClosedLog | None = None,
 ) -> LoadedLog:
     """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
-    those of the checkpoints, 0 without a checkpoint. `refuses_damage`: never cut off valid batches
-    after an invalid batch, but raise CorruptLog. `lost_nothing`: the computer has run since the
-    last stop. `closed` is this log's row of the last clean stop.
+    those of the checkpoints, 0 without a checkpoint. `refuses_damage`: as in LoadedLog.
+    `lost_nothing`: the computer has run since the last stop. `closed` is this log's row of the last
+    clean stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
     next start repeats the work.

@@ -40,8 +40,7 @@ class Scan:
         self.end = file.size
         self.next_offset = next_offset
         # Largest possible last offset of a batch in this file. A batch with a larger last offset is
-        # damaged. The CRC of a batch does not detect this damage, because it does not cover the
-        # offset.
+        # damaged. The CRC does not detect this damage, because the CRC does not cover the offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None

@@ -81,8 +81,8 @@ class BatchFilter:
 
     def _emptied(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         """Return the batch without its records, or None to remove the batch. The empty batch is
-        kept if it has the producer's last sequence number. It is also kept at the end of the
-        cleaned part, so that no offset is lost there."""
+        kept if it has the producer's last sequence number. The last batch of the cleaned part is
+        also kept, so that the part keeps its end offset."""
         if header.next_offset != self._end_offset and not self._is_last_of_producer(header):
             return None
         return build_empty_batch(header) if header.records_count else batch

@@ -48,8 +48,8 @@ def cleanable(
 ) -> Cleanable | None:
     """Return the part of the log to clean, None if there is nothing to clean.
     `last_cleaned_offset`: the end of the last pass, None without a pass. Only whole segments are
-    cleaned: not the active segment, and no segment from the first one on that has an offset at or
-    above the last stable offset, or that is dirty and has a record younger than
+    cleaned, and never the active segment. The part ends before the first segment with an offset at
+    or above the last stable offset, and before the first dirty segment with a record younger than
     `min.compaction.lag.ms`. Raises StorageError and CorruptLog."""
     first_dirty = _first_dirty_offset(log, last_cleaned_offset)
     clean_bytes = dirty_bytes = 0
