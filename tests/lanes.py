@@ -62,6 +62,10 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/test_lanes.py": NONE,
 }
 STARTS_A_PROCESS: Final = frozenset({"process", "java", "spark"})
+# The first test with a JVM also waits for its start. The limit only ends tests that hang: a test
+# of Spark that is interrupted leaves the session unusable for all later ones.
+JVMS: Final = frozenset({"java", "spark"})
+JVM_TIMEOUT_S: Final = 900
 MARKERS_OF_FIXTURES: Final = {
     "kafka": "java",
     "fresh_kafka": "java",
@@ -121,6 +125,8 @@ def mark(item: pytest.Item) -> None:
     names.update(markers_of(path))
     for name in sorted(names):
         item.add_marker(name)
+    if names & JVMS and item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(JVM_TIMEOUT_S))
 
 
 class Guard:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -87,16 +88,27 @@ def bill(producer: Producer, consumer: Consumer, messages: list[Message], *, spo
         purchase = Purchase.decode(value)
         producer.produce(INVOICES, invoice(purchase), message.key())
         producer.produce(SHIPMENTS, shipment(purchase), message.key())
-    producer.send_offsets_to_transaction(
-        next_offsets(messages), consumer.consumer_group_metadata(), 10
-    )
+    offsets, metadata = next_offsets(messages), consumer.consumer_group_metadata()
+    until_done(lambda: producer.send_offsets_to_transaction(offsets, metadata, 10))
     if spoil:
-        producer.abort_transaction(10)
+        until_done(lambda: producer.abort_transaction(10))
         rewind(consumer)
         print(f"aborted {len(messages)}", flush=True)
     else:
-        producer.commit_transaction(10)
+        until_done(lambda: producer.commit_transaction(10))
         print(f"committed {len(messages)}", flush=True)
+
+
+def until_done(step: Callable[[], None]) -> None:
+    """Repeat a step of a transaction after each retriable error, for example a timeout, as
+    librdkafka requires. Raises KafkaException with any other error."""
+    while True:
+        try:
+            step()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
 
 
 def main(servers: str, number: int) -> None:
@@ -136,7 +148,7 @@ def main(servers: str, number: int) -> None:
             reason = error.args[0]
             if not reason.txn_requires_abort() and reason.code() != KafkaError._STATE:
                 raise
-            producer.abort_transaction(10)
+            until_done(lambda: producer.abort_transaction(10))
             rewind(consumer)
     consumer.close()
 

@@ -99,6 +99,29 @@ class RefusedWork:
         if name in self._work:
             self._try(name)
 
+    def complete(self, name: str) -> None:
+        """Do the work of that name now; nothing if it is not pending.
+
+        Raises StorageError if the disk refuses the work again. The work then stays pending.
+        """
+        work = self._work.get(name)
+        if work is None:
+            return
+        try:
+            work.again()
+        except StorageError:
+            raise
+        except Exception:
+            log.exception("refused work failed", name=name)
+        known = self._leave(name)
+        if not known.left and self._groups.pop(work.group, None) is not None:
+            log.info(
+                "disk takes it again",
+                **known.labels,
+                file=known.path,
+                after_ms=self._monotonic_ms() - known.since_ms,
+            )
+
     def discard(self, name: str) -> None:
         """Drop the work of that name without a log event."""
         if name in self._work:
@@ -147,20 +170,9 @@ class RefusedWork:
 
     def _try(self, name: str) -> bool:
         """Retry the work. Return True if it is done, or failed by a defect and is not retried."""
-        work = self._work[name]
         try:
-            work.again()
+            self.complete(name)
         except StorageError:
             self._work[name] = self._work.pop(name)  # other work comes first in the next round
             return False
-        except Exception:
-            log.exception("refused work failed", name=name)
-        known = self._leave(name)
-        if not known.left and self._groups.pop(work.group, None) is not None:
-            log.info(
-                "disk takes it again",
-                **known.labels,
-                file=known.path,
-                after_ms=self._monotonic_ms() - known.since_ms,
-            )
         return True

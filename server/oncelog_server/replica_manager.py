@@ -314,6 +314,8 @@ class ReplicaManager:
         refuses it.
         """
         last = self._last_stop
+        # A deleted topic of the same name may still have the directory.
+        self._refused_work.complete(_removal(topic_partition))
         try:
             opened = PartitionLog.open(
                 self._files,
@@ -441,7 +443,7 @@ class ReplicaManager:
             self._renamed.append(aside)
         except StorageError as error:
             self._undropped.add(topic.id)
-            self._refused_work.add(f"remove {directory} {aside}", error, retry, partition=str(name))
+            self._refused_work.add(_removal(name), error, retry, partition=str(name))
 
     def _delete_renamed(self) -> None:
         """Delete the directories of deleted partitions, off the loop.
@@ -464,3 +466,8 @@ class ReplicaManager:
 def _opening(name: TopicPartition | str) -> str:
     """Return the name, among the refused work, of opening a log or the logs of a topic."""
     return f"open {name}"
+
+
+def _removal(name: TopicPartition) -> str:
+    """Return the name, among the refused work, of removing the directory of a deleted partition."""
+    return f"remove {name}"

@@ -326,14 +326,16 @@ def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> Non
         assert ErrorCode(listed.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert listed.transaction_states == []
     call = CommandLine(broker.address)
-    blocking = ("transactions", "blocking", "open", "--give-up-after", "0.5")
+    # Enough for one response under load; the command waits that long in every case.
+    give_up = ("--give-up-after", "3")
+    blocking = ("transactions", "blocking", "open", *give_up)
     hanging = ("transactions", "find-hanging", "--topic", "open", "--max-transaction-timeout", "0")
     marker = ("transactions", "abort", "--topic", "open", "--partition", "0")
     for arguments in (
         blocking,
         (*blocking, "--abort", str(producer.producer_id)),
-        (*hanging, "--give-up-after", "0.5"),
-        (*marker, "--start-offset", "0", "--give-up-after", "0.5"),
+        (*hanging, *give_up),
+        (*marker, "--start-offset", "0", *give_up),
     ):
         said = call.refused(*arguments)
         assert "COORDINATOR_NOT_AVAILABLE" in said

@@ -119,6 +119,19 @@ def test_work_that_fails_by_a_defect_is_logged_and_dropped(
     assert "refused work failed" in [event["event"] for event in events]
 
 
+def test_work_that_must_be_done_first_is_completed_or_stays_pending(
+    timers: ManualTimers, disk: Disk, refused: RefusedWork
+) -> None:
+    refused.complete("unknown")
+    refused.add("t-0", FULL, disk.work("t-0"))
+    with pytest.raises(StorageError):
+        refused.complete("t-0")
+    assert "t-0" in refused
+    disk.full = False
+    refused.complete("t-0")
+    assert ("t-0" in refused, disk.tried) == (False, ["t-0"] * 2)
+
+
 def test_nothing_is_tried_after_a_stop(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:

@@ -270,6 +270,36 @@ async def test_a_rename_that_the_disk_refused_is_retried_and_the_directory_delet
     assert directories(tmp_path, "kept") == []
 
 
+async def test_a_new_topic_gets_the_directory_of_a_deleted_one_when_the_disk_renames_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk refuses to rename the directories of a deleted topic. A topic of the same name is
+    refused. It can be created as soon as the disk has space, before the next retry of the rename
+    (seed 71276)."""
+    rename = OsFiles.rename
+
+    def refuse(files: OsFiles, source: str, target: str) -> None:
+        if target.endswith("-delete"):
+            raise StorageError("rename", source, "No space left on device")
+        rename(files, source, target)
+
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("again", 2)])
+        with monkeypatch.context() as full:
+            full.setattr(OsFiles, "rename", refuse)
+            await broker.metadata.delete_topics(["again"])
+            await turns_until_idle(broker)
+            (refused,) = await broker.metadata.create_topics([NewTopic("again", 2)])
+            assert isinstance(refused, Refused)
+            assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+        (created,) = await broker.metadata.create_topics([NewTopic("again", 2)])
+        assert not isinstance(created, Refused)
+        assert broker.partitions.offline() == {}
+        assert len(broker.partitions) == 2
+        broker._refused_work._try_all()
+        assert broker._refused_work.left("remove again-0") == 0
+
+
 async def turns_until_idle(broker: Broker) -> None:
     """Let the loop turn until no work waits for a slice."""
     while not broker._slices.is_idle:  # noqa: ASYNC110

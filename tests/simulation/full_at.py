@@ -161,7 +161,11 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     """Return all findings: offline and failed partitions, refused writes and superfluous
     directories."""
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
-    found += [f"refused work: {name}" for name in broker._refused_work._work]
+    # A compaction ends its refused work only at the end of its pass, which may take long.
+    cleaner = broker._late_cleaner.cleaner
+    running = None if cleaner is None else cleaner._pass
+    compacting = "" if running is None else f"compaction of {running._partition.topic_partition}"
+    found += [f"refused work: {name}" for name in broker._refused_work._work if name != compacting]
     for partition in broker.partitions:
         if partition.failure is not None:
             found.append(f"{partition.topic_partition} has failed: {partition.failure}")
@@ -197,7 +201,8 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
 
 
 def unfinished_files(broker: Broker, disk: SimDisk) -> Iterator[tuple[str, Inode]]:
-    """Yield the files that are not yet, or no longer, in use."""
+    """Yield the files that are not yet, or no longer, in use. A start puts a stray aside with all
+    its files, so the files of strays do not count."""
     # The next retention check of a log removes the files that the log has listed as deleted.
     due = {
         path
@@ -206,5 +211,6 @@ def unfinished_files(broker: Broker, disk: SimDisk) -> Iterator[tuple[str, Inode
         for path in paths
     }
     for path, inode in disk.names.files.items():
-        if path.endswith(UNDER_WAY) and path not in due:
+        is_stray = parse_stray_directory(path.partition("/")[0]) is not None
+        if path.endswith(UNDER_WAY) and path not in due and not is_stray:
             yield path, inode

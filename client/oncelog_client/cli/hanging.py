@@ -15,7 +15,7 @@ from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.transaction_options import broker_option, partition_option
-from oncelog_client.errors import KafkaError, StaleCoordinatorError
+from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -104,7 +104,7 @@ async def describe_by_producer(
     described = {}
     try:
         listings = await admin.list_transactions(producer_ids=wanted)
-    except StaleCoordinatorError as error:
+    except RetriableError as error:
         # A coordinator without a response may be about to commit the transaction.
         raise click.ClickException(
             f"{error}. Hanging transactions cannot be found before that is mended; nothing was"

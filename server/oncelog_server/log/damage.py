@@ -1,8 +1,8 @@
 """Detects damage that happened to a log's segments while no broker ran.
 
-A power loss may remove the ends of files that were not synced, and leave zeros in place of lost
-writes. Every other difference from the segments at the last stop is damage. Damage must be
-reported, and a coordinator must not serve the remaining records.
+A power loss may remove the ends of files that were not synced, leave zeros in place of lost
+writes, and make files longer than they were. Every other difference from the segments at the last
+stop is damage. Damage must be reported, and a coordinator must not serve the remaining records.
 
 A power loss may also shorten a closed segment above the recovery point, even within a batch,
 although a later segment exists. The log of a coordinator is then cut, with a log event, and not
@@ -121,6 +121,13 @@ def lost_the_end_of_a_batch(
         return False
     left = segment.size - position
     return left < _HEADER or int.from_bytes(data[8:12], "big") + _BEFORE_LENGTH > left
+
+
+def is_longer_than_written(sizes: Mapping[int, int], segment: Segment) -> bool:
+    """Return True if the file of a closed segment has more bytes than the segment ever had. The
+    file system has made the file longer, and a power failure has prevented the write of the data.
+    The new bytes may be old data of the disk."""
+    return segment.size > sizes.get(segment.base_offset, segment.size)
 
 
 def was_written(data: bytes, position: int) -> bool:

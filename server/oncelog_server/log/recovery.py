@@ -24,6 +24,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import (
     check_segments,
     front_was_durable,
+    is_longer_than_written,
     lost_its_end,
     lost_its_front,
     lost_the_end_of_a_batch,
@@ -383,6 +384,8 @@ def _is_of_a_power_failure(
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a complete batch at a wrong place
+    if place is None and is_longer_than_written(sizes, segment):
+        return True
     if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
         return True
     return not was_written(tail if place is None else tail[: place + 1], scan.position)

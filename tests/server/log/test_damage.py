@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from random import Random
 
 import pytest
 
@@ -223,6 +224,23 @@ def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_on
         del driver.files.nodes[logs(driver.files)[slot]].data[-cut:]
         log = open_again(driver, clean=False, point=0)
         assert log.log_end_offset == 3 * slot + 2
+
+
+@pytest.mark.parametrize("kept", [0, 40])
+def test_a_closed_segment_may_get_bytes_from_a_power_failure_that_were_never_written(
+    kept: int,
+) -> None:
+    """The file system has made the file longer before it wrote the data (seed 72757). The file then
+    has other bytes in place of the last batch and after it."""
+    for slot in (1, 2):
+        driver = written()
+        driver.files = driver.files.after_kill()
+        data = driver.files.nodes[logs(driver.files)[slot]].data
+        size = len(data) // 3
+        data[2 * size + kept :] = Random(slot).randbytes(size + 100)
+        log = open_again(driver, clean=False, point=0)
+        assert log.log_end_offset == 3 * slot + 2
+        assert log.recovery.valid_batches_followed
 
 
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
