@@ -1,9 +1,9 @@
 """The APIs, their versions, and the header of each version.
 
-`APIS` is the only place that names the versions of an API. Its messages, the broker's dispatch and
-the ApiVersions response read the versions here. The versions are not in the messages' modules,
-because a broker advertises all versions at its start. A message's module is imported at the first
-use of its API, because an import of all of them takes 20 ms.
+`APIS` is the only place that names the versions of an API. The messages of the API, the broker's
+dispatch and the ApiVersions response read the versions here. The versions are not in the messages'
+modules, because a broker advertises all versions at its start. A message's module is imported at
+the first use of its API, because an import of all modules takes 20 ms.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from oncelog_protocol.types import Buffer
 
 
 class Crc32c(Protocol):
-    """Return the checksum of the data. `crc` is the checksum of the bytes before the data."""
+    """Return the checksum of the data. `value` is the checksum of the bytes before the data."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
 

@@ -85,7 +85,8 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
 def read_response_header(
     api_key: int, api_version: int, buffer: Buffer, position: int = 0
 ) -> tuple[int, int]:
-    """Return the correlation id and the position of the body. Raises ProtocolError."""
+    """Return the correlation id and the position of the body. Raises ProtocolError if the header is
+    cut off, and KeyError for an unknown API key."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(buffer, position)
         position += _CORRELATION_ID.size

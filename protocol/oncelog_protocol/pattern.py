@@ -30,9 +30,12 @@ class PatternError(ValueError):
 
 
 class _Step(NamedTuple):
-    """A state of the automaton. A character in `ranges` leads to the first state of `to`. Without
-    ranges, all of `to` are reached without a character; with `edge`, only at the start or end of
-    the text."""
+    """A state of the automaton.
+
+    With `ranges`, a character in one of the ranges leads to the first state of `to`. Without
+    `ranges`, all states of `to` are reached without a character. With `edge`, they are reached only
+    at the start of the text (`^`) or at its end (`$`).
+    """
 
     to: list[int]
     ranges: Ranges | None = None
@@ -46,14 +49,15 @@ class Pattern:
         parser = _Parser(source)
         self._steps, first, self._last = parser.steps, *parser.parse()
         self._effort = 0
-        # (reached steps, character) -> steps reached next. Few of them occur, over all texts.
+        # (reached steps, next character) -> steps reached after it. All texts together have few
+        # different keys.
         self._cache: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._ends: dict[frozenset[int], bool] = {}
         self._start = self._closure([first], "^")
 
     def matches(self, text: str) -> bool:
-        """Return True if the pattern matches the whole text. Raises PatternError if it costs too
-        much."""
+        """Return True if the pattern matches the whole text. Raises PatternError if the matches of
+        all texts so far have cost too much."""
         reached = self._start
         cache = self._cache
         for character in text:
@@ -89,8 +93,9 @@ class Pattern:
         )
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
-        """Return the steps that are reached without a character. Steps with an edge that is not
-        here stay in the result: the end of the text may come next."""
+        """Return the steps that are reached from the steps `at` without a character. `edges` are
+        the edges at this place of the text. Steps with another edge stay in the result, because the
+        end of the text may come next."""
         found: set[int] = set()
         left = list(at)
         while left:

@@ -1,4 +1,5 @@
-"""Fail points for tests. `ONCELOG_SPARK_FAIL_DIR` names a folder; without it nothing happens.
+"""Fail points for tests. `ONCELOG_SPARK_FAIL_DIR` names a folder. Without this variable, fail
+points have no effect.
 
 A test puts a file with the name of a fail point into the folder. The content of the file is a
 command for the first process at the fail point: an empty file ends the process as if killed, `stop`

@@ -5,7 +5,8 @@ is acknowledged (Nagle's algorithm), and the worker's kernel delays the acknowle
 small task takes less time than this delay. We cannot change the JVM, but the worker can acknowledge
 at once and send its own pieces without delay.
 
-Not needed with `spark.python.unix.domain.socket.enabled`.
+With `spark.python.unix.domain.socket.enabled` there is no such delay, and this module has no
+effect.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ KAFKA_PREFIX: Final = "kafka."
 
 # Option -> the side on which the option has an effect. `remarks` warns of other names.
 OPTIONS: Final[Mapping[str, str]] = {
-    # Which partitions.
+    # The partitions that are read.
     "subscribe": "source",
     "subscribePattern": "source",
     "assign": "source",
-    # From where to where.
+    # The start and the end of a read.
     "startingOffsets": "source",
     "startingTimestamp": "source",
     "startingOffsetsByTimestamp": "source",
@@ -29,13 +29,13 @@ OPTIONS: Final[Mapping[str, str]] = {
     "endingOffsets": "source",
     "endingTimestamp": "source",
     "endingOffsetsByTimestamp": "source",
-    # How much at a time, by how many tasks.
+    # The size of a batch, and the number of its tasks.
     "maxOffsetsPerTrigger": "source",
     "minOffsetsPerTrigger": "source",
     "maxTriggerDelay": "source",
     "minPartitions": "source",
     "maxRecordsPerPartition": "source",
-    # How.
+    # The way of reading.
     "failOnDataLoss": "source",
     "includeHeaders": "source and sink",
     "groupIdPrefix": "source",
@@ -43,7 +43,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "fetchOffset.numRetries": "source",
     "fetchOffset.retryIntervalMs": "source",
     "commitOffsetsToGroup": "source, ours",
-    # The sink.
+    # The options of the sink.
     "topic": "sink",
     "checkpointLocation": "sink",
     "sinkId": "sink, ours",
@@ -51,7 +51,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "onNewCheckpoint": "sink, ours",
     "txnAppId": "sink, ours",
     "txnVersion": "sink, ours",
-    # Spark's own, of every source and sink.
+    # Options that Spark itself gives to every source and sink.
     "path": "spark",
     "queryName": "spark",
 }

@@ -41,7 +41,7 @@ from oncelog_client.spark.sink.protocol.steps import (
 )
 from oncelog_client.values import TransactionGroup, TransactionMember
 
-# Time for which a decision without a response is repeated, besides the time of one call.
+# Time in ms for which a decision without a response is repeated, in addition to the time of a call.
 PATIENCE_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
 

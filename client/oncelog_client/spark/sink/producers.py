@@ -79,8 +79,8 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
 
 
 def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
-    """Remove and return producers that are idle for too long, and the oldest if there are too
-    many."""
+    """Remove and return the producers that are idle for too long. If more than MOST_OF_OTHERS
+    producers of other sinks are idle, remove and return the oldest too."""
     # A fork has copies of the producers of the process that made it. A fork must not use them.
     own = [sink for (pid, *_), sink in _sinks.items() if pid == os.getpid()]
     idle = [(entry.since_ms, name, sink) for sink in own for name, entry in sink.idle.items()]

@@ -64,7 +64,7 @@ _NO_LIMIT: Final = (1 << 63) - 1
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader. Every method may raise OptionError, DataLossError, KafkaError or TimeoutError.
-    Each error ends the query, so transient errors are retried before."""
+    An error ends the query, so these methods retry after transient errors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options

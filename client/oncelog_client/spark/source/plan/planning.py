@@ -39,9 +39,9 @@ class SettledOffsets(NamedTuple):
 
 
 def questions(position: Offsets, logs: Logs) -> Questions:
-    """Return the partitions with offsets to request: the first offsets of new partitions, and the
-    high watermarks of partitions that end before the position. Records of the latter may be
-    undecided."""
+    """Return the partitions with offsets to request. New partitions need their first offset.
+    Partitions that end before the position need their high watermark, because the records between
+    their end and the position may belong to open transactions."""
     new = frozenset(end for end in logs.ends if end not in position or end.topic in logs.recreated)
     behind = frozenset(
         partition
@@ -53,7 +53,8 @@ def questions(position: Offsets, logs: Logs) -> Questions:
 
 def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets:
     """Return the position with new partitions and without deleted partitions. A new partition is
-    read from the next batch on, so that the checkpoint has its first offset before."""
+    read from the next batch on, so that the checkpoint has its first offset before its records are
+    read."""
     offsets: dict[TopicPartition, int] = {}
     losses = [
         data_loss.gone(end, position[end], last_ends.get(end))
@@ -81,8 +82,8 @@ def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets
 
 
 def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """Return the number of offsets to read of each partition. A new or reset partition has none,
-    because the checkpoint must have its start before."""
+    """Return the number of offsets to read of each partition. A new or reset partition has none in
+    this batch, because the checkpoint must have its start before its records are read."""
     return {
         partition: max(ends[partition] - offset, 0) if position.get(partition) == offset else 0
         for partition, offset in settled_at.items()
