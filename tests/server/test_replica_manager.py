@@ -300,6 +300,32 @@ async def test_a_new_topic_gets_the_directory_of_a_deleted_one_when_the_disk_ren
         assert broker._refused_work.left("remove again-0") == 0
 
 
+async def test_a_deletion_is_remembered_until_its_renames_cannot_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint that a deletion waits for also makes the renames of the directories durable.
+    If a full disk refuses the checkpoint, a power failure may restore the directories, and the next
+    start must know that the topic was deleted (seed 76800)."""
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("done", 1), NewTopic("refused", 1)])
+        await broker.metadata.delete_topics(["done"])
+        assert not broker.metadata.image.deletions
+        original = OsFiles.open
+
+        def refuse(files: OsFiles, path: str, *, create: bool = False) -> Any:
+            if create and "checkpoint" in path:
+                raise StorageError("create", path, "No space left on device")
+            return original(files, path, create=create)
+
+        with monkeypatch.context() as full:
+            full.setattr(OsFiles, "open", refuse)
+            await broker.metadata.delete_topics(["refused"])
+        (deletion,) = broker.metadata.image.deletions.values()
+        assert deletion.name == "refused"
+    async with life(tmp_path) as broker:
+        assert not broker.metadata.image.deletions
+
+
 async def turns_until_idle(broker: Broker) -> None:
     """Let the loop turn until no work waits for a slice."""
     while not broker._slices.is_idle:  # noqa: ASYNC110

@@ -8,7 +8,6 @@ its own thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Final, TypeVar
 
 import structlog
@@ -254,8 +253,12 @@ class ClusterMetadata:
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
             results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE])
-        with suppress(Refused):  # the topics are deleted; only a new topic of the same name waits
+        try:
             await self._callbacks.deleted(names)
+        except Refused:
+            # The topics are deleted, but a power failure may undo the renames of their folders. The
+            # next start, which may find the folders, still needs the deletion records.
+            return results
         deleted = [name for name, refused in zip(names, results, strict=True) if refused is None]
         await self.forget_deletions({ids[name] for name in deleted if name in ids})
         return results
