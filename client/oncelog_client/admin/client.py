@@ -47,8 +47,9 @@ _SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 class Admin:
     """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
 
-    Every method processes all its arguments and then raises the first error as a KafkaError. A
-    method raises RetriableError after `default_api_timeout_ms`.
+    A method with several arguments raises the first error as a KafkaError. The changes to the other
+    arguments may have taken effect. After an error that may pass, a method retries its requests for
+    `default_api_timeout_ms`, and then raises RetriableError.
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class Admin:
     async def create_topics(
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
-        """Create topics. A topic given as a plain name gets the broker's defaults."""
+        """Create topics. A topic given as a plain name gets the broker's defaults. With
+        `validate_only` the broker checks the request and creates nothing."""
         from oncelog_client.admin import topic_changes
         from oncelog_client.admin.topic_descriptions import NewTopic
 
@@ -129,7 +131,8 @@ class Admin:
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
-        """Add partitions to topics. The argument maps a topic to its new number of partitions."""
+        """Add partitions to topics. `counts` maps a topic to its new number of partitions. With
+        `validate_only` the broker checks the request and changes nothing."""
         from oncelog_client.admin import topic_changes
 
         await topic_changes.create_partitions(
@@ -139,8 +142,8 @@ class Admin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Delete all records before an offset (-1: before the high watermark). Return the first
-        offsets that remain."""
+        """Delete all records before an offset (-1: before the high watermark). Return the new start
+        offset of each partition."""
         from oncelog_client.admin import records
 
         return await records.delete_records(self._cluster, before, self._timeout_ms)
@@ -161,7 +164,8 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings. Other settings stay as they are (KIP-339)."""
+        """Change some settings. Other settings stay as they are (KIP-339). With `validate_only` the
+        broker checks the request and changes nothing."""
         from oncelog_client.admin import configs
 
         await configs.alter_configs(
@@ -177,7 +181,7 @@ class Admin:
         return await groups.list_groups(self._cluster, states, self._timeout_ms)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """Describe groups with their members. A group that does not exist has the state `Dead`."""
+        """Return groups with their members. A group that does not exist has the state `Dead`."""
         from oncelog_client.admin import groups
 
         return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
@@ -195,8 +199,9 @@ class Admin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, of all partitions or of the given partitions. A
-        partition without an offset is left out."""
+        """Return the committed offsets of a group, in all partitions or in the given partitions. A
+        partition without an offset is left out. With `require_stable` the call waits for offsets
+        that are pending in a transaction (KIP-447)."""
         from oncelog_client.io.group_offsets import fetch_offsets
 
         return await fetch_offsets(
@@ -236,7 +241,8 @@ class Admin:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers of partitions, as their leaders (or one broker) know them."""
+        """Return the producers of each partition as the partition's leader knows them. With
+        `broker_id`, return them as this broker knows them."""
         from oncelog_client.admin import transactions
 
         return await transactions.describe_producers(
@@ -252,10 +258,10 @@ class Admin:
         transactional_id_pattern: str | None = None,
         group_id: str | None = None,
     ) -> list[TransactionListing]:
-        """List the transactional ids of the cluster. Filters are states (`Ongoing`, `Empty` ...),
-        producer ids, a minimum duration in ms, and a pattern of RE2. With a group, only the group's
-        coordinator gets a request, because it has all ids of the group's transactions.
-        """
+        """Return the transactional ids of the cluster that match all given filters: states
+        (`Ongoing`, `Empty` ...), producer ids, a minimum duration in ms, a regular expression of
+        RE2. With `group_id`, only the coordinator of the group's transactions gets a request,
+        because it has all their ids."""
         from oncelog_client.admin import transactions
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
@@ -279,16 +285,16 @@ class Admin:
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker without the coordinator. The transaction must be unknown to the
-        coordinator (KIP-664), and the broker does not check this. A transaction that the
-        coordinator knows would be split, and might be committed in its other partitions. Use
-        `force_terminate_transaction` for such a transaction."""
+        coordinator (KIP-664), and the broker does not check this. If the coordinator knows the
+        transaction, the call aborts one partition of it, and the other partitions may still be
+        committed. Use `force_terminate_transaction` for such a transaction."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Abort the ids' open transactions and fence their producers. Return the new producer id
-        and epoch of each. An id that does not exist is created."""
+        """Abort the ids' open transactions and fence their producers. Return each id's new producer
+        id and epoch. An id that does not exist is created."""
         from oncelog_client.admin import transactions
 
         return dict(
@@ -350,8 +356,8 @@ class Admin:
 
         Any process may repeat the call until the transactional id is used again. A repeated call
         succeeds if the transaction has ended with this outcome. Raises TransactionGoneError if the
-        transaction is not open and has not ended with this outcome. Without a response raises
-        CommitOutcomeUnknown (call again) or TimedOutError.
+        transaction is not open and has not ended with this outcome. Raises CommitOutcomeUnknown
+        (repeat the call) or TimedOutError if there is no response.
         """
         from oncelog_client.transaction import shared_transactions
 
@@ -393,15 +399,15 @@ class Admin:
 
         The parent and all members must have been initialized with the group in its newest
         generation, by `init_producer` or `init_transactions` with a TransactionGroup's values. The
-        parent first commits `offsets` for the group in its own transaction, which must not be
-        empty. The parent keeps its epoch. Afterwards the members' producers need another
+        call first adds `offsets` of the group to the parent's transaction. This transaction must
+        not be empty. The parent keeps its epoch. Afterwards the members' producers need another
         `init_transactions` or `init_producer`.
 
-        This call has committed nothing after GroupCommitError (the named member cannot commit, or
-        the parent was not initialized with the group), FencedInGroupError (of the parent),
-        RecordTooLargeError (too many members) and IllegalStateError (the parent has no open
-        transaction, or was decided with other members). After CommitOutcomeUnknown, repeat the call
-        *without offsets* to learn the outcome.
+        Nothing is committed after GroupCommitError (the named member cannot commit, or the parent
+        was not initialized with the group), FencedInGroupError (of the parent), RecordTooLargeError
+        (too many members) and IllegalStateError (the parent has no open transaction, or was decided
+        with other members). After CommitOutcomeUnknown, repeat the call *without offsets* to learn
+        the outcome.
         """
         from oncelog_client.transaction import group_transactions
 
@@ -417,8 +423,9 @@ class Admin:
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the offsets at the ends of partitions, or of the first record at or after a time
-        (ms since 1970). Under read_committed, "latest" is the last stable offset."""
+        """Return an offset of each partition: the start, the end, the record with the largest
+        timestamp, or the first record at or after a time (ms since 1970). A partition without such
+        a record is left out. Under read_committed, "latest" is the last stable offset."""
         from oncelog_client.io.log_offsets import list_offsets
 
         return await list_offsets(
@@ -442,8 +449,8 @@ class Admin:
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDirDescription]]:
-        """Return the contents of the brokers' data directories. Without ids return those of all
-        brokers."""
+        """Return the data directories of the brokers with these ids, or of all brokers, and the
+        directories' replicas."""
         from oncelog_client.admin import brokers
 
         return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

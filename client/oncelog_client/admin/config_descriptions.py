@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class ResourceType(IntEnum):
-    """The kinds of owners of settings."""
+    """The kinds of resources that have settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -17,7 +17,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """An owner of settings. The name of a broker is its id."""
+    """A resource that has settings. For a broker, `name` is the broker's id."""
 
     type: ResourceType
     name: str
@@ -38,7 +38,8 @@ class ConfigSource(IntEnum):
 
 
 class ConfigSynonym(NamedTuple):
-    """Another source of the setting, in the order of precedence."""
+    """A value of the setting from one source. `ConfigEntry.synonyms` begins with the value in
+    force."""
 
     name: str
     value: str | None

@@ -139,16 +139,17 @@ async def alter_configs(
 
 
 def _check(code: int, resource: str, message: str | None) -> None:
-    """Raise the error of a resource. A topic that does not exist is not waited for, because Kafka's
-    Admin does not retry this error either."""
+    """Raise the error of a resource. The error for a topic that does not exist is no
+    RetriableError, because Kafka's Admin does not retry it either."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise KafkaError(f"there is no topic {resource}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     check(code, message or resource)
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Return the resources by broker. Only the broker itself reports its settings. Any broker
-    (None) reports the other settings."""
+    """Return the resources by the broker that must get the request. Requests for a broker's own
+    settings go to this broker. None stands for other settings: any broker describes them, and the
+    controller changes them."""
     nodes: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
         own = resource.type in _OF_ONE_BROKER and resource.name

@@ -8,7 +8,7 @@ from oncelog_client.values import Node, TopicPartition
 
 
 class GroupListing(NamedTuple):
-    """A group as it is listed."""
+    """A group in a list of groups."""
 
     group_id: str
     protocol_type: str

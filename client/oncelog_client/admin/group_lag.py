@@ -30,7 +30,8 @@ class PartitionLag(NamedTuple):
     that a read_committed reader can read now. `held_back` is the number of records that open
     transactions hold back. Markers and aborted records do not count. Other brokers do not count
     records, and oncelog does not count a lag of more than about a million batches. In these cases
-    both numbers are differences of offsets (`is_exact` is false), which are never too small."""
+    `lag` and `held_back` are differences of offsets (`is_exact` is false), which are at least the
+    numbers of records."""
 
     committed_offset: int
     last_stable_offset: int
@@ -44,7 +45,7 @@ async def group_lag(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, PartitionLag]:
     """Return the lag behind each committed offset. Partitions that do not exist any more are left
-    out. Raises the first other error, or RetriableError when time is up."""
+    out. Raises the first error of a partition, or RetriableError at the timeout."""
     existing = await _existing(cluster, committed, timeout_ms)
     starts, ends, counted = await asyncio.gather(
         list_offsets(cluster, dict.fromkeys(existing, EARLIEST), timeout_ms, read_committed=False),
@@ -80,8 +81,8 @@ async def _existing(
 async def _counted(
     cluster: Cluster, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """Make one attempt with a request to each leader. Raises RetriableError if a leader is
-    unknown."""
+    """Return the last stable offset and the counts of records of each partition, from one request
+    to each leader. Raises RetriableError if a leader is unknown."""
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for place, offset in committed.items():
         leader = cluster.metadata.leader(place)

@@ -92,7 +92,7 @@ async def describe_groups(
 
 
 def _member(protocol_type: str, member: DescribedGroupMember) -> MemberDescription:
-    # A list of groups does not need the code for members.
+    # Imported here, because a list of groups does not need this code.
     from oncelog_client.core.group_protocol import decode_assignment
     from oncelog_client.core.membership import PROTOCOL_TYPE
 
@@ -101,8 +101,8 @@ def _member(protocol_type: str, member: DescribedGroupMember) -> MemberDescripti
         try:
             assignment = decode_assignment(member.member_assignment)
         except ProtocolError:
-            # The coordinator does not check the members' metadata, and some clients have other
-            # formats.
+            # The coordinator does not check the format of assignments, and some clients have their
+            # own format.
             assignment = ()
     return MemberDescription(
         member.member_id,

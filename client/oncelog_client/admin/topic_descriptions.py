@@ -11,8 +11,8 @@ _NONE: Final[Mapping[Any, Any]] = {}
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. With -1 the broker chooses the number. `assignments` (partition ->
-    brokers) replaces both numbers."""
+    """A topic to create. If a number is -1, the broker's default applies. `assignments` (partition
+    -> brokers) replaces both numbers."""
 
     name: str
     num_partitions: int = -1
@@ -22,7 +22,8 @@ class NewTopic(NamedTuple):
 
 
 class TopicListing(NamedTuple):
-    """A topic in a list. `topic_id` has 16 bytes, all zero before KIP-516."""
+    """A topic in a list. `topic_id` has 16 bytes. They are all zero if the broker has no topic ids
+    (KIP-516)."""
 
     name: str
     topic_id: bytes

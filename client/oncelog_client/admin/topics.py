@@ -62,6 +62,6 @@ async def _metadata(
 
 
 def no_topic(name: str) -> KafkaError:
-    # A client that waits for a topic retries this error. A caller that changes a named topic does
-    # not retry.
+    # A plain KafkaError is not retried. `error_for` would return a RetriableError for this code,
+    # because producers and consumers wait for a missing topic.
     return KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,7 +1,8 @@
 """The admin client's descriptions of producers and transactions. The names are those of the Java
 client (KIP-664).
 
-Times are milliseconds since 1970. A value that only oncelog reports is None from any other broker.
+Times are milliseconds since 1970. Some values come only from oncelog. From any other broker they
+are None, and `fences` is empty.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from oncelog_client.values import TopicPartition
 
 class ProducerState(NamedTuple):
     """A producer id in a partition. `held_records` and `held_bytes` are the number and size of all
-    records from the start of the producer's open transaction on. read_committed readers do not get
-    these records yet."""
+    records from the start of the producer's open transaction to the high watermark. read_committed
+    readers do not get these records yet."""
 
     producer_id: int
     producer_epoch: int
@@ -37,9 +38,9 @@ class TransactionListing(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """A producer that was fenced, with all its earlier epochs. The client that fenced the producer
-    is empty if the coordinator fenced it by itself. `refusals` counts the producer's requests that
-    were refused since."""
+    """A producer id that is fenced up to `producer_epoch`. `client_id` and `client_address` belong
+    to the client that caused the fence. They are empty if the coordinator fenced the producer by
+    itself. `refusals` counts the producer's requests that were refused since then."""
 
     producer_id: int
     producer_epoch: int

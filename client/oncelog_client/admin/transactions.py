@@ -51,8 +51,8 @@ BATCH_SIZE: Final = 500
 # Transaction timeouts in the InitProducerId that fences an id. The id's next producer sets its own
 # timeout. The second timeout is for a broker with a transaction.max.timeout.ms below the first.
 TIMEOUTS_MS: Final = (60_000, 100)
-# The first versions with the filters of KIP-994 and KIP-1152. An older version would ignore a
-# filter and list everything.
+# The versions of ListTransactions with the filters of KIP-994 and KIP-1152. A broker with an older
+# version would ignore the filter and list everything.
 _WITH_DURATION = versions_with(ListTransactionsRequest, "duration_filter")
 _WITH_PATTERN = versions_with(ListTransactionsRequest, "transactional_id_pattern")
 
@@ -154,7 +154,7 @@ async def list_transactions(
     cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
     versions = ANY_VERSION
-    # Comparison ignores case, because brokers know only one spelling.
+    # The caller may spell a state in any case. Brokers know only the spelling of STATES.
     request.state_filters = [_SPELLING.get(s.lower(), s) for s in request.state_filters]
     if request.transactional_id_pattern:
         versions = _WITH_PATTERN
@@ -271,8 +271,8 @@ async def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, timeou
         spec.producer_epoch,
         False,
         [WritableTxnMarkerTopic(partition.topic, [partition.partition])],
-        # -1 means that the producer has not ended a transaction there. The epochs of coordinators
-        # are 0 or more.
+        # The epoch is -1 if the producer has not ended a transaction in the partition. The epochs
+        # of coordinators are 0 or more.
         max(spec.coordinator_epoch, 0),
     )
     cluster.watch([partition.topic])

@@ -1,9 +1,9 @@
-"""The command line: `oncelog topics | produce | consume | groups | transactions | config`, and
-commands of other packages, through the entry point group `oncelog.commands`. The broker's `serve`
-is listed here too, because a search for entry points would add 15 ms to a start.
+"""The command line `oncelog`: the commands in COMMANDS, the broker's commands in KNOWN_EXTENSIONS,
+and commands that other packages add through the entry point group `oncelog.commands`. The broker's
+commands are listed here, because a search for entry points would slow every start down.
 
-Verbs and flags are those of Kafka's own tools. A command's module is imported when it is called, so
-that `--help` is quick.
+`topics`, `produce`, `consume`, `groups`, `transactions` and `config` have the flags of Kafka's
+tools. A command's module is imported when the command is called, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }
-# Kafka's flags for the verbs of `topic`, `group`, `txn` and `topic describe`.
+# The commands that `--help` lists apart, because other commands do the same with verbs.
 KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
 BROKER: Final = "oncelog_server"
 # The script of `oncelog completion` sets this variable.
@@ -53,8 +53,8 @@ KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is called. It handles every exception of a call
-    as a message and an exit code (failures.py)."""
+    """A group that imports a command only when it is called. It turns every exception of a command
+    into a message and an exit code (failures.py)."""
 
     def main(
         self,
@@ -85,8 +85,8 @@ class LazyGroup(click.Group):
         return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command. If a shell completes a line, attach the completion of names from the
-        broker."""
+        """Return the command, or None if there is no such command. If a shell completes a line,
+        attach the completion of names from the broker."""
         command = self._get_command(cmd_name)
         collect_from_now()
         if command is not None and COMPLETION_VARIABLE in os.environ:
@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Complete the names of commands without importing each."""
+        """Complete the names of commands. No command is imported."""
         from click.shell_completion import CompletionItem
 
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
@@ -135,20 +135,21 @@ class LazyGroup(click.Group):
             raise click.UsageError(error.message + near, ctx) from None
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command. Raises ClickException, with what to install, if a package is missing."""
+        """Run the command. If a package is missing, raises ClickException that names the package to
+        install."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as missing:
             raise click.ClickException(_what_to_install(missing.name or "")) from missing
         except OSError as error:
-            # click would end the program without a message.
+            # Without this exception, click would handle the closed pipe in place of failures.py.
             if error.errno == errno.EPIPE and error.filename is None:
                 raise OutputClosed from error
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from the tables above, because a line of help needs no
-        import."""
+        """Write the list of commands. The texts come from the tables above, so that no command is
+        imported."""
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
         names = self.list_commands(ctx)
         with formatter.section("Commands"):
@@ -175,9 +176,9 @@ def _extensions() -> dict[str, str]:
 
 
 def collect_from_now() -> None:
-    """Turn the garbage collector on if the program has turned it off. The objects that exist now,
-    nearly all of them modules, stay as long as the process. They are frozen, so that no collection
-    examines them."""
+    """Turn the garbage collector on if the program has turned it off. The objects that exist now
+    are nearly all modules, which stay as long as the process. They are frozen, so that no
+    collection examines them."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

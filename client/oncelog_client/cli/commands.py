@@ -1,5 +1,5 @@
-"""The commands of this tool: one screen of help with examples, common options at the end, and a
-suggestion for a mistyped word."""
+"""Base classes of the commands. Their help fits one screen, with examples, and common options at
+the end. Their errors suggest a correction of a mistyped word."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from click.core import ParameterSource
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
 # Columns of help for the names of options. A longer name has a line of its own.
 _NAMES_WIDTH: Final = 21
-# The names of these verbs in other tools.
+# Words for these verbs in other tools.
 _SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
 _RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
 
 class Tool(click.Command):
     """A command with `examples`: command lines without the leading `oncelog`. `name_option` is the
-    likely option for a name without a flag."""
+    option that an error suggests for a name without a flag."""
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Tool(click.Command):
         self.name_option = name_option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does. For a verb without dashes, the error names the flag."""
+        """Parse as click does. If a word lacks its flag, such as a verb without dashes, the error
+        suggests the corrected call."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -46,8 +47,8 @@ class Tool(click.Command):
             raise click.UsageError(f"{error.message}. {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
-        """Return the likely call, with flags for the words that have no flag. Return None if there
-        is no likely call."""
+        """Return the question `Did you mean …?` with the likely call, in which each word has its
+        flag. Return an empty string if there is no likely call."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
         options = [
@@ -68,7 +69,7 @@ class Tool(click.Command):
         given = [word for word in given if word not in flags]
         for word in extra:
             option = "--add-config" if "=" in word else self.name_option
-            # `config topic orders`: the type of an entity comes before its name.
+            # In `config topic orders`, `topic` is the type of the entity `orders`.
             is_kind = f"--{word}" in valued and len(extra) > 1
             if word != verb and not is_kind and option in valued and option not in (*call, *given):
                 call += [option, word]
@@ -88,7 +89,7 @@ class Tool(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 name, text = record
-                # The limits of a 64-bit field are of no use to a reader.
+                # The limits of a number, which click appends, are of no use to a reader.
                 line = name, re.sub(_RANGE, "", text)
                 (shared if parameter.name in SHARED else own).append(line)
         if self.examples:
@@ -104,8 +105,8 @@ class Tool(click.Command):
 
 
 class ToolGroup(Tool, click.Group):
-    """A command with verbs. `elsewhere` maps a word that is no verb of the command to the command
-    that does the work."""
+    """A command with verbs. `elsewhere` maps a word that is not a verb of this command to the
+    command line that does the work."""
 
     command_class = Tool
 
@@ -133,8 +134,8 @@ class ToolGroup(Tool, click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click's groups do. An `--output` before the verb is the default of the verb's
-        own option."""
+        """Parse as click's groups do. An `--output` before the verb sets the default of the verb's
+        own `--output`."""
         rest = click.Group.parse_args(self, ctx, args)
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
             before = {"output": ctx.params["output"]}

@@ -1,7 +1,8 @@
 """Commands that other installed packages add, by the entry point group `oncelog.commands`.
 
 The import of `importlib.metadata` and the metadata of every package take 25 ms. Other packages
-rarely add a command, and the names of the files show whether the import is needed.
+rarely add a command. A quick look at the `entry_points.txt` files shows whether the import is
+needed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _FILE: Final = "entry_points.txt"
 
 
 def extensions(known: Collection[str]) -> dict[str, str]:
-    """Return the commands of other packages: name -> `module:attribute`. `known` are commands that
-    need no look-up. Known commands are in the result if it has other commands."""
+    """Return the commands of other packages: name -> `module:attribute`. If all their commands are
+    in `known`, return an empty dictionary. Otherwise the result has the known commands too."""
     if all(name in known for name in _names(sys.path)) and not _other_finders():
         return {}
     from importlib.metadata import entry_points
@@ -36,7 +37,7 @@ def _other_finders() -> bool:
 
 
 def _names(places: Iterable[str]) -> list[str]:
-    """Return the names that packages in these folders have in the group."""
+    """Return the names of commands that packages in these folders add to the group."""
     found: list[str] = []
     for place in places:
         try:

@@ -1,4 +1,4 @@
-"""The topics that brokers write themselves, and the settings for them."""
+"""Refuses the deletion of internal topics, which brokers write themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LOST_OF_OTHERS: Final = "the brokers' records in it"
 
 
 def refuse_internal(topics: Iterable[TopicListing]) -> None:
-    """Raise Failed if an internal topic is to be deleted."""
+    """Raise Failed if one of the topics is internal. The message says what its deletion would
+    lose."""
     found = [topic.name for topic in topics if topic.is_internal]
     if not found:
         return

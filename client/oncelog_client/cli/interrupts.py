@@ -1,5 +1,5 @@
-"""SIGINT and SIGTERM for commands that write or read for long. After a signal such a command
-completes the work that it has begun, within limits.
+"""SIGINT and SIGTERM for commands that write or read for long. After a signal such a command may
+complete the work that it has begun, for at most LONGEST_S.
 
 The handlers are Python's, not the event loop's. They run even while a write to a pipe blocks the
 loop.
@@ -17,7 +17,8 @@ from typing import Any, Final
 from oncelog_client.cli.failures import Interrupted
 from oncelog_client.process import last_words
 
-# Time from the signal to the first cancellation of work that hangs, and between cancellations.
+# Time from the signal to the first cancellation of work that hangs, and time between two
+# cancellations.
 PATIENCE_S: Final = 0.4
 AGAIN_S: Final = 0.25
 # Maximum time from the signal to the end of the process.
@@ -30,15 +31,16 @@ _HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 
 class Stop:
     """The first signal sets `event`. PATIENCE_S later, or at a second signal, the task that created
-    this object is cancelled, repeatedly until the task ends. The process ends with the message
-    `words` LONGEST_S after the first signal, HURRY_S after the second, and at a third signal."""
+    this object is cancelled, repeatedly until the task ends. If the task still runs LONGEST_S after
+    the first signal, HURRY_S after the second, or at a third signal, the process ends with the
+    message `words`."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.event = asyncio.Event()
         self.number = 0
-        # The message for work that ends without its own message.
+        # The message, unless the work prints its own message before it ends.
         self.words: Callable[[], str] = lambda: "interrupted"
         self._count = 0
         self._task: asyncio.Task[Any] = task

@@ -9,7 +9,7 @@ import click
 INT16_MAX: Final = (1 << 15) - 1
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
-# A string of the protocol has a length of 16 bits.
+# The protocol has a signed 16-bit number for the length of a string.
 LONGEST_BYTES: Final = INT16_MAX
 
 PARTITION: Final = click.IntRange(0, INT32_MAX)
@@ -27,7 +27,8 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # click 8.4 made it 
     name = "name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name. Raises click.BadParameter if the name is empty, no text, or too long."""
+        """Return the name. Raises click.BadParameter if the name is empty, not UTF-8, or too
+        long."""
         text = str(value)
         if not text:
             self.fail("an empty name", param, ctx)
@@ -50,7 +51,7 @@ class FileType(click.Path):
         super().__init__(exists=True, dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raises click.BadParameter if the path is no file."""
+        """Return the path. Raises click.BadParameter if there is no such file."""
         if "\0" in str(value):
             self.fail(f"{str(value)[:40]!r} is not the name of a file", param, ctx)
         from pathlib import Path
@@ -70,7 +71,8 @@ class SecondsType(click.FloatRange):
         super().__init__(min=0, min_open=True, max=most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the seconds. Raises click.BadParameter if the value is no number."""
+        """Return the seconds. Raises click.BadParameter if the value is not a number in the
+        range."""
         seconds = super().convert(value, param, ctx)
         if seconds != seconds:
             self.fail(f"{value!r} is not a number of seconds", param, ctx)

@@ -37,18 +37,18 @@ LONGEST_WAIT_S: Final = 1_000_000.0
 LONGEST_LABEL: Final = 63
 LONGEST_HOST: Final = 253
 
-# Names of a --command-config file that need no setting here, because the client always works that
-# way.
+# Settings that are ignored if they have this value, because the client always works that way.
 _GIVEN: Final = {"security.protocol": "PLAINTEXT"}
-# Settings of features that are not built yet. Their values may be secrets and are never shown.
+# Prefixes of settings for features that are not built yet. Values of these settings may be secrets
+# and are never shown.
 _SECURITY: Final = ("security.", "ssl.", "sasl.")
 
 
 def connection_options(command: F) -> F:
     """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
 
-    `--give-up-after` is not called `--timeout`, because Kafka's tools have an option of this name:
-    a number of milliseconds, and linger.ms in the console producer.
+    The option is not called `--timeout`, because `--timeout` of Kafka's tools is a number of
+    milliseconds, and in the console producer it is linger.ms.
     """
     command = click.option(
         "--give-up-after",
@@ -124,8 +124,8 @@ def _server(text: str) -> str:
 def read_properties(path: Path | None) -> dict[str, Any]:
     """Return the client settings of a properties file, under the names of this client.
 
-    Raises click.UsageError for a line without `=`, a value of the wrong type, a file that is not
-    text in UTF-8, and a security protocol that does not exist here.
+    Raises click.UsageError for a line without `=`, an unknown setting, a value of the wrong type, a
+    setting for TLS or SASL, and a file that is not text in UTF-8.
     """
     if path is None:
         return {}
@@ -144,9 +144,11 @@ def read_properties(path: Path | None) -> dict[str, Any]:
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return `name=value` pairs under Kafka's names as settings of this client, with their types.
+    """Parse `name=value` pairs with Kafka's names. Return the settings of this client, each with a
+    value of its type.
 
-    Raises click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
+    Raises click.UsageError for a pair without `=`, an unknown setting, a value of the wrong type,
+    and a setting for TLS or SASL.
     """
     types = _setting_types()
     settings: dict[str, Any] = {}
@@ -176,7 +178,7 @@ def _near_setting(name: str, known: Iterable[str]) -> str:
 
 
 def _setting_types() -> dict[str, str]:
-    """Return setting -> type, as annotated in the clients' settings."""
+    """Return the settings of all clients: name -> type, as annotated."""
     from oncelog_client.core.client_config import AdminSettings
     from oncelog_client.core.consumer_config import ConsumerSettings
     from oncelog_client.core.producer_config import ProducerSettings
@@ -212,8 +214,8 @@ def split_config(pair: str) -> tuple[str, str]:
 
 
 def _hidden(pair: str) -> str:
-    """Return the part of the line that a message may show. A line without `=` may be a secret as a
-    whole."""
+    """Return at most the first 20 characters of a line without `=`, for a message. The line may be
+    a secret."""
     return pair if len(pair) <= 20 else f"{pair[:20]}…"
 
 
@@ -236,7 +238,8 @@ def _typed(name: str, value: str, kind: str) -> Any:
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
-    """Run one call to its end. The client's errors pass through, and failures.py prints them."""
+    """Run `call` and return its result. The client's errors pass through, and failures.py prints
+    them."""
     import asyncio
     import logging
 
@@ -247,7 +250,8 @@ def run(call: Coroutine[Any, Any, T]) -> T:
 
 
 def exactly_one(**chosen: object) -> str:
-    """Return the only given flag. Raises click.UsageError for none or several."""
+    """Return the name of the only flag with a value. Raises click.UsageError if no flag or several
+    flags have a value."""
     given = [name for name, value in chosen.items() if value]
     if len(given) != 1:
         raise click.UsageError(f"exactly one of {_flags(list(chosen))} is needed")

@@ -19,8 +19,9 @@ from oncelog_client.cli.quantities import duration_text, size_text, time_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Sequence[Any]
-# The content of a column: a name that users copy, a number, milliseconds, milliseconds since the
-# epoch, bytes, `topic-partition`s, or words.
+# The content of a column. id: a name that users copy. count, offset: a number. duration:
+# milliseconds. time: milliseconds since 1970. size: bytes. partitions: a list of `topic-partition`.
+# text: words.
 Kind = Literal["id", "count", "offset", "duration", "time", "size", "partitions", "text"]
 
 FORMS: Final = ("table", "wide", "json", "csv")
@@ -34,9 +35,9 @@ DEFAULT_WIDTH: Final = 80
 class Column(NamedTuple):
     """A column of a result. `heading` in snake case is the column's name in JSON and CSV.
 
-    A higher `rank` is dropped first if a terminal is too narrow. Rank 0 is never dropped. Headings
-    of durations and times end with ` ms`, which tables for people do not show. A terminal shows
-    `label`, if there is one, in place of a long heading.
+    If a terminal is too narrow, columns with the highest `rank` are dropped first. A column of rank
+    0 is never dropped. Headings of durations and times end with ` ms`, which a terminal does not
+    show. A terminal shows `label`, if there is one, in place of a long heading.
     """
 
     heading: str
@@ -51,7 +52,7 @@ class Column(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the heading for people."""
+        """Return the heading on a terminal."""
         in_ms = self.kind in {"duration", "time"}
         return self.label or (self.heading.removesuffix(" ms") if in_ms else self.heading)
 
@@ -75,9 +76,10 @@ def show(
 ) -> None:
     """Print rows in the form `output`: a table on a terminal, aligned columns elsewhere, JSON, CSV.
 
-    Without rows, `empty` is printed for people, on standard error. In JSON and CSV values keep
-    their types and units. In the other forms None is a dash, and lists and the `name=value` of
-    mappings are joined by commas.
+    Without rows, `empty` is printed on standard error, unless the form is JSON or CSV. JSON keeps
+    the types of values. JSON, CSV and aligned columns keep the units. Except in JSON, lists and the
+    `name=value` of mappings are joined by commas. None is empty in CSV and a dash in tables and
+    aligned columns.
     """
     rows = list(rows)
     if output == "json":
@@ -99,7 +101,7 @@ def show_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line for people on standard error, so that no script takes it for a result."""
+    """Print a line for people on standard error, so that no script takes the line for a result."""
     click.echo(printable_lines(text), err=True)
 
 
@@ -193,7 +195,7 @@ def _draw(columns: Sequence[Column], rows: Sequence[Row], width: int) -> None:
 
 
 def _cell(column: Column, value: Any, now_ms: int) -> Cell:
-    """Return the pieces of a value for people."""
+    """Return the pieces of a value for a table on a terminal."""
     if isinstance(value, list | tuple | Mapping):
         items = _items(value)
         if column.kind == "partitions":

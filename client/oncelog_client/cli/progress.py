@@ -39,7 +39,7 @@ class Progress:
         return self
 
     def advance(self, completed: int) -> None:
-        """Show that `completed` pieces are done."""
+        """Show that `completed` records are done."""
         if self._drawn is not None:
             drawn, task = self._drawn
             drawn.update(task, completed=completed)

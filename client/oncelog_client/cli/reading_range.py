@@ -16,8 +16,7 @@ from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicParti
 
 
 class Bounds:
-    """The end offset of each partition to read. In a partition without one, reading does not
-    end."""
+    """The end offset (exclusive) of each partition that is read."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._left = dict(ends)
@@ -29,8 +28,8 @@ class Bounds:
         return [record for record in records if record.offset < ends[record.topic_partition]]
 
     async def reached(self, consumer: Consumer) -> bool:
-        """Return True if every partition was read to its end. Partitions at their end are
-        paused."""
+        """Return True if every partition was read to its end. Pause each partition that has been
+        read to its end."""
         for partition, end in list(self._left.items()):
             if await consumer.position(partition) >= end:
                 consumer.pause(partition)
@@ -69,11 +68,12 @@ class Selection:
     async def point(
         self, consumer: Consumer, partitions: Iterable[TopicPartition]
     ) -> Bounds | None:
-        """Assign the partitions and move to the start of reading. Return the ends.
+        """Assign the partitions and move to the start of reading. Return the ends, or None if
+        reading has no end.
 
-        If `-o` is not given, `-e` or --from-beginning starts at the first record. Without any of
-        them reading starts at the next record.
-        Raises Failed for a partition that does not exist.
+        If `-o` is not given, `-e` or --from-beginning starts at the first record. If none of these
+        flags is given, reading starts at the next record. Raises Failed for a partition that does
+        not exist.
         """
         chosen = self._chosen(list(partitions))
         await consumer.assign(chosen)
@@ -107,8 +107,8 @@ class Selection:
 async def _looked_up(
     consumer: Consumer, specs: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the offsets that Admin.list_offsets returns, from a consumer, because the end depends
-    on the isolation level of the consumer."""
+    """Return offsets as Admin.list_offsets does. The consumer looks them up, because the end
+    depends on its isolation level."""
     earliest = [place for place, spec in specs.items() if spec == "earliest"]
     latest = [place for place, spec in specs.items() if spec == "latest"]
     timed = {place: spec for place, spec in specs.items() if isinstance(spec, int)}

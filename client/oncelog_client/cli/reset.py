@@ -11,7 +11,7 @@ import click
 from oncelog_client.cli.names import INT32_MAX
 from oncelog_client.values import TopicPartition
 
-# Text, which `re` compiles when it is first matched.
+# A text, not a compiled pattern: `re` compiles it at the first match.
 _DURATION: Final = (
     r"P(?:(?P<days>\d{1,18})D)?"
     r"(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?"
@@ -23,8 +23,7 @@ _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
     """Parse `topic` or `topic:0,1,2` into topic -> partitions. An empty list means all partitions.
 
-    Several entries of a topic are merged. Raises click.UsageError for a partition that is no
-    number.
+    Several entries of a topic are merged. Raises click.UsageError for any other text.
     """
     scope: dict[str, list[int]] = {}
     for text in topics:
@@ -57,8 +56,9 @@ def kept_within(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return the offsets moved into their logs. Also return a warning, in the words of Kafka's
-    tool, for each offset that was outside."""
+    """Return the `wanted` offsets. An offset before the start or after the end of its log is
+    replaced by the start or the end. Also return a warning for each replaced offset, in the words
+    of Kafka's tool."""
     moved: dict[TopicPartition, int] = {}
     warnings = []
     for place, offset in wanted.items():

@@ -1,5 +1,5 @@
 """Reads lines of standard input as they come in. No thread is used, because a read in a thread
-cannot be cancelled, and disturbs the end of the interpreter."""
+cannot be cancelled, and delays the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class LineTooLong(ValueError):
 async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> AsyncIterator[bytes]:
     """Yield lines without their ends until the end of the input, or until `stop` is set.
 
-    A last line without an end counts, unless reading stopped in the middle of it. Raises
-    LineTooLong for a line of more than `longest` bytes.
+    A last line without a line end is yielded too, unless `stop` is set. Raises LineTooLong if more
+    than `longest` bytes were read without a line end. A longer line may be yielded if its end was
+    read together with its last bytes.
     """
     rest = b""
     async for chunk in _chunks(stream, stop):

@@ -46,7 +46,8 @@ class StandardOutput:
             os.close(self._own)
 
     async def write(self, data: bytes) -> None:
-        """Return when all of `data` is written. If the call is cancelled, a part may be written.
+        """Return when all of `data` is written. If the call is cancelled, the first `taken` bytes
+        are written.
 
         Raises OSError as a write does, or BrokenPipeError if the reader has ended.
         """

@@ -1,4 +1,5 @@
-"""`oncelog topic`: a verb and names; `oncelog topics` has Kafka's flags for the same."""
+"""`oncelog topic`: verbs with the names of topics. `oncelog topics` does the same with Kafka's
+flags."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ TRIM_COLUMNS: Final = (
 )
 
 names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
-# In `topic create`, `--partitions` is a number; this option once had the same name.
+# The former name of `--only-partitions`. In `topic create`, `--partitions` is a number of
+# partitions.
 _former_name: Final = former_name("--partitions", "partitions")
 
 
@@ -300,8 +302,8 @@ def trim(
 async def _partitions(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of the topics. If `wanted` is given, return only these partitions.
-    Raises Failed for a partition that does not exist."""
+    """Return the partitions of the topics. If `wanted` is not None, return only the partitions with
+    these numbers. Raises Failed for a partition that does not exist."""
     described = await admin.describe_topics(dict.fromkeys(topics))
     found: dict[TopicPartition, PartitionInfo] = {}
     for name, description in described.items():

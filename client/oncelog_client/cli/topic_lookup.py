@@ -1,4 +1,5 @@
-"""Checks that a topic exists, because a reader would wait for a missing one."""
+"""Checks that a topic exists, because a consumer would wait for a missing topic. Also matches names
+of topics with patterns."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from oncelog_protocol.errors import ErrorCode
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Return the partitions of a topic. The lookup uses an admin client, with the `settings` that
-    all kinds of clients have.
+    """Return the partitions of a topic. The lookup uses an admin client, with those `settings` that
+    an admin client has.
 
-    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error has
-    the nearest name that exists.
+    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error's
+    message suggests the nearest existing name.
     """
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
@@ -40,7 +41,8 @@ async def warning_if_new(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> str:
     """Return the message for the creation of a topic that does not exist yet, with the nearest
-    existing name. Return an empty string for a topic that exists."""
+    existing name. Return an empty string if the topic exists or the broker refuses to describe
+    it."""
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
             await admin.describe_topics([topic])
@@ -69,9 +71,9 @@ async def _near(admin: Admin, topic: str) -> str:
 
 
 class TopicNames:
-    """Kafka's include list: regular expressions for a whole name. A comma means or. The expressions
-    are those of RE2, matched in linear time. Raises click.UsageError for an invalid expression.
-    """
+    """Kafka's include list: regular expressions that a whole name must match. A comma separates
+    alternatives. The syntax is that of RE2, and a match takes linear time. Raises click.UsageError
+    for an invalid expression."""
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:
         from oncelog_protocol.pattern import Pattern, PatternError  # few calls have a pattern

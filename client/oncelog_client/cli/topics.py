@@ -23,7 +23,7 @@ from oncelog_client.cli.topic_lookup import TopicNames
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, ConfigEntry, TopicDescription
 
-# Each verb imports what it needs, so that `--list` is quick.
+# Each verb imports its own modules, so that `--list` is quick.
 TOPIC_COLUMN: Final = Column("Topic", "id")
 CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
 PARTITION_COLUMNS: Final = (

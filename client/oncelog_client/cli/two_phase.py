@@ -1,4 +1,5 @@
-"""Two-phase commits (KIP-939). Verbs abort transactions of such a commit only with a flag."""
+"""Two-phase commits (KIP-939). A verb aborts a transaction of a two-phase commit only with
+`--include-two-phase`."""
 
 from __future__ import annotations
 
