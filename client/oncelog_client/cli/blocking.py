@@ -167,9 +167,10 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
 async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[WaitingGroup]]:
-    """Return the groups that have read all decided records, while more records follow: committed
-    offset = last stable offset < high watermark. A group with a higher offset does not wait,
-    because it reads uncommitted records."""
+    """Return the groups that wait in each partition. A group waits if it has no committed record
+    left to read before the last stable offset, while open transactions hold further records back. A
+    group with an offset above the last stable offset does not wait, because it reads uncommitted
+    records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     wanted = set(places)
     waiting: dict[TopicPartition, list[WaitingGroup]] = {}
@@ -200,8 +201,9 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
     """Return the partitions of each transaction, the longest open first. Hanging partitions of a
-    producer are listed together. If a coordinator knows another transaction of the producer, they
-    are listed one by one, because an end of them all would end that transaction too."""
+    producer are listed together. If a coordinator knows another transaction of the producer, the
+    hanging partitions are listed one by one, because `--abort` with the producer id would abort
+    that transaction too."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description
@@ -305,8 +307,8 @@ def _groups(same: list[Blocking]) -> list[str]:
 
 
 def _ending(same: list[Blocking], topic: str | None) -> list[str]:
-    """Return the command that ends the transaction safely. The command is refused if the
-    transaction has changed meanwhile."""
+    """Return the command that ends the transaction safely, with a remark. If the decision is not
+    the operator's, return the command that shows the transaction."""
     found = same[0]
     known, place = found.transaction.description, found.transaction.place
     if known is None and len(same) > 1:
@@ -334,7 +336,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
     """Abort a transaction, and return a text that says how it was aborted. Raises Failed if the
-    name has no open transaction, or if an operator may not decide the transaction."""
+    name has no open transaction, and click.ClickException for a two-phase transaction without
+    `include_two_phase`."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         transaction

@@ -32,12 +32,12 @@ HEALTH_COLUMNS: Final = (
 OK: Final = "ok"
 NOTICE: Final = "notice"
 PROBLEM: Final = "problem"
-# Maximum number of names from a long list.
+# Maximum number of names that a row shows, except in JSON.
 NAMED: Final = 5
 
 
 class Row(NamedTuple):
-    """A kind of problem: the number of its cases, and their names."""
+    """The result of a check: the number of cases of a problem, and the names of the cases."""
 
     check: str
     state: str
@@ -151,7 +151,8 @@ async def health_rows(admin: Admin) -> list[Row]:
 
 
 def some(names: list[str]) -> str | None:
-    """Return the first names, and the number of names that follow."""
+    """Return the first names, and the number of names that follow. Return None for an empty
+    list."""
     if not names:
         return None
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -180,7 +181,8 @@ async def _held_back(admin: Admin, places: list[TopicPartition]) -> list[TopicPa
 
 
 async def _waiting_groups(admin: Admin, places: set[TopicPartition]) -> list[str]:
-    """Return the groups with offsets of partitions that hold records back."""
+    """Return the groups that wait for records that open transactions hold back in these
+    partitions."""
     names = [found.group_id for found in await admin.list_groups()]
     held = []
     for name in names:

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from oncelog_client.cli.commands import Tool
 
 VARIABLE: Final = "_ONCELOG_COMPLETE"
-# Timeout for the broker: the user waits for the shell.
+# Timeout for the broker. It is short, because the shell is blocked meanwhile.
 PATIENCE_S: Final = 0.7
 SHELLS: Final = ("bash", "zsh", "fish")
 DEFAULT_SERVER: Final = "localhost:9092"

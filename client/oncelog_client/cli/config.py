@@ -122,7 +122,8 @@ def config(
 
 
 def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
-    """Return the owners of the settings. Without a name, return all topics or brokers."""
+    """Return the type of the resource and its name. The name None stands for all topics or
+    brokers."""
     kind = exactly_one(
         topic=flags["topic"], broker=flags["broker"], entity_type=flags["entity_type"]
     )
@@ -150,8 +151,8 @@ def _altered(
     before: ConfigEntry | None,
     after: ConfigEntry | None,
 ) -> tuple[Any, ...]:
-    """Return the setting with its old and its new value. A deleted setting has the default as new
-    value. The new value is unknown if the broker does not have the change yet."""
+    """Return the setting with its old and its new value. The new value of a deleted setting is the
+    value that then applies. It is None if the broker has not applied the change yet."""
     now = change.value
     if change.op == "delete" and after is not None:
         is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]

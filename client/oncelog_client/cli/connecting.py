@@ -1,6 +1,5 @@
-"""Connects a command to the cluster. A user at a prompt waits for seconds, not for a minute. The
-clients' own deadlines are Kafka's and meant for programs, so `--give-up-after` limits them.
-"""
+"""Connects a command to the cluster. The clients' default timeouts are Kafka's, of up to a minute.
+That is too long at a prompt, so `--give-up-after` replaces them."""
 
 from __future__ import annotations
 
@@ -64,7 +63,8 @@ class Target(NamedTuple):
 
 
 def target() -> Target:
-    """Return the connection options of the current command, or of the commands before it.
+    """Return the connection options of the command line. An option may be given to the verb or to
+    the command before the verb.
 
     An address on the command line overrides `bootstrap.servers` of the file. The file overrides the
     environment.
@@ -147,10 +147,11 @@ async def watched(
     give_up_after: float,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run `work`. Report on standard error when the last broker becomes unreachable, and when a
-    broker is reached again. `stop` cancels `work` without a failure.
+    """Run `work`. Report on standard error when the last broker becomes unreachable, when a broker
+    is reached again, and when brokers begin or cease to refuse records. `stop` cancels `work`
+    without a failure.
 
-    Raises Failed if no broker was reached for `give_up_after` seconds. Then `work` is cancelled.
+    If no broker is reached for `give_up_after` seconds, cancels `work` and raises Failed.
     """
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_watch(client, give_up_after))
@@ -206,7 +207,7 @@ def connected_admin(
 
 
 def unreachable(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
-    """Return the reason why each address was not reached, and advice."""
+    """Return an error text: the reason why each address was not reached, and advice."""
     failures: tuple[ConnectFailure, ...] = tuple(getattr(error, "failures", ()))
     if not failures:
         where = _addresses(config)

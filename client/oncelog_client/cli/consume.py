@@ -43,8 +43,8 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
-# The last entries before an end may be markers, which return no record. So the end is checked
-# regularly.
+# The last entries before an end may be markers. A poll returns no record for them, so it ends soon
+# for another check of the end.
 BOUNDED_POLL_MS: Final = 50
 
 
@@ -173,8 +173,8 @@ def consume(
                 if not (stop.is_set and printed.is_begun):
                     raise
             finally:
-                # After the commit, because the output may block. Signals are still handled here, so
-                # that another signal does not interrupt the message.
+                # The summary follows the commit of offsets, because the output may block. Signals
+                # are still handled here, so that another signal does not interrupt the summary.
                 if printed.is_begun:
                     note(printed.summary())
                     stop.words = lambda: ""
@@ -208,7 +208,7 @@ def _is_offset(text: str) -> bool:
 
 
 def _reading(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the consumer."""
+    """Return the settings of the consumer for the isolation level and the start."""
     return {
         "isolation_level": flags["isolation_level"],
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
@@ -217,8 +217,8 @@ def _reading(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the group settings. A pattern needs a group. Without --group the command uses a new
-    group, for this call only, and commits nothing."""
+    """Return the group settings. A subscription to a pattern needs a group. With --include and
+    without --group, the command uses a new group for this call, and commits nothing."""
     if flags["group"]:
         return {"group_id": flags["group"]}
     if flags["include"]:
@@ -227,8 +227,8 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """Return the timeout of requests for the start and end of partitions. A command uses its
-    timeout for the first connection here, not a program's minute."""
+    """Return the timeout of requests for the start and end of partitions: `give_up_after`. The
+    consumer's default of a minute is too long at a prompt."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
@@ -241,7 +241,7 @@ async def _chosen(
     selection: Selection,
     flags: dict[str, Any],
 ) -> Bounds | None:
-    """Subscribe or assign. Return the ends of reading."""
+    """Subscribe or assign. Return the ends of reading, or None if reading has no end."""
     if not flags["topic"]:
         await consumer.subscribe(flags["names"])
         return None
@@ -257,7 +257,8 @@ async def _chosen(
 async def _point(
     consumer: Consumer, partitions: list[TopicPartition], flags: dict[str, Any]
 ) -> None:
-    """Assign the partitions of a topic and move to their starts."""
+    """Subscribe to the topic if a group is given. Otherwise assign its partitions and move to the
+    start of reading."""
     if flags["group"]:
         await consumer.subscribe(flags["topic"])
         return
@@ -305,7 +306,8 @@ async def _print(
     bounds: Bounds | None,
     printed: Printed,
 ) -> None:
-    """Print until enough records were read, the idle timeout has passed, or a signal comes."""
+    """Print records until `max_messages` records are printed, all partitions are at their ends, or
+    `timeout_ms` passes without a record. The caller cancels this call after a signal."""
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     printed.is_begun = True
@@ -331,7 +333,7 @@ async def _print(
             except asyncio.CancelledError:
                 whole = _whole(lines, output.taken)
                 printed.count += whole
-                # The count includes records that are given back.
+                # The count of uncommitted records includes records that were not printed.
                 printed.uncommitted = None
                 _give_back(consumer, records[whole:])
                 raise
@@ -340,7 +342,7 @@ async def _print(
 
 
 def _whole(lines: Sequence[bytes], size: int) -> int:
-    """Return how many of `lines` are complete within their first `size` bytes."""
+    """Return the number of complete `lines` within the first `size` bytes of the output."""
     ends = accumulate(map(len, lines))
     return sum(1 for _ in takewhile(lambda end: end <= size, ends))
 

@@ -9,14 +9,14 @@ from oncelog_client.cli.quantities import size_text
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, LogDirDescription
 
-# Free shares of a disk.
+# A disk is short of space below the first share of free space, and counts as full below the second.
 LITTLE: Final = 0.10
 LEAST: Final = 0.03
 
 
 class Disk(NamedTuple):
-    """One data directory. `is_full`: the disk is nearly full, or the broker cannot use the
-    directory."""
+    """One data directory. `is_short`: less than LITTLE of the disk is free. `is_full`: less than
+    LEAST is free. Both are true if the broker cannot use the directory."""
 
     broker: int
     found: str

@@ -1,4 +1,4 @@
-"""`oncelog doctor`: the problems between this machine and the cluster, and their solutions."""
+"""`oncelog doctor`: checks of this machine and of the cluster, with advice for each problem."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _distributions() -> dict[str, str]:
 
 
 def _spark() -> Iterator[Finding]:
-    """Check Spark's requirements, if PySpark is installed."""
+    """Yield a finding for each requirement of Spark. Yield nothing if PySpark is not installed."""
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None:
@@ -184,7 +184,8 @@ async def _cluster(where: Target) -> list[Finding]:
 
 
 async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
-    """Run each check. A failed check is a finding, and the others still run."""
+    """Yield the findings of all checks. An error of one check is a finding, and the other checks
+    still run."""
     for name, check in (
         ("advertised addresses", _addresses),
         ("settings", _settings),
@@ -199,8 +200,8 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
-    """Check the addresses that brokers advertise, because clients use the advertised addresses in
-    place of the given address."""
+    """Yield a finding for the advertised address of each broker. Clients connect to the advertised
+    addresses, not to the address on the command line."""
     from oncelog_client.io.connection import Connection
 
     for node in (await admin.describe_cluster()).nodes:

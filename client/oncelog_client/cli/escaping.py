@@ -9,7 +9,8 @@ NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str) -> str:
-    r"""Return `text` with every character that is not printable as `\n`, `\x1b` or `\u202e`."""
+    r"""Return `text`. Every character that is not printable is replaced by an escape, such as `\n`,
+    `\x1b` or `\u202e`."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 

@@ -48,7 +48,8 @@ class Missing(Failed):
 
 
 class Interrupted(Exception):
-    """The user has ended the command. `message` describes the finished work, and may be empty."""
+    """The user has ended the command. `message` describes the finished work. Nothing is printed if
+    it is empty."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message
@@ -148,8 +149,8 @@ def _show(error: click.ClickException) -> int:
 
 
 def _output_failed(reason: str) -> int:
-    """Print the error. Standard output is replaced, because the interpreter could not flush it at
-    the end either."""
+    """Print the error, unless `reason` is empty, and return the exit code. Standard output is
+    replaced by /dev/null, because the interpreter's flush at its end would fail too."""
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -1,4 +1,5 @@
-"""`oncelog group`: a verb and names; `oncelog groups` has Kafka's flags for the same."""
+"""`oncelog group`: verbs with the names of groups. `oncelog groups` does the same with Kafka's
+flags."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
 async def _of_group(
     admin: Admin, other: str, scope: dict[str, list[int]]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of another group. Raises Failed if that group has no offsets."""
+    """Return the offsets of another group. Raises Failed if that group has no offsets in the
+    scope."""
     found = {
         place: offset
         for place, offset in (await _committed(admin, other)).items()
@@ -173,8 +175,9 @@ async def _at(
     scope: dict[str, list[int]],
     position: Position | None,
 ) -> dict[TopicPartition, int]:
-    """Return the offset of the position in each partition of the scope. Raises Failed for an
-    unknown partition, and if there is nothing to move."""
+    """Return the offset of the position in each partition of the scope. Without a scope, use the
+    partitions with committed offsets. Raises Failed for an unknown partition, and if there is
+    neither a scope nor a committed offset."""
     assert position is not None
     if not scope:
         if not committed:
@@ -197,8 +200,8 @@ async def _at(
 async def _resolved(
     admin: Admin, places: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of a position, with a warning for each offset that was moved into its
-    log."""
+    """Return the offsets of a position. Print a warning for each offset that was outside its log
+    and is replaced by the start or end of the log."""
     moved, warnings = await resolve_and_warn(admin.list_offsets, places, position)
     for warning in warnings:
         note(f"Warning: {warning}")

@@ -146,12 +146,12 @@ def groups(
 
 
 def _check(verb: str, flags: dict[str, Any]) -> None:
-    """Raise click.UsageError if the flags name no action."""
+    """Raise click.UsageError if a needed flag is missing or flags exclude each other."""
     if verb == "list":
         return
     exactly_one(group=flags["named"], all_groups=flags["all_groups"])
     if verb == "reset_offsets":
-        # An offset of 0 is a given value too.
+        # An offset of 0 counts as given, although 0 is false.
         given = {name: flags[name] is not None and flags[name] is not False for name in STRATEGIES}
         exactly_one(**given)
         if flags["from_file"] is None:

@@ -51,8 +51,8 @@ class OpenTransaction(NamedTuple):
 async def open_transactions(
     admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
-    """Return the open transactions by partition and offset, each with its coordinator's
-    description."""
+    """Return the open transactions by partition and start offset, each with its coordinator's
+    description. The description of a hanging transaction is None."""
     found = await _in_partitions(admin, places, broker_id)
     described = await describe_by_producer(
         admin, {transaction.producer.producer_id for transaction in found}
@@ -60,7 +60,7 @@ async def open_transactions(
     known = []
     for transaction in found:
         description = described.get(transaction.producer.producer_id)
-        # Transactions with a missing marker, which the coordinator will write.
+        # The coordinator will write the missing marker of this transaction.
         if description is not None and transaction.place in description.topic_partitions:
             known.append(transaction._replace(description=description))
     known_places = {(transaction.place, transaction.start_offset) for transaction in known}

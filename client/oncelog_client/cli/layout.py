@@ -2,7 +2,8 @@
 lines.
 
 A cell is a sequence of unbreakable pieces. Lines end only between pieces. If a table is too wide,
-columns are dropped by their rank. If the table is still too wide, each row becomes a block.
+columns are dropped, the highest rank first. If the table is still too wide, each row becomes a
+block.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Cell(NamedTuple):
 
 
 class LayoutColumn(NamedTuple):
-    """A column for the layout. A higher `rank` is dropped first. Rank 0 is never dropped."""
+    """A column for the layout. Columns with the highest `rank` are dropped first. A column of rank
+    0 is never dropped."""
 
     heading: str
     rank: int
@@ -39,7 +41,8 @@ class Layout(NamedTuple):
 
 
 def lay_out(fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int) -> Layout:
-    """Return a table of at most `width` columns of characters, or blocks."""
+    """Return a table of at most `width` characters a line. If no such table is possible, return
+    blocks."""
     headings = [Cell(tuple(field.heading.split())) for field in fields]
     cells = [[headings[index], *(row[index] for row in rows)] for index in range(len(fields))]
     least = [max(_least(cell) for cell in column) for column in cells]
@@ -87,8 +90,8 @@ def _whole(cell: Cell) -> int:
 
 
 def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
-    """Return the widths of columns. Each column gets its minimum. The rest of `room` goes to the
-    columns that need the smallest additional width."""
+    """Return the widths of columns. Each column gets its minimum. The rest of `room` goes first to
+    the columns that need the least additional width."""
     widths = list(least)
     rest = room - sum(widths)
     for index in sorted(range(len(widths)), key=lambda index: whole[index] - widths[index]):
@@ -133,7 +136,8 @@ def _lines(
 def _blocks(
     fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int
 ) -> list[str]:
-    """Return a line for each cell, one below the other. An empty line separates two rows."""
+    """Return the lines of the rows as blocks: each cell begins a new line. An empty line separates
+    two rows."""
     indent = max(len(field.heading) for field in fields)
     room = width - indent - len(GAP)
     lines: list[str] = []

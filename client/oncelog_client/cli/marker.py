@@ -91,13 +91,15 @@ def abort(
 async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
-    """Return the producer id of the transaction: the given id, or the id of the transaction that
-    begins at that offset. Raises click.ClickException if nothing was aborted."""
+    """Abort one partition of a transaction and return the transaction's producer id. If `wanted` is
+    an offset, abort the transaction that begins there. `force` skips the check with the
+    coordinators. Raises click.ClickException if the transaction does not exist or a coordinator may
+    still end it."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)
         if isinstance(wanted, int):
-            # The transaction may have ended before that request. The marker would then end the
+            # The transaction may have ended during that check. The marker would then end the
             # producer's next transaction.
             spec = await _beginning_at(admin, place, wanted)
     await admin.abort_transaction(spec)
@@ -107,7 +109,8 @@ async def abort_by_marker(
 async def _beginning_at(
     admin: Admin, place: TopicPartition, start_offset: int
 ) -> AbortTransactionSpec:
-    """Return the transaction that begins at the offset. Raises click.ClickException."""
+    """Return the transaction that begins at the offset. Raises click.ClickException if there is
+    none."""
     for describe_producer in (await admin.describe_producers([place]))[place]:
         if describe_producer.current_transaction_start_offset == start_offset:
             epoch = describe_producer.coordinator_epoch or 0

@@ -30,7 +30,7 @@ NOTATION: Final = (
 
 
 class Kind(Enum):
-    """The reference of a position."""
+    """The kinds of positions."""
 
     OFFSET = "offset"
     AFTER_START = "after start"
@@ -158,8 +158,7 @@ async def resolve(
 async def resolve_and_warn(
     lookup: Lookup, partitions: Iterable[TopicPartition], position: Position
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Resolve as `resolve` does. Also return a warning for each offset that was moved into its
-    log."""
+    """Resolve as `resolve` does. Also return a warning for each offset that was outside its log."""
     places = list(partitions)
     starts = await _offsets(lookup, places, "earliest")
     ends = await _offsets(lookup, places, "latest")

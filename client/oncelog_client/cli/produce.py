@@ -170,7 +170,8 @@ def _say(written: Written, output: str) -> None:
 
 
 def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the producer's settings: from the file, from --producer-property, from the flags.
+    """Return the producer's settings. A flag overrides --producer-property, which overrides the
+    file.
 
     Raises click.UsageError for a transaction size without transactions.
     """
@@ -201,7 +202,7 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
 
 async def _find(producer: Producer, topic: str, where: Target) -> None:
     """Print a note if the topic will be created. Raises Failed if the topic does not exist and will
-    not be created. Otherwise the producer's first record would wait for the topic for
+    not be created. Without this check, the producer's first record would wait for the topic for
     `max_block_ms`."""
     server, settings, give_up_after = where
     # This check precedes the producer's request, which creates the topic.
@@ -224,10 +225,11 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
 
 
 async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
-    """Write, and watch the connection. If either fails, report the number of written records.
-    Records that cannot be sent any more are dropped.
+    """Write the records, and watch the connection. After a failure or a signal, records that are
+    not sent yet are dropped.
 
-    Raises Failed, and KafkaError for a refusal by the broker.
+    Raises Failed, with the number of written records, if no broker is reached any more, a line is
+    invalid, or the broker refuses a record.
     """
     try:
         await watched(written.producer, writing, patience_s)
@@ -279,7 +281,8 @@ class Written:
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
         """Read to the end of `stream`, or until a signal stops it.
 
-        Raises Failed for a line without a key. In a transaction this error aborts the transaction.
+        Raises Failed for a line that lacks a part, such as its key. Raises LineTooLong for a line
+        of more than `max_request_size` bytes. These errors abort an open transaction.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
@@ -294,7 +297,8 @@ class Written:
     async def _one_transaction(
         self, first: bytes, lines: AsyncIterator[bytes], size: int | None
     ) -> None:
-        """Write a transaction. An interruption aborts it."""
+        """Write one transaction of `size` lines, or of all lines if `size` is None. A signal aborts
+        the transaction."""
         count = 0
         committing = False
         try:

@@ -11,7 +11,7 @@ _DURATION: Final = r"(?:\d{1,12}(?:ms|s|m|h|d))+"
 _PART: Final = r"(\d+)(ms|s|m|h|d)"
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _KIB: Final = 1024
-# time.localtime has years of four digits. A larger timestamp is not from a clock.
+# The end of the year 9999. A larger timestamp is not from a clock.
 _LAST_MS: Final = 253_402_300_799_000
 
 

@@ -1,5 +1,5 @@
-"""`produce -k -H -p --tombstone`: the common parts of all records of a call, and the printed
-places."""
+"""`produce -k -H --tombstone`: the parts that all records of a call share. Also the printed
+partitions and offsets of `produce -v`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reader(Protocol):
 
 class FixedParts:
     """Reads lines as records. `key`, unless None, replaces the line's key. `headers` follow the
-    line's headers. With `tombstone` records have no value."""
+    line's headers. With `tombstone`, records have no value."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ def _encoded(flag: str, text: str) -> bytes:
 
 
 def report_to(output: str, *, wanted: bool) -> Callable[[RecordMetadata], None] | None:
-    """Return the function that prints `partition 0 offset 0` for each record. Return None if it is
-    not `wanted`. With JSON, standard output has nothing but JSON."""
+    """Return the function that prints `partition 0 offset 0` for each record. Return None if
+    `wanted` is false. If `output` is JSON, the function prints on standard error, so that standard
+    output has only JSON."""
     if not wanted:
         return None
     out = note if output == "json" else say

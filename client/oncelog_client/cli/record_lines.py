@@ -111,7 +111,8 @@ class LineWriter:
 
 
 def json_record(record: ConsumerRecord) -> dict[str, Any]:
-    """Return a record for `--json`: text if it is UTF-8, else `{"base64": ...}`."""
+    """Return a record for `--json`. Its key, value and header values are text if they are UTF-8,
+    else `{"base64": ...}`."""
     return {
         "topic": record.topic,
         "partition": record.partition,

@@ -150,7 +150,8 @@ def list_(
 
 
 async def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:
-    """Return the descriptions of the ids. Ids that have expired meanwhile are left out."""
+    """Return the descriptions of the ids. The result is empty if there are more than MOST_DESCRIBED
+    ids, or if an id has expired meanwhile."""
     if not names or len(names) > MOST_DESCRIBED:
         return {}
     try:
@@ -290,7 +291,7 @@ def force_terminate(
     show(RESULT_COLUMNS, [(wanted, "terminated")], output=output)
 
 
-# The name of the verb is that of Kafka's tool.
+# Kafka's tool has this name for the verb.
 transactions.add_command(
     click.Command(
         "forceTerminateTransaction",

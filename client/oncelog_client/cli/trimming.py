@@ -1,4 +1,4 @@
-"""Checks, before a trim shows or deletes records, that the broker will not refuse it."""
+"""Checks that the broker will accept a trim, before the trim is shown or executed."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to:
 
 
 async def _cleanup_policy(admin: Admin, topic: str) -> list[str] | None:
-    """Return the policy. Return None if the policy is unknown, because the user may not read
-    settings."""
+    """Return the parts of the topic's cleanup.policy. Return None if the policy is unknown, for
+    example because the client is not authorized to describe settings."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = (await admin.describe_configs([resource]))[resource].get(POLICY)

@@ -1,4 +1,4 @@
-"""`oncelog txn`: the everyday verbs of `oncelog transactions`, which has all of Kafka's."""
+"""`oncelog txn`: the everyday verbs. `oncelog transactions` has all verbs of kafka-transactions."""
 
 from __future__ import annotations
 
