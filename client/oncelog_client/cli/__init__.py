@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }
-# The commands that `--help` lists apart, because other commands do the same with verbs.
+# The commands with the flags of Kafka's tools that `--help` lists in a section of their own.
 KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
 BROKER: Final = "oncelog_server"
 # The script of `oncelog completion` sets this variable.

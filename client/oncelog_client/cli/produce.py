@@ -323,7 +323,7 @@ class Written:
     def _unfinished(self, error: BaseException, count: int, *, committing: bool) -> None:
         """Record that `error` ended a transaction of `count` records without a commit."""
         if isinstance(error, CommitOutcomeUnknown):
-            return  # The error's message contains the outcome.
+            return  # The error's message says that the outcome is unknown.
         self.records = self._committed
         self._forget()
         if not isinstance(error, asyncio.CancelledError):

@@ -1,5 +1,5 @@
 """Reads lines of standard input as they come in. No thread is used, because a read in a thread
-cannot be cancelled, and delays the end of the interpreter."""
+cannot be cancelled, and disturbs the shutdown of the interpreter."""
 
 from __future__ import annotations
 
