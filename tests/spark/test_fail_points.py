@@ -1,4 +1,4 @@
-"""A process that reaches a fail point dies or pauses there. All other processes pass."""
+"""The first process that reaches a fail point dies or pauses there. Later processes pass it."""
 
 from __future__ import annotations
 

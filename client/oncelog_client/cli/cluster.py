@@ -111,7 +111,7 @@ def health(*, output: str, **_: object) -> None:
     show(HEALTH_COLUMNS, shown, output=output)
     if any(row.state == PROBLEM for row in rows):
         if any(row.check == "hanging transactions" and row.number for row in rows):
-            note("end a hanging transaction with: oncelog txn blocking TOPIC")
+            note("to see how each hanging transaction can be ended: oncelog txn blocking TOPIC")
         click.get_current_context().exit(1)
 
 

@@ -233,7 +233,8 @@ def _typed(name: str, value: str, kind: str) -> Any:
         if kind == "float":
             return float(value)
     except ValueError:
-        raise click.UsageError(f"{name}={value}: not a whole number") from None
+        number = "number" if kind == "float" else "whole number"
+        raise click.UsageError(f"{name}={value}: not a {number}") from None
     return value
 
 

@@ -281,8 +281,8 @@ class Written:
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
         """Read to the end of `stream`, or until a signal stops it.
 
-        Raises Failed for a line that lacks a part, such as its key. Raises LineTooLong for a line
-        of more than `max_request_size` bytes. These errors abort an open transaction.
+        Raises Failed for a line that lacks a part, such as its key, and for a line of more than
+        `max_request_size` bytes. Failed aborts an open transaction.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:

@@ -13,16 +13,12 @@ from oncelog_client.cli.failures import Failed
 CHUNK: Final = 1 << 20
 
 
-class LineTooLong(ValueError):
-    """The line is too long for any record."""
-
-
 async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> AsyncIterator[bytes]:
     """Yield lines without their ends until the end of the input, or until `stop` is set.
 
-    A last line without a line end is yielded too, unless `stop` is set. Raises LineTooLong if more
-    than `longest` bytes were read without a line end. A longer line may be yielded if its end was
-    read together with its last bytes.
+    A last line without a line end is yielded too, unless `stop` is set. Raises Failed if more than
+    `longest` bytes were read without a line end, or if the input cannot be read. A longer line may
+    be yielded if its end was read together with its last bytes.
     """
     rest = b""
     async for chunk in _chunks(stream, stop):
@@ -30,7 +26,9 @@ async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> Asyn
         for line in lines:
             yield line.removesuffix(b"\r")
         if len(rest) > longest:
-            raise LineTooLong(f"longer than {longest} bytes (max.request.size)")
+            raise Failed(
+                f"a line of standard input is longer than {longest} bytes (max.request.size)"
+            )
     if rest and not stop.is_set():
         yield rest
 

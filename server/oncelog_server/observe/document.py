@@ -21,7 +21,7 @@ slices: a scrape delays a request by a few milliseconds only.
 `kafka_` names are those of the JMX exporter with its example configuration for Kafka, so dashboards
 for Kafka work. After the same work, Kafka and oncelog show the same figures
 (`tests/conformance/test_metrics.py`). Kafka does not have the metrics with `oncelog_` names.
-Counters of a topic begin at 0 when the topic is created, all others when the broker starts. Metrics
+Counters begin at 0 when the broker starts, those of a topic also when the topic is created. Metrics
 by topic have no line for all topics together.
 
 Every client that can connect to the port can read the names of topics. `oncelog.metrics.host` binds

@@ -98,7 +98,7 @@ class Replicas:
         self._count()
 
     def require(self, min_insync_replicas: int) -> None:
-        """Take over `min.insync.replicas`."""
+        """Set the value of `min.insync.replicas`."""
         self._min_insync_replicas = min_insync_replicas
         self._count()
 
@@ -109,7 +109,7 @@ class Replicas:
         self._count()
 
     def settle_isr(self) -> None:
-        """End the change in flight with this committed ISR."""
+        """End the change in flight. The maximal ISR is then the committed ISR."""
         self._proposed_isr = ()
         self._count()
 
@@ -162,10 +162,10 @@ class Replicas:
     # --- changes of the ISR
 
     def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:
-        """Return the followers that must leave the ISR. These followers were not at the leader's
-        log end during the last `max_lag_ms` (replica.lag.time.max.ms). Return no followers while a
-        change is in flight. For a follower that has not caught up in this leader epoch, the time
-        begins with the first call."""
+        """Return the followers that must leave the ISR: the members that have not reached the
+        leader's log end for more than `max_lag_ms` (replica.lag.time.max.ms). While a change is in
+        flight, return no followers. If a follower has never caught up in this leader epoch, its
+        time begins with the first call."""
         if self._proposed_isr:
             return ()
         found: list[int] = []

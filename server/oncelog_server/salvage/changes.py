@@ -1,6 +1,7 @@
 """The changes of a plan on disk. They may be interrupted after any step. The text copy is written
-first, because it has all records that the next run needs. The store comes last. Nothing is deleted:
-a replaced file is kept under another name.
+first, because it has all records that the next run needs. The store follows the
+logs, and meta.properties comes last. A replaced text copy, store or meta.properties is kept under
+another name. The only deleted file is the mark of a clean stop.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from io import BytesIO
 
 import pytest
 
@@ -52,4 +53,14 @@ def test_input_that_cannot_be_read_is_named() -> None:
                 pass
 
     with pytest.raises(Failed, match="cannot read standard input: Bad file descriptor"):
+        asyncio.run(read())
+
+
+def test_a_line_that_is_longer_than_any_record_is_a_failure_with_the_limit() -> None:
+    async def read() -> list[bytes]:
+        return [
+            line async for line in lines_of(BytesIO(b"short\nfar too long"), asyncio.Event(), 8)
+        ]
+
+    with pytest.raises(Failed, match=r"longer than 8 bytes \(max\.request\.size\)"):
         asyncio.run(read())

@@ -26,6 +26,13 @@ def test_an_unknown_setting_is_named_as_it_was_typed() -> None:
         parse_settings(["fetch_min=1"])
 
 
+def test_only_a_setting_of_integers_asks_for_a_whole_number() -> None:
+    with pytest.raises(click.UsageError, match=r"linger\.ms=soon: not a number"):
+        parse_settings(["linger.ms=soon"])
+    with pytest.raises(click.UsageError, match=r"batch\.size=1\.5: not a whole number"):
+        parse_settings(["batch.size=1.5"])
+
+
 def test_a_duration_in_units_is_answered_in_milliseconds() -> None:
     with pytest.raises(click.UsageError, match=r"retention\.ms=1d: .*; 1d is 86400000"):
         split_config("retention.ms=1d")

@@ -19,11 +19,14 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A batch to be planned. `query_id` and `batch_id` are None if unknown before the tasks run. A
-    stream has the query id if its checkpoint can be read. A batch write has txnAppId and
-    txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
-    `noted_batch`: the newest batch in the checkpoint of a stream, which shows whether the stream is
-    new, or older than the sink.
+    """A batch that is to be planned.
+
+    `query_id` and `batch_id` identify the batch; the driver may know neither before the tasks run
+    (None). For a batch write they are txnAppId and txnVersion. For a stream, the driver reads the
+    query id from the checkpoint if it can, and the tasks know the batch id.
+    `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
+    `noted_batch`: the newest batch in the checkpoint of a stream, None without one. It shows that
+    the stream is new, or older than the sink.
     """
 
     sink_id: str
@@ -35,7 +38,7 @@ class Intent:
 
     @property
     def number(self) -> int | None:
-        """The number of the batch. None if unknown."""
+        """The number of the batch. If unknown, the newest batch in the checkpoint, or None."""
         return self.noted_batch if self.batch_id is None else self.batch_id
 
     @property
@@ -48,10 +51,12 @@ class Intent:
 class Plan:
     """The plan of one batch. Every task gets the plan inside the pickled writer.
 
-    `parent`: the driver's own producer. It is None if no state is kept (a batch write without
-    txnAppId). `owner`: the query of the durable state. `done`: the number of the owner's finished
-    batches; batches below `done` are done. `query_id` and `batch_id`: those of this batch, None if
-    only the tasks will know them. `adopts`: a new query may take the sink over.
+    `parent`: the driver's own producer, None for a batch write without txnAppId, which keeps no
+    state.
+    `owner`: the query in the durable state.
+    `done`: the number of the owner's next batch. All batches below it are finished.
+    `query_id` and `batch_id`: as in Intent, None if only the tasks know them.
+    `adopts`: as in Intent.
     """
 
     sink_id: str

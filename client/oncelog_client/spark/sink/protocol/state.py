@@ -1,9 +1,9 @@
 """The durable state of a sink: the offset of its group for `__oncelog_sink`, partition 0, with its
 metadata.
 
-The offset is the number of the next batch: batches below this number are done. Kafka accepts at
-most 4096 bytes of metadata (`offset.metadata.max.bytes`). The ends of the sources are compressed if
-they need more bytes, and left out if the compressed ends do not fit.
+The offset is the number of the next batch. All batches below this number are finished. Kafka
+accepts at most 4096 bytes of metadata (`offset.metadata.max.bytes`). If the metadata are longer,
+the source end is compressed. If they are still too long, the source end is left out.
 """
 
 from __future__ import annotations
@@ -27,11 +27,18 @@ class StateUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """The state. `query_id`: the query of the counted batches, None if no query has committed yet
-    or an operator has set the offset. `rows`: the number of rows of the last batch. `source_end`:
-    the source end of the last batch, as JSON text (`{"topic": {"0": 5}}`). It is None if unknown,
-    or if `is_end_too_long`. `is_planner_known`: True if `query_id` has begun the generation. If the
-    checkpoint cannot be read, only tasks know the query."""
+    """The progress of a sink.
+
+    `query_id`: the query that wrote the finished batches. None if no query has committed yet, or if
+    an operator has set the offset.
+    `generation`: the number of the driver in the group. Each start of a query takes the next one.
+    `offset`: the number of the next batch.
+    `rows`: the number of rows of the last batch.
+    `source_end`: the source's offsets at the end of the last batch, as JSON text
+    (`{"topic": {"0": 5}}`). None if unknown, or if `is_end_too_long`.
+    `is_planner_known`: True if `query_id` also began the generation. False if the driver could not
+    read the checkpoint, so that only the tasks knew the query.
+    """
 
     query_id: str | None
     generation: int
@@ -82,9 +89,9 @@ def _text(found: Any) -> str:
 
 
 def _packed(end: dict[str, dict[str, int]]) -> str:
-    """Return the compressed source end. For each topic it has the steps from one partition to the
-    next, and the offsets. Steps of 1 compress to almost nothing. JSON escapes no character of
-    b85."""
+    """Return the compressed source end. For each topic it has the difference of each partition
+    to the previous partition, and the offsets. Differences of 1 compress to almost nothing. The
+    text is base85, because JSON escapes none of its characters."""
     topics = {}
     for topic, offsets in end.items():
         numbers = [0, *map(int, offsets)]
