@@ -253,6 +253,10 @@ class TransactionShard:
             live = self.transactions[transactional_id] = LiveTransaction(metadata)
         live.metadata = metadata
         live.pending = None
+        # Any record may follow any other. If a power failure undoes a part of a compaction, a
+        # PREPARE can be left without the COMPLETE that a newer record has replaced.
+        self.prepared.pop(transactional_id, None)
+        live.markers_left = _NONE_LEFT
         if metadata.state is TransactionState.ONGOING:
             self.ongoing[transactional_id] = live
             return
@@ -261,9 +265,6 @@ class TransactionShard:
         if metadata.is_prepared:
             live.markers_left = set(metadata.partitions)
             self.prepared[transactional_id] = live
-            return
-        live.markers_left = _NONE_LEFT
-        self.prepared.pop(transactional_id, None)
 
     def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
         """Give reloaded transactions the rest of their timeout, not a new timeout (T5)."""

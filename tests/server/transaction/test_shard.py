@@ -17,7 +17,7 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.shard import TransactionShard, decided
 from oncelog_server.transaction.states import State
-from tests.server.transaction.driver import ID, P0, Driver
+from tests.server.transaction.driver import ID, P0, P1, Driver
 
 
 def replay(shard: TransactionShard, record: CoordinatorRecord) -> None:
@@ -46,6 +46,24 @@ def test_S14_a_state_that_is_none_is_an_error() -> None:
     record = to_record(metadata)
     with pytest.raises(ValueError, match="9"):
         replay(TransactionShard(0, max_timeout_ms=1), record)
+
+
+@pytest.mark.parametrize("left", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize("last", State)
+def test_the_last_record_decides_although_the_completion_before_it_is_compacted_away(
+    left: State, last: State
+) -> None:
+    """A power failure may undo the compaction of one segment, and keep that of the next."""
+    earlier = TransactionMetadata("t", 1, 0, 1_000, left, frozenset({P0, P1}), start_ms=1)
+    newest = TransactionMetadata("t", 1, 1, 1_000, last, frozenset({P1}), start_ms=2)
+    whole, rest = (TransactionShard(0, max_timeout_ms=1_000) for _ in range(2))
+    for shard, records in ((whole, [newest]), (rest, [earlier, newest])):
+        for metadata in records:
+            replay(shard, to_record(metadata))
+        shard.on_loaded(now_ms=0, wall_ms=2)
+    assert rest.marker_works() == whole.marker_works()
+    assert (rest.ongoing, rest.prepared) == (whole.ongoing, whole.prepared)
+    assert rest.transactions == whole.transactions
 
 
 def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted() -> None:
