@@ -111,7 +111,8 @@ def test_the_right_to_a_topic_takes_two_calls() -> None:
     calls: list[str] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
+        # A callback of the garbage collector may run in between.
+        if event == "call" and "oncelog_server" in frame.f_code.co_filename:
             calls.append(frame.f_code.co_name)
 
     asked = request(AllowAll())
