@@ -76,6 +76,7 @@ class Fetcher:
         self._failure: KafkaError | None = None
         self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0.0
         self._closed = False
 
     def raise_failure(self) -> None:
@@ -93,12 +94,14 @@ class Fetcher:
 
     def pump(self) -> None:
         """Start a fetch at every leader that has none in flight, if there is something to fetch."""
+        self._pump(monotonic_ms())
+
+    def _pump(self, now_ms: float) -> None:
         if self._failure is not None:
             return
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
             return
         wanted: dict[int, list[_FetchedPartition]] = {}
-        now_ms = monotonic_ms()
         for state in self._subscription.assigned():
             if not state.fetchable or self.records.count(state) >= _AHEAD:
                 continue
@@ -280,21 +283,26 @@ class Fetcher:
         first `free` failures cause no pause."""
         now_ms = monotonic_ms()
         for partition in partitions:
-            self._pauses.failed(partition, now_ms, fraction(), free=free)
-        self._set_timer()
+            self._resume_at(self._pauses.failed(partition, now_ms, fraction(), free=free), now_ms)
 
-    def _set_timer(self) -> None:
-        """Fetch again when the first pause is over."""
+    def _resume_at(self, until_ms: float, now_ms: float) -> None:
+        """Fetch again at `until_ms`, or earlier if an earlier pause ends first."""
+        if self._closed:
+            return
         if self._timer is not None:
+            if self._timer_ms <= until_ms:
+                return
             self._timer.cancel()
-            self._timer = None
-        now_ms = monotonic_ms()
-        until_ms = self._pauses.next_ms(now_ms)
-        if until_ms is not None and not self._closed:
-            delay_s = (until_ms - now_ms) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._resume)
+        delay_s = max(until_ms - now_ms, 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._resume)
+        self._timer_ms = until_ms
 
     def _resume(self) -> None:
         self._timer = None
-        self.pump()
-        self._set_timer()
+        # The fetches and the next timer use one time. Otherwise, a pause that ends between two
+        # looks at the clock has neither.
+        now_ms = monotonic_ms()
+        self._pump(now_ms)
+        until_ms = self._pauses.next_ms(now_ms)
+        if until_ms is not None:
+            self._resume_at(until_ms, now_ms)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import count
 
 import pytest
 
 from oncelog_client.core.subscription import Subscription
+from oncelog_client.errors import RetriableError
+from oncelog_client.io import fetcher as fetcher_module
 from oncelog_client.io.fetcher import Fetcher
 from oncelog_protocol.messages.fetch import EpochEndOffset
 from tests.client.io.scripted_leader import TP, Leader, answer, batch, reading
@@ -65,3 +68,31 @@ async def test_an_epoch_that_the_log_does_not_know_is_left_behind(
     response.set_result(answer(diverging_epoch=EpochEndOffset(epoch=3, end_offset=9)))
     asked, _ = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (6, 3)
+
+
+@pytest.mark.parametrize("step_ms", [0.25, 0.5, 1.0, 1.5])
+async def test_every_failed_fetch_is_repeated_by_the_timer_of_the_fetcher(
+    reader: tuple[Subscription, Fetcher, Leader],
+    monkeypatch: pytest.MonkeyPatch,
+    step_ms: float,
+) -> None:
+    """The clock moves by `step_ms` at each look, so a pause ends between two looks. Nothing but the
+    timer starts a fetch."""
+    _, fetcher, leader = reader
+    times_ms = count(start=0.0, step=step_ms)
+    monkeypatch.setattr(fetcher_module, "monotonic_ms", lambda: next(times_ms))
+    monkeypatch.setattr(fetcher_module, "fraction", lambda: 0.5)
+    fetcher.pump()
+    for _ in range(4):
+        _, response = await leader.asked()
+        response.set_exception(RetriableError("no response"))
+    await leader.asked()
+
+
+async def test_without_a_backoff_a_failed_fetch_is_repeated_at_once() -> None:
+    async with reading(retry_backoff_ms=0) as (_, fetcher, leader):
+        fetcher.pump()
+        for _ in range(4):
+            _, response = await leader.asked()
+            response.set_exception(RetriableError("no response"))
+        await leader.asked()
