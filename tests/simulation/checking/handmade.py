@@ -114,8 +114,10 @@ class Hand:
         previous: int = -1,
         leader_epoch: int = 0,
         log: int = 0,
+        version: int = 2,
     ) -> int:
-        """Return a record of `__transaction_state`, version 1."""
+        """Append a record of `__transaction_state`, version 1, and return its offset. `version`:
+        the transaction version of the client."""
         key = b"\0\0" + struct.pack(">h", len(name)) + name.encode()
         value = None
         if state is not None:
@@ -125,7 +127,7 @@ class Hand:
                 value += bytes([len(topic) + 1]) + topic.encode()
                 value += b"\2" + struct.pack(">i", partition) + b"\0"
             value += struct.pack(">qq", 1, start_ms)
-            tagged = b"\2\2\0\2"
+            tagged = b"\2\2" + struct.pack(">h", version)
             if previous >= 0:
                 tagged = b"\0\x08" + struct.pack(">q", previous) + tagged
             value += bytes([1 + (previous >= 0)]) + tagged

@@ -200,6 +200,30 @@ def test_i7_a_marker_of_the_transaction_before_ends_the_next_one() -> None:
     assert found(hand) == {"I6"}
 
 
+def compacted(decisions: int, version: int) -> Hand:
+    """Return a log of the coordinator without its first records, with commits that are complete or,
+    for the last one, prepared. Partition a-0 has an ABORT and as many markers as there are
+    decisions."""
+    hand = Hand()
+    hand.ends[TXN, 0] = 3
+    hand.marker("a-0", PRODUCER, False)
+    for n in range(decisions):
+        hand.state("t", PREPARE_COMMIT, PRODUCER, A, version=version)
+        if n < decisions - 1:
+            hand.marker("a-0", PRODUCER, True)
+            hand.state("t", COMPLETE_COMMIT, PRODUCER, version=version)
+    return hand
+
+
+@pytest.mark.parametrize("decisions", [1, 2, 3])
+def test_a_decision_that_was_compacted_away_violates_nothing(decisions: int) -> None:
+    assert check_files(compacted(decisions, version=1).partitions()) == []
+
+
+def test_i7_from_transaction_version_2_on_no_decision_of_the_epoch_is_compacted_away() -> None:
+    assert found(compacted(1, version=2)) == {"I7"}
+
+
 def test_i10_one_producer_id_for_two_transactional_ids() -> None:
     hand = Hand()
     hand.state("t", EMPTY, PRODUCER)
