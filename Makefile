@@ -1,4 +1,4 @@
-# oncelog: everything is one of these targets. Python 3.11 to 3.13 is all they need to begin with.
+# The targets for all tasks in this repository. To begin, they need only Python 3.11 to 3.13.
 
 PYTHON ?= python3
 ROUNDS ?= 2
@@ -14,7 +14,7 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
-# Python keeps what it compiles. Without that each start of a broker compiles the sources again (0.7 s
+# Let Python keep compiled files. Without them each start of a broker compiles the sources again (0.7 s
 # of a processor, not 0.4 s), and each process of pytest compiles all tests (20 s, not 6 s).
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## .venv with everything pinned; done once, again only when the pins change
+setup: $(READY)  ## make .venv with pinned versions; make it again only when the pins change
 
 run: $(RUN)  ## a broker on port 9092, data in ./oncelog-data; its own small environment
 	.venv-run/bin/oncelog serve
@@ -42,7 +42,7 @@ layers: $(READY)
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py
 
 # What a contributor runs before each commit: below a minute on two cores.
-quick: $(READY)  ## check, and the tests that need no process, no Java and no second of waiting
+quick: $(READY)  ## check, and the tests that start no process, need no Java and take little time
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types layers quick-tests
@@ -51,23 +51,23 @@ quick-tests: $(READY)
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
-# Three at a time: on two cores one of them always waits for a timeout or for a process to start.
-# Each file runs in one process, those with Spark and those with Apache Kafka in one for each of the
-# two (`tests/distribution.py`), and `tests/lanes.py` orders the files. xdist would begin with the
-# files that have the most tests and end with a few that take minutes.
-test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
+# Three processes on two cores, because one process always waits for a timeout or for a start. The
+# tests of a file run in one process. All files with Spark share a process, and all other files with
+# Apache Kafka share another one (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist
+# itself would begin with the files that have the most tests and end with a few that take minutes.
+test: $(READY)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
 
-demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
+demo: $(READY)  ## 69,659 purchases through Spark with kills of its processes, and a picture of the run (Java 17)
 	$(BIN)/python -m examples.purchases_spark
 
-demo-cluster: $(READY)  ## the same on a Spark master with two workers
+demo-cluster: $(READY)  ## the demo on a Spark master with two workers
 	$(BIN)/python -m examples.purchases_spark --cluster
 
-demo-client: $(READY)  ## the purchases through transactions of our own client, without Java
+demo-client: $(READY)  ## the purchases through transactions of oncelog's own client, without Java
 	$(BIN)/python -m examples.purchases
 
-executors-zip: $(READY)  ## dist/oncelog-executors.zip: what Spark's executors need, for --py-files
+executors-zip: $(READY)  ## make dist/oncelog-executors.zip: the modules that Spark's executors need, for --py-files
 	mkdir -p dist
 	$(BIN)/python -m oncelog_client.spark.executors_zip dist/oncelog-executors.zip
 
@@ -78,32 +78,32 @@ bench: $(READY)  ## oncelog beside Apache Kafka, below 60 min (Java 17, Maven, c
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) \
 	    $(if $(TARGETS),--targets "$(TARGETS)") $(if $(AGAINST),--against $(AGAINST))
 
-bench-compare: $(READY)  ## the worst of several runs of bench: RUNS="a.json b.json c.json"
+bench-compare: $(READY)  ## several runs of bench in one table, judged by the worst run: RUNS="a.json b.json c.json"
 	$(BIN)/python -m benchmarks --compare $(RUNS)
 
-bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 7 min; QUICK=1
+bench-spark: $(READY) $(CONNECTOR)  ## oncelog's Spark format beside Spark's own Kafka connector, 7 min; QUICK=1
 	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
 
-bench-stalls: $(READY)  ## what large requests do to a producer beside them, 4 min
+bench-stalls: $(READY)  ## the latency of a producer while the broker serves large requests, 4 min
 	$(BIN)/python -m benchmarks.stalls
 
 bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
 	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
 
-torture: $(READY)  ## ROUNDS=2, or until KILLS=200 of the broker, of a copy loop under kills, pauses and power losses
+torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker
 	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)
 
-simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or one SEED=7 again
+simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## 56 named defects, one at a time, and which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## put 56 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
-mutate: $(READY)  ## 150 defects made by rule, and which test finds each; N=20 SEED=7 MODULES="log client/core"
+mutate: $(READY)  ## put 150 defects made by rules into the code, and show which test finds each; N=20 SEED=7 MODULES="log client/core"
 	$(BIN)/python -m tests.mutants.mutate $(if $(N),--number $(N)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MODULES),--modules "$(MODULES)")
 
-explore: $(READY)  ## every order of the steps of small worlds, 30 min; WORLD=broker (6 min) or WORLD=spark
+explore: $(READY)  ## try every order of the steps in small models, 30 min; WORLD=broker (6 min) or WORLD=spark for one model
 ifneq ($(WORLD),spark)
 	$(BIN)/python -m tests.exploration
 endif
@@ -111,7 +111,7 @@ ifneq ($(WORLD),broker)
 	$(BIN)/python -m tests.spark.model
 endif
 
-nightly: $(READY)  ## what takes too long for every change, some 3 hours: worlds, mutants, orders of steps, torture
+nightly: $(READY)  ## the checks that take too long for every change, about 3 hours: simulate, explore, mutants, torture ...
 	$(MAKE) simulate SEEDS=10000
 	$(MAKE) explore
 	$(MAKE) mutants
@@ -124,7 +124,7 @@ nightly: $(READY)  ## what takes too long for every change, some 3 hours: worlds
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector
 
-test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless said (Java 17)
+test-pyspark: $(READY)  ## tests of oncelog's Spark format with another PySpark, V=4.2.1 by default (Java 17)
 	mkdir -p build
 	echo pyspark==$(V) > build/pyspark-$(V).txt
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/pyspark-$(V)
@@ -133,7 +133,7 @@ test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless
 	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/settings tests/spark/offsets tests/spark/around
 
-image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
+image-test: $(READY)  ## build the image, run it with podman-compose, kill it, and count the results
 	$(BIN)/python -m tests.image
 
 pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
@@ -147,13 +147,14 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
-clean:  ## remove what the other targets made, but no data
+clean:  ## remove the files that the other targets made, but no data
 	rm -rf .venv .venv-run .venv-connector .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# ── How .venv comes to be: the stamps below are why nothing is done twice ────────────────────────
+# ── The environments. Each has a stamp file, so that make does not build it twice ────────────────
 
-# No interpreter of 3.14 was at hand to try it with: CONTRIBUTING.md, "Python versions".
+# Python 3.14 has not been tried, because no interpreter was available: CONTRIBUTING.md, "Python
+# versions".
 define python_check
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	    echo "oncelog needs Python 3.11 to 3.13 (3.14 has not been tried); name one with: make PYTHON=python3.12 ..."; exit 1; }
@@ -167,7 +168,8 @@ endef
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# What a broker needs and hatchling, which installs the project without a network. Below 100 MB.
+# The packages that a broker needs, and hatchling, which builds the project without a network. Below
+# 100 MB.
 $(RUN): requirements/server.txt requirements/build.txt pyproject.toml
 	$(python_check)
 	$(PYTHON) -m venv .venv-run
@@ -178,14 +180,15 @@ $(RUN): requirements/server.txt requirements/build.txt pyproject.toml
 	.venv-run/bin/python -m compileall -q protocol server client
 	@touch $@
 
-# demo.txt is the package whose data set the demo reads, without its dependencies: nothing imports it.
+# demo.txt names one package, without its dependencies: the demo reads its data set, and imports nothing.
 $(READY): .venv/.uv requirements/dev.txt requirements/demo.txt pyproject.toml
 	$(UV) sync --quiet --require-hashes --compile-bytecode requirements/dev.txt requirements/demo.txt
 	$(UV) install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q protocol server client
 	@touch $@
 
-# The newest PySpark whose Kafka connector is to be had complete; ours needs a newer one.
+# The newest PySpark that has a Kafka connector with all its jars. oncelog's own format needs a newer
+# PySpark.
 $(CONNECTOR): .venv/.uv requirements/connector.txt
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-connector
 	VIRTUAL_ENV=.venv-connector $(BIN)/uv pip sync --quiet --require-hashes \

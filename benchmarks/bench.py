@@ -52,7 +52,7 @@ QUICK: Final = Pace(
 Cores = Set[int]
 Figures = dict[str, float]
 Round = Callable[[Cores], Figures]
-"""Runs the load on these cores. Returns the figures by name; the first is the pace."""
+"""Runs the load on these cores. Returns the figures by name. Warm-up watches the first figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +89,5 @@ class Bench:
 
 
 Load = Callable[[Bench], AbstractContextManager[Round]]
-"""A load makes what its rounds share, and returns the function of one round."""
+"""A context manager. It prepares what all rounds of the load share, and yields the function that
+runs one round."""

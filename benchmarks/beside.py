@@ -97,7 +97,8 @@ class _Paced:
 
 
 def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
-    """Send requests at a fixed rate in the other process, and return the samples on request."""
+    """Send requests at a fixed rate. For each message in `pipe`, send back the samples since the
+    previous message."""
     host, port = address.rsplit(":", 1)
     samples: list[Sample] = []
     with socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as broker:

@@ -32,7 +32,8 @@ class Checkout:
         return {"PYTHONPATH": os.pathsep.join(str(self.root / name) for name in _SOURCES)}
 
     def prepare(self) -> None:
-        """Compile the sources. Raises UnfitMachine if a process would run other sources."""
+        """Compile the sources. Raises UnfitMachine if Python imports oncelog from another
+        folder."""
         for name in _SOURCES:
             compileall.compile_dir(self.root / name, quiet=1)
         outcome = subprocess.run(

@@ -56,7 +56,7 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
         for _ in range(_RUNS):
             found = bench.loadgen("repeat", requests, cores)
             if _is_compacted(target, compacted):
-                break  # the rest of the load ran without compaction
+                break  # compaction ended during this run, so the run does not count
             meanwhile.append(found)
         if not meanwhile:
             raise TargetFailed(f"{target.name} compacts {size / MB:.0f} MB too fast to be measured")

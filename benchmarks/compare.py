@@ -76,7 +76,7 @@ def check_alike(runs: Sequence[Document]) -> None:
     or Kafkas."""
     quick = [run.when for run in runs if run.is_quick]
     if quick:
-        raise UnlikeRuns(f"the run of {quick[0]} is a quick one: it measures nothing")
+        raise UnlikeRuns(f"the run of {quick[0]} is a --quick run: its figures mean nothing")
     for name in ("machine", "commits", "settings", "kafka_version"):
         values = [getattr(run, name) for run in runs]
         if any(value != values[0] for value in values):

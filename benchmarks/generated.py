@@ -19,7 +19,8 @@ PARTITIONS: Final = 16
 FETCH_BYTES: Final = 1 << 20
 FETCHED_PARTITIONS: Final = 4
 TURNS: Final = 64
-# Minimum number of batches in a ring. A broker has far fewer batches in flight at a time.
+# Number of different large batches for each partition. A broker has far fewer batches in flight at
+# a time.
 TURNS_OF_LARGE: Final = 8
 
 
@@ -133,8 +134,8 @@ def fetch_1_mb(bench: Bench) -> Iterator[Round]:
 
 
 def of_requests(found: Figures) -> Figures:
-    """Return the rate of requests and the broker's CPU time per request, before the other
-    figures."""
+    """Return the figures with two more in front: the requests per second, and the broker's CPU time
+    per request."""
     return {"per_s": found["answers"] / found["seconds"], "cpu_us": cpu_us(found)} | found
 
 

@@ -45,7 +45,8 @@ def start(target: Target, cores: Cores) -> Figures:
 def measure_start(
     makers: Makers, folder: Path, cores: Cores, rounds: int
 ) -> dict[str, list[Figures]]:
-    """Start each broker `rounds` times in turn. A start before these does not count."""
+    """Start each broker `rounds` times in turn. One earlier start of each broker is not
+    measured."""
     compile_packages()
     found: dict[str, list[Figures]] = {name: [] for name in makers}
     with running(makers, folder, cores) as targets:
@@ -58,7 +59,7 @@ def measure_start(
 
 
 def compile_packages() -> None:
-    """Compile the packages, as pip does. A checkout has no byte code, and gets none if
+    """Compile the packages, as pip does. A checkout has no byte code, and an import writes none if
     PYTHONDONTWRITEBYTECODE is set."""
     for package in (oncelog_protocol, oncelog_server, oncelog_client):
         for folder in package.__path__:
@@ -66,7 +67,7 @@ def compile_packages() -> None:
 
 
 def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:
-    """Return the median latency of one message at a time, in the middle of three runs."""
+    """Send one message at a time. Return the median latency: the median of three runs."""
     file = bench.requests(entries)
     runs = [bench.loadgen("repeat", file, cores)["p50_us"] for _ in range(3)]
     return statistics.median(runs)
@@ -144,7 +145,7 @@ GROWTH: Mapping[str, Grow] = {
 def measure_growth(
     name: str, makers: Makers, folder: Path, pace: Pace, broker: Cores, load: Cores
 ) -> dict[str, list[Figures]]:
-    """Measure the growth of each broker, warm but otherwise fresh."""
+    """Start each broker on an empty folder, warm it up, and measure its growth."""
     found: dict[str, list[Figures]] = {}
     for target_name, make in makers.items():
         with running({target_name: make}, folder / name, broker) as targets:

@@ -55,19 +55,21 @@ MUSTS: Mapping[str, Must] = {
     "idle.slower": Must(1.5),
     "compaction.slower": Must(2.0),
 }
-"""Beside Apache Kafka: oncelog / Kafka, or oncelog's own figure where the row says so."""
+"""The limits beside Apache Kafka. They limit oncelog / Kafka, or oncelog's own figure in rows that
+are `Judged.OWN`."""
 
 SPIN: Final = "oncelog.spin.us"
-"""The setting with which the broker polls before it sleeps. Kafka has none, and always sleeps."""
+"""The setting that makes the broker poll before it sleeps. Kafka has no such setting and always
+sleeps."""
 
 MUSTS_SPINNING: Mapping[str, Must] = {"single.p50_us": Must(0.6, 0.6)}
-"""The limits that differ with that setting."""
+"""The limits that differ if SPIN is set."""
 
 NO_WORSE: Final = 0.03
-"""Beside another checkout: the most by which a row may be worse."""
+"""The share by which a row may be worse than in another checkout."""
 
 AIMS_AGAINST: Mapping[str, float] = {"small8.cpu_us": 0.7}
-"""Beside the checkout from before the general path was made shorter."""
+"""The aims beside a checkout of 2026-11-23, by row."""
 
 
 def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]:
@@ -75,7 +77,7 @@ def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]
     that only oncelog has in this run."""
     spinning = {} if settings.get(SPIN, "0") == "0" else MUSTS_SPINNING
     musts = {**MUSTS, **spinning}
-    # A limit for a polling broker is beyond the row's aim.
+    # The limit of a polling broker is stricter than the row's aim, so the aim is left out.
     rows = [replace(row, aim=None) if row.name in spinning else row for row in ROWS]
     return [_LIMITS[baseline](row, place, musts) for row in rows]
 

@@ -47,7 +47,7 @@ CLIENT_ID = "bench"
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
 
-# The versions of librdkafka. In transactions of version 1, a request adds each partition.
+# The versions of librdkafka. In transactions of version 1, AddPartitionsToTxn adds the partitions.
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
@@ -65,8 +65,8 @@ _AN_ERROR = 0x5A5A
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request. Its positions are those of native/requests.h, with 0 or none if nothing is
-    patched."""
+    """One request. native/requests.h defines the positions. A position of 0, or an empty tuple,
+    means that the load generator patches nothing."""
 
     request: bytes
     errors_at: tuple[int, ...]

@@ -1,5 +1,5 @@
-"""The rounds. All brokers warm up on each load, then take turns, first pinned to a core and then
-free."""
+"""The rounds. All brokers warm up on each load, then take turns, first pinned to one core and then
+on all cores."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Plan:
 
 
 def places(names: Sequence[str]) -> list[Place]:
-    """Return the pinned place: the broker on the first core, the load on the second. Raises
-    UnfitMachine on a computer with one core."""
+    """Return the places with these names. In the pinned place the broker runs on the first core and
+    the load on the second. Raises UnfitMachine on a computer with one core."""
     cores = sorted(machine.all_cores())
     if PINNED in names and len(cores) < 2:
         raise machine.UnfitMachine("two cores are needed: one for a broker, one for the load")

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.stalls`: the effect of large requests on a producer of one message at a
-time.
+"""`python -m benchmarks.stalls`: the effect of large requests on a producer that sends one message
+at a time.
 
-Each row is a load within the limits of one broker. Beside the load, one connection produces a
-message every 5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions is
-the longest stall of the broker's event loop.
+Each row is a load that is within the limits of one broker. Beside the load, one connection produces
+a message every 5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions
+is the longest stall of the broker's event loop.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PACED: Final = "paced"
 TRANSACTIONAL_ID: Final = "stalls"
 OFFSETS_GROUP: Final = "stalls-offsets"
 
-# Limits for the p99 of a Produce beside any load, and for the longest stall of the loop.
+# Limits for the p99 of a Produce during any load, and for the longest stall of the event loop.
 MUST_P99_MS: Final = 50.0
 MUST_STALL_MS: Final = 100.0
 MUST_DELETE_S: Final = 10.0
@@ -394,7 +394,8 @@ class Stalls:
 
 
 def _join(wire: Wire, group: str) -> str | None:
-    """Return the member with its assignment, or None while there is no coordinator."""
+    """Join the group and send its assignment. Return the member id, or None if the group has no
+    coordinator yet."""
     protocols = [JoinGroupRequestProtocol("range", b"subscription")]
     joined = wire.call(
         JoinGroupRequest(group, 300_000, 300_000, "", None, "consumer", protocols), 3

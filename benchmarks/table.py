@@ -168,7 +168,8 @@ def percent(share: float | None) -> str:
 
 
 def headings(baseline: str) -> tuple[str, ...]:
-    """Return the headings of a table beside this broker. `spread`: that of the rounds of both."""
+    """Return the headings of a table beside this broker. `spread`: the larger spread of the two
+    brokers."""
     return ("what", "unit", "oncelog", baseline, "ratio", "spread", "must", "aim", "met")
 
 

@@ -40,7 +40,8 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 
-# Each round has its own topics. The topics of the previous round soon leave disk and page cache.
+# Each round has its own topics. With this delay, the deleted topics of the previous round soon
+# leave the disk and the page cache.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
 _LIST_OFFSETS_VERSION = 6

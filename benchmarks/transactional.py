@@ -17,9 +17,9 @@ TURNS: Final = 16
 
 
 def transactions(producers: int, version: int, partitions: int = 1) -> Load:
-    """Each producer repeats a Produce to `partitions` partitions, one message each, and a commit,
-    one request at a time. In version 1 it adds the partitions first. In version 2 (KIP-890) Produce
-    adds them.
+    """Each producer repeats a Produce of one message to each of `partitions` partitions, and a
+    commit. It sends one request at a time. In version 1 the producer first adds the partitions. In
+    version 2 (KIP-890) the Produce adds them.
 
     CONCURRENT_TRANSACTIONS is retried after 1 ms. Real clients wait 20 ms, so this load favors a
     broker that returns this error."""
@@ -50,8 +50,8 @@ def transactions(producers: int, version: int, partitions: int = 1) -> Load:
 def _entries(
     bench: Bench, topic: str, producers: int, version: int, partitions: int
 ) -> list[Entry]:
-    """Return the requests of the transactions. The producers' epochs are bumped before, so that
-    their sequence numbers begin at 0."""
+    """Return the requests of the transactions. The producers get new epochs first, so that their
+    sequence numbers begin at 0."""
     kind = transaction if version == 1 else transaction_v2
     with bench.target.wire() as wire:
         identities = [new_identity(wire, f"bench-{at}") for at in range(producers)]

@@ -1,5 +1,5 @@
-"""Builds `oncelog-client`. The package oncelog_protocol is in the folder beside this one in a
-clone, in the same folder in the sdist."""
+"""Builds `oncelog-client`. In a clone, the package oncelog_protocol is in the folder `protocol`
+beside this folder. In an sdist, it is in this folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ BESIDE = Path(__file__).parents[1] / "protocol" / PACKAGE
 
 
 def version() -> str:
-    """Return the version of the code, which both distributions have."""
+    """Return the version of oncelog_protocol. Both distributions, oncelog and oncelog-client, have
+    it."""
     folder = INSIDE if INSIDE.is_dir() else BESIDE
     (found,) = re.findall(r'^__version__ = "(.+)"$', (folder / "__init__.py").read_text(), re.M)
     return str(found)

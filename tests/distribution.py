@@ -1,7 +1,7 @@
-"""Which files of tests run in one process of xdist, one after another.
+"""The test files that share a process of xdist, and run there one after another.
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
-or Kafka takes 30 to 50 s of a processor. So the files that need Spark share a process, and so do
+or Kafka takes 30 to 50 s of processor time. So the files that need Spark share a process, and so do
 the other files that need Kafka.
 """
 
@@ -14,7 +14,8 @@ from xdist.scheduler import LoadFileScheduling
 SPARK: Final = "spark"
 KAFKA: Final = "kafka"
 
-# Files that begin with a prefix run in the process of its name. Every other file runs alone.
+# By the beginning of a path: the name of the process that runs these files. Any other file shares
+# no process.
 PROCESSES: Final[dict[str, str]] = {
     "tests/client/admin/test_admin_transactions.py": KAFKA,
     "tests/client/cli/test_abort.py": KAFKA,
@@ -64,8 +65,8 @@ FIXTURES: Final = {
 
 
 def process_of(path: str) -> str:
-    """Return the name of the process in which a file's tests run; the path itself if it has none.
-    `path` begins with `tests/`."""
+    """Return the name of the process that runs a file's tests, or the path if the file shares no
+    process. `path` begins with `tests/`."""
     prefixes = [prefix for prefix in PROCESSES if path.startswith(prefix)]
     return PROCESSES[max(prefixes, key=len)] if prefixes else path
 

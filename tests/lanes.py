@@ -62,8 +62,9 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/test_lanes.py": NONE,
 }
 STARTS_A_PROCESS: Final = frozenset({"process", "java", "spark"})
-# The first test with a JVM also waits for its start. The limit only ends tests that hang: a test
-# of Spark that is interrupted leaves the session unusable for all later ones.
+# Tests with these markers have a long timeout. The first test with a JVM also waits for the JVM's
+# start. The timeout is only for tests that hang, because an interrupted test of Spark leaves the
+# session unusable for all later tests.
 JVMS: Final = frozenset({"java", "spark"})
 JVM_TIMEOUT_S: Final = 900
 MARKERS_OF_FIXTURES: Final = {
@@ -96,7 +97,7 @@ def is_left_out(path: str, expression: str) -> bool:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Sort the tests by the places of their files, for a run of several processes."""
+    """Sort the tests for a run of several processes (see `place_of`)."""
     counts = Counter(map(path_of, items))
     items.sort(key=lambda item: place_of(path_of(item), counts))
 

@@ -59,7 +59,7 @@ def test_a_file_is_left_out_where_no_test_of_it_can_run(
     assert is_left_out(path, expression) is left_out
 
 
-def test_the_quick_lane_is_the_one_that_is_tried_here() -> None:
+def test_make_quick_has_the_marker_expression_of_these_tests() -> None:
     assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 

@@ -89,7 +89,7 @@ EDGES = {
 }
 
 
-# Packages with modules that share a test, and the place of that test.
+# Packages with modules that share a test, and a note that says where that test is.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
@@ -120,7 +120,8 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 def planted(tmp_path: Path, plants: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Return a copy of the packages, linted. Each named module has one more line at its end."""
+    """Lint a copy of the packages, and return the linter's result. `plants`: by module, the line to
+    append to that module."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for folder in PACKAGES.values():
         shutil.copytree(
@@ -135,7 +136,9 @@ def planted(tmp_path: Path, plants: dict[str, str]) -> subprocess.CompletedProce
     return lint_imports(tmp_path)
 
 
-def test_the_purity_contract_bites_in_every_package_it_names(tmp_path: Path) -> None:
+def test_the_purity_contract_refuses_an_impure_import_in_every_package_it_names(
+    tmp_path: Path,
+) -> None:
     pure = contracts()["purity"]["source_modules"]
     result = planted(tmp_path, dict.fromkeys(pure, "import time"))
     assert result.returncode != 0
@@ -143,7 +146,7 @@ def test_the_purity_contract_bites_in_every_package_it_names(tmp_path: Path) -> 
     assert not blind, result.stdout
 
 
-def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> None:
+def test_the_purity_contract_refuses_every_import_that_it_forbids(tmp_path: Path) -> None:
     forbidden = contracts()["purity"]["forbidden_modules"]
     lines = "\n".join(f"import {module}" for module in forbidden)
     result = planted(tmp_path, {"oncelog_server.refusal": lines})
@@ -176,8 +179,8 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 
 def lineage(module: str) -> list[str]:
-    """Return a module and its packages. Of the client and the server, the top-level package is
-    left out, unless it is the module."""
+    """Return a module and its packages. The packages `oncelog_client` and `oncelog_server` are left
+    out, unless `module` is one of them."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
     return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
@@ -271,7 +274,7 @@ def test_only_the_log_changes_attributes_of_a_log() -> None:
     assert not offences, offences
 
 
-def test_a_partition_is_the_only_door_to_its_log() -> None:
+def test_only_the_partition_package_uses_the_log_of_a_partition() -> None:
     offences = [
         f"{shown(path)}:{node.lineno}: {ast.unparse(node)}"
         for module, path in package_modules()

@@ -30,7 +30,8 @@ BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 # Names of Kafka itself, which users of Kafka know.
 OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
 
-# Functions that a test may call instead of an assertion, with the file of each. They fail the test.
+# Functions that a test may call instead of an assertion, with the file of each. Each can fail the
+# test.
 CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
@@ -81,8 +82,8 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_collections() -> Iterator[None]:
-    """Switch garbage collection off. All syntax trees stay alive during the module, and collections
-    would take four fifths of its time."""
+    """Switch garbage collection off. All syntax trees stay alive during this module's tests, and
+    collections would take four fifths of the time."""
     gc.disable()
     yield
     gc.freeze()
@@ -140,7 +141,7 @@ def test_every_test_asserts_something() -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_what_a_test_may_call_instead_of_asserting_fails_it(name: str) -> None:
+def test_every_function_of_checks_can_fail_a_test(name: str) -> None:
     module = parsed(ROOT / CHECKS[name])
     # A timeout fails a test, too.
     assert name in asserting(module) or "timeout" in called_by(functions(module)[name])
@@ -169,7 +170,7 @@ def test_a_test_without_a_promise_is_found(body: str, is_bare: bool) -> None:
     assert ("test_a" in bare_tests(module, {"check"})) is is_bare
 
 
-def test_no_module_or_class_is_named_after_nothing() -> None:
+def test_no_module_or_class_has_a_name_that_says_nothing() -> None:
     offences = [
         shown(path)
         for path in source_files()

@@ -48,10 +48,10 @@ PHRASES = {
     r"of which": "a second sentence",
     r"(goes|went|going) on": "continues, or what happens",
 }
-# The same for sentences of the product.
+# Phrases that no sentence of the product contains, either.
 PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}
-# Other text that is no sentence: code in backticks, the values of an f-string, the names of fail
-# points, and the first words of a page of docs.
+# Text that is no sentence and may contain these phrases: code in backticks, the values of an
+# f-string, the names of fail points, and the first words of a page of docs.
 NO_PROSE = re.compile(r"`[^`]*`|\{[^}]*\}|\banswer-[a-z]|\bThis page answers:")
 # No docstring of the product begins with these words. It names the thing or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")

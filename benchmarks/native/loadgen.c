@@ -1,9 +1,10 @@
 // A closed-loop load generator for brokers. It sends ready-made requests as fast as responses allow.
 //
 //   loadgen repeat    PORT FILE ...   every connection cycles through all requests of FILE, pipelined
-//   loadgen producers PORT FILE ...   connection i is a producer with an id: it cycles through --steps
-//                                     requests from i * steps on, pipelined, with ascending sequences
-//   loadgen steps     PORT FILE ...   the same in lock step: each --unit requests are one transaction
+//   loadgen producers PORT FILE ...   connection i is a producer with an id: it cycles through the
+//                                     --steps requests from i * steps on, pipelined, with ascending sequences
+//   loadgen steps     PORT FILE ...   as producers, with one request in flight: each --unit requests are
+//                                     one transaction
 //
 // requests.h describes FILE. The program prints one line of JSON. At the first error code in a response, it prints a
 // line on stderr and ends with exit code 1.
@@ -32,9 +33,9 @@ enum {
     MAX_IN_FLIGHT = 1024,
     ANSWER_HEAD = 1024,           // all error codes are within this many bytes of a response
     READ_SIZE = 1 << 18,
-    DISCARD_FROM = 1 << 15,       // longer rests of a response are discarded without a copy
+    DISCARD_FROM = 1 << 15,       // if more of a response is missing, it is discarded without a copy
     EVENTS = 256,
-    SETTLE_SHARE = 10,            // at most a tenth of limited bytes is sent before measuring
+    SETTLE_SHARE = 10,            // at most a tenth of --max-bytes is sent before measuring
     DRAIN_SECONDS = 10,
     TICK_NS = 100,                // the step in which latencies are counted
     TICKS = 20 * 1000 * 1000,     // the number of steps: up to two seconds
@@ -95,7 +96,7 @@ static void started(struct connection *c, uint64_t now) {
     all_started++;
 }
 
-// Writes as many frames as may be in flight, and the rest of a frame that a full socket has cut off.
+// Writes as many frames as may be in flight. Begins with the rest of a frame if the socket was full in its middle.
 static void pump(struct connection *c) {
     while (c->sent || (!draining && c->in_flight < (unsigned)option.depth)) {
         size_t count = c->sent ? 1 : (size_t)option.depth - c->in_flight;

@@ -1,10 +1,10 @@
 // The requests that the load generator sends. The calling program has made them.
 //
 // A file is a sequence of entries, integers big-endian:
-//   uint32  position of a producer id and its epoch outside of batches in the request, or 0
+//   uint32  position of a producer id and its epoch in the request, outside of its batches, or 0
 //   uint32  position of the next id and epoch in the response, counted from its size field, or 0
 //   uint32  number of error codes (int16) in the response, at least 1
-//   uint32  number of record batches with a sequence in the request, all with as many records
+//   uint32  number of record batches with a sequence in the request; all have the same number of records
 //   uint32  size of the request
 //   uint32  position of each error code, counted from the size field of the response
 //   uint32  position of each batch in the request

@@ -8,7 +8,8 @@ from __future__ import annotations
 import oncelog_client
 from oncelog_protocol import __version__
 
-# Type checkers take this for true. `typing` itself would be most of the time of the import.
+# Type checkers take this for true. An import of `typing` would take most of the time of this
+# module's import.
 TYPE_CHECKING = False
 
 __all__ = ["__version__"]
@@ -16,7 +17,7 @@ __all__ += oncelog_client.__all__
 
 if TYPE_CHECKING:
     from oncelog_client import *  # noqa: F403 - all public names, for type checkers only
-else:  # a type checker would take any name for one of ours
+else:  # hidden from type checkers: for them, it would make every name valid
 
     def __getattr__(name: str) -> object:
         if name not in __all__:

@@ -1,4 +1,5 @@
-"""The consumer reads a group's share or chosen partitions, in either isolation level."""
+"""The consumer. It reads the partitions that its group assigns, or partitions of the caller's
+choice, in either isolation level."""
 
 from __future__ import annotations
 
@@ -200,8 +201,8 @@ class Consumer:
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> list[ConsumerRecord]:
         """Return the next records, at most `max_poll_records` (or `max_records`), as soon as there
-        are any. Return no records after `timeout_ms`. Rebalances run inside this call, and may take
-        longer.
+        are any. Return an empty list if there are none within `timeout_ms`. Rebalances run inside
+        this call, and may take longer than `timeout_ms`.
 
         Raises the errors of listeners, AuthorizationError, OffsetOutOfRangeError or
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
@@ -274,7 +275,8 @@ class Consumer:
         self._subscription[partition].jump(to.offset, to.known_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Move to the first offset of the partitions (of all without arguments)."""
+        """Move to the first offset of the partitions. Without arguments, move in all assigned
+        partitions."""
         await self._reset(partitions, "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
@@ -320,13 +322,14 @@ class Consumer:
         return uncommitted
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Let `poll` return no records of the partitions (of all without arguments) until
-        `resume`."""
+        """Let `poll` return no records of the partitions until `resume`. Without arguments, pause
+        all assigned partitions."""
         for state in self._subscription.chosen(partitions):
             state.paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Let `poll` return records of the partitions (of all without arguments) again."""
+        """Let `poll` return records of the partitions again. Without arguments, resume all assigned
+        partitions."""
         for state in self._subscription.chosen(partitions):
             state.paused = False
         self._fetcher.pump()

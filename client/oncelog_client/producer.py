@@ -1,4 +1,5 @@
-"""The producer sends records. It is idempotent by default, and transactional with an id."""
+"""The producer sends records. It is idempotent by default, and transactional with a
+`transactional_id`."""
 
 from __future__ import annotations
 
@@ -333,10 +334,10 @@ class Producer:
         With a consumer, `send_offsets_to_transaction(offsets)` commits as that member (KIP-447,
         revised).
 
-        With all input partitions, group and generation (KIP-447, early draft), call this method
-        after every rebalance, and after a FencedInGroupError. The call fences the group's other
-        producers of these partitions, aborts their open transactions before it returns, and makes
-        the broker refuse requests of older generations. Raises FencedInGroupError in an older
+        If you pass all input partitions, group and generation (KIP-447, early draft), call this
+        method after every rebalance, and after a FencedInGroupError. The call fences the group's
+        other producers of these partitions, aborts their open transactions before it returns, and
+        makes the broker refuse requests of older generations. Raises FencedInGroupError in an older
         generation, and UnsupportedVersionError if the broker lacks the feature
         `oncelog.group.transactions`.
 

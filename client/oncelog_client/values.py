@@ -1,7 +1,7 @@
-"""The values that cross the client's public API. Names as in the Java client.
+"""The values that cross the client's public API. The names are those of the Java client.
 
-They are named tuples, because constructor and hash run in C and the definition takes a fifth of a
-dataclass's time.
+The values are named tuples: constructor and hash run in C, and the definition takes a fifth of the
+time of a dataclass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The result of a look-up by time: the first record at or after it."""
+    """The result of a look-up by time: the first record at or after that time."""
 
     offset: int
     timestamp_ms: int
@@ -76,8 +76,8 @@ class RecordMetadata(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition in the cluster's metadata. `leader` is None if there is none. `offline_replicas`
-    are the brokers that cannot use their log of it."""
+    """A partition in the cluster's metadata. `leader` is None if there is no leader.
+    `offline_replicas` are the brokers that cannot use their log of the partition."""
 
     topic: str
     partition: int

@@ -1,5 +1,5 @@
-"""Spark imports every package called `pyspark_...` and takes its `DefaultSource`: this is how it
-finds `format("oncelog")`."""
+"""Spark imports every package called `pyspark_...`, and registers the `DefaultSource` of the
+package. In this way Spark finds `format("oncelog")`."""
 
 from oncelog_client.spark.data_source import OncelogDataSource
 

@@ -1,4 +1,5 @@
-"""The count at the end: every purchase has one invoice and one shipment, with the right amounts."""
+"""The count at the end. It checks that every purchase has one invoice and one shipment, with the
+right amounts."""
 
 from __future__ import annotations
 

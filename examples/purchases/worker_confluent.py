@@ -36,9 +36,9 @@ def next_offsets(messages: list[Message]) -> list[TopicPartition]:
 
 
 def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Return the committed offsets, or 0 for a partition without one. The 0 is explicit: if
-    librdkafka 2.16 looks up the earliest offset, a response after a rebalance moves the position to
-    that offset."""
+    """Return the committed offsets, or 0 for a partition without one. The 0 is explicit, because
+    librdkafka 2.16 would look up the earliest offset. If that response came after a rebalance, it
+    would move the position to the earliest offset."""
     while True:
         found = consumer.committed(partitions, timeout=30)
         errors = [place.error for place in found if place.error is not None]
@@ -53,8 +53,8 @@ def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Topi
 
 
 def next_messages(consumer: Consumer) -> list[Message]:
-    """Return the records of 0.2 s. All errors of a consumer are transient, except that the next
-    offset was deleted from the log."""
+    """Return the records that arrive within 0.2 s. All errors of a consumer are transient except
+    one: the next offset was deleted from the log."""
     polled = consumer.consume(BATCH, 0.2)
     for message in polled:
         error = message.error()

@@ -1,5 +1,5 @@
-"""The count at the end: every purchase has one invoice and one shipment, and every day has one
-revenue, all with the amounts of the data."""
+"""The count at the end. It checks that every purchase has one invoice and one shipment, and every
+day one revenue, all with the amounts of the data."""
 
 from __future__ import annotations
 

@@ -159,7 +159,8 @@ def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> l
 
 
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
-    """Return the time of the next micro-batch. A batch that is seen at once may be older."""
+    """Return the time of the first micro-batch after a kill. A batch that is noticed within
+    NOTICED_S after the kill may have been committed before the kill."""
     later = (batch.seconds for batch in batches[kill.batches :])
     return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 

@@ -2,8 +2,8 @@
 
 `APIS` is the only place that names the versions of an API. The messages of the API, the broker's
 dispatch and the ApiVersions response read the versions here. The versions are not in the messages'
-modules, because a broker advertises all versions at its start. A message's module is imported at
-the first use of its API, because an import of all modules takes 20 ms.
+modules, because a broker needs the versions of all APIs at its start. It imports a message's module
+only at the first use of the API, because importing all modules takes 20 ms.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class _ApiRow(NamedTuple):
 class Api(_ApiRow):
     """One API: its versions, inclusive, and the first version with compact types.
 
-    `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
+    The key gives the names of its messages: for END_TXN, `messages/end_txn.py` holds EndTxnRequest
+    and EndTxnResponse.
     """
 
     @cached_property
@@ -104,7 +105,7 @@ class Api(_ApiRow):
 
     @property
     def versions(self) -> range:
-        """The versions spoken here."""
+        """The versions that oncelog supports."""
         return range(self.oldest, self.latest + 1)
 
     def common_version(self, oldest: int, latest: int) -> int | None:

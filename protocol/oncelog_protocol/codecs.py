@@ -81,7 +81,7 @@ def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
 
 
 def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
-    """Return a slightly slower decoder for large messages, which yields between elements. The
+    """Return a decoder for large messages, a slightly slower one that yields between elements. The
     buffer must stay unchanged until the decoder has ended."""
     found = _sliced_decoders.get((cls, version))
     if found is None:

@@ -2,7 +2,7 @@
 
 Consecutive fields of fixed size (and the length that follows them) become one struct call. Nested
 structs are inlined. A varint of one byte costs one comparison. A property test compares the codecs
-with a second, slower walk of the table (tests/protocol/constructs.py).
+with slower ones that walk the table (tests/protocol/constructs.py).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Source:
         return name
 
     def compile(self, function: str) -> Any:
-        """Execute the lines and return the function that they define. The function has its source
-        as attribute."""
+        """Execute the lines and return the function that they define. The function's attribute
+        `source` holds the lines."""
         source = "\n".join(self.lines) + "\n"
         exec(compile(source, f"<{self.title} {function}>", "exec"), self.scope)
         made = self.scope[function]

@@ -55,7 +55,7 @@ class DecoderSource(Source):
             made = self._struct(schema)
             self.line(f"return {made}, p")
             if sliced:
-                self.line("yield")  # so that it is a generator even without an array
+                self.line("yield")  # makes the decoder a generator even without an array
         with self.block("except (IndexError, struct_error, UnicodeDecodeError) as error:"):
             self.line("raise ProtocolError(f'{title}: cut off or not UTF-8: {error}') from error")
         self.scope["title"] = self.title
@@ -63,7 +63,7 @@ class DecoderSource(Source):
     def _fail(self, what: str, position: int) -> ProtocolError:
         return ProtocolError(f"{self.title}: bad {what} before byte {position}")
 
-    # ── fields of fixed size wait until the position is needed ─────────────────────────────────
+    # ── fields of fixed size: collected until the position is needed ───────────────────────────
 
     def _take(self, format: str) -> str:
         name = self.fresh()

@@ -42,9 +42,9 @@ class EncoderSource(Source):
         self._flush()
         self.line("return None")
         if sliced:
-            self.line("yield")  # so that it is a generator even without an array
+            self.line("yield")  # makes the encoder a generator even without an array
 
-    # ── values of fixed size wait until something else must be appended ────────────────────────
+    # ── values of fixed size: collected until another part is appended ────────────────────────
 
     def _put(self, format: str, value: str) -> None:
         self._pending.append((format, value))

@@ -2,8 +2,9 @@
 protocol.
 
 Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses these
-numbers only if ApiVersions announces their feature, because a peer that does not know a tag skips
-it silently.
+numbers only if the broker's ApiVersions response announces their feature, because a peer that does
+not know a tag skips it silently. A group commit is one EndTxn request that ends the transactions of
+many producers of a group, all of them or none.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ OWN_TAGS: Final[dict[str, int]] = {
     # group. With the tag, the group's coordinator keeps the transaction. Without the tag, the
     # coordinator of the transactional id keeps it.
     "transaction_group_id": 10_004,
-    # EndTxn v3+: the other transactions of a group commit. In the response: the transaction that
-    # made the broker refuse the group commit.
+    # EndTxn v3+: `members` of the request, the other transactions of a group commit;
+    # `refused_member` of the response, the transaction that made the broker refuse the group
+    # commit.
     "members": 10_005,
     "refused_member": 10_006,
     # TransactionLogValue v1, once the outcome is decided: the other transactions of the group
@@ -53,11 +55,13 @@ OWN_TAGS: Final[dict[str, int]] = {
     "client_address": 10_033,
     "time_left_ms": 10_034,
     "fences": 10_035,
-    # InitProducerId v2+: an operator ends the open transaction, and no producer begins. The tag is
-    # only information and other brokers skip it, so the client sends it to every broker.
+    # InitProducerId v2+: an operator ends the open transaction, and no producer begins. Other
+    # brokers skip the tag and end the transaction all the same, so the client sends the tag to
+    # every broker.
     "by_operator": 10_036,
-    # ListOffsets v6+: the offset from which the broker counts records. In the response: the number
-    # of records that a read_committed reader gets, and the number that is held back.
+    # ListOffsets v6+: `count_from` of the request, the offset from which the broker counts records;
+    # in the response, the number of records that a read_committed reader gets, and the number of
+    # records that open transactions hold back.
     "count_from": 10_037,
     "readable_records": 10_038,
     "held_back_records": 10_039,
@@ -67,12 +71,14 @@ OWN_TAGS: Final[dict[str, int]] = {
 # ── error codes, record types, key types ─────────────────────────────────────────────────────────
 
 CONCURRENT_PRODUCER_COMMIT_CODE: Final = 10_000
-"""From the draft of KIP-447: another producer has committed offsets of an input partition
-meanwhile."""
+"""From the draft of KIP-447: two producers of a group have transactions with offsets of the same
+input partition. The older producer gets this code after its transaction was aborted. The newer
+producer gets this code if the older transaction can no longer be aborted."""
 
 TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
 """A record type of `__transaction_state`: the generation and input partitions of a transactional id
 in a group. Kafka's readers skip records of unknown types."""
 
 TRANSACTION_GROUP_KEY_TYPE: Final = 2
-"""FindCoordinator v1-v5: the transaction *group* coordinator. From v6 on 2 means share groups."""
+"""The key type in FindCoordinator v1 to v5 for the coordinator of a group's transactions. From v6
+on, key type 2 means share groups, as in Kafka."""

@@ -1,6 +1,6 @@
 """The frames of requests and responses: a 4-byte size, then that many bytes. This module does no
-IO. The client and the broker's links use it; the broker's connections read into their own buffers
-instead.
+IO. The client uses it, and the broker for its own requests to other brokers. For requests from
+clients, the broker has a reader of its own (`requests/frame_reader.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ write_size = _SIZE.pack
 def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
     """Return the size of a frame. Raises ProtocolError if it is negative or above the limit."""
     if not 0 <= size <= limit:
-        raise ProtocolError(f"a frame of {size} bytes, allowed are {limit}")
+        raise ProtocolError(f"a frame of {size} bytes; the limit is {limit}")
     return size
 
 

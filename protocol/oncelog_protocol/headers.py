@@ -31,7 +31,7 @@ class RequestHeader(NamedTuple):
 def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
     """Return the header and the position of the body. Raises ProtocolError.
 
-    For an unknown API or version, the header is read as v1 and the position is unknown.
+    The header of an unknown API or version is read as v1, so the returned position may be wrong.
     """
     try:
         api_key, api_version, correlation_id, size = REQUEST_START.unpack_from(buffer, position)

@@ -93,9 +93,9 @@ class Pattern:
         )
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
-        """Return the steps that are reached from the steps `at` without a character. `edges` are
-        the edges at this place of the text. Steps with another edge stay in the result, because the
-        end of the text may come next."""
+        """Return the steps that are reached from the steps `at` without a character. `edges` holds
+        `^` at the start of the text, `$` at its end. The result includes steps with another edge,
+        because the end of the text may follow and let them pass."""
         found: set[int] = set()
         left = list(at)
         while left:
@@ -131,7 +131,7 @@ class _Parser:
             raise PatternError(f"unexpected {self._source[self._at]!r} at {self._at}")
         return whole
 
-    # -- the machine
+    # -- the automaton
 
     def _step(self, ranges: Ranges | None = None, edge: str = "") -> int:
         if len(self.steps) >= MOST_STEPS:
@@ -183,7 +183,7 @@ class _Parser:
         least, most = counts
         first = last = self._step()
         for turn in range(max(least, most or 0, 1)):
-            if turn:  # each turn parses the same text
+            if turn:  # parse the same text again, for new steps
                 self._at = start
                 part = self._atom()
                 assert self._at == end

@@ -1,5 +1,5 @@
-"""Requests and their responses on one connection, without IO: for the client and the broker's
-links.
+"""Requests and their responses on one connection, without IO. The client uses it, and the broker
+for its own requests to other brokers.
 
 A broker responds in the order of the requests. So a response belongs to the oldest request in
 flight, and must have the same correlation id.
@@ -81,7 +81,8 @@ class Requests:
         return lost
 
     def answer(self, body: Buffer) -> Answer:
-        """Decode the response in a frame without its size. Raises ProtocolError as above."""
+        """Decode the response in a frame without its size. Raises ProtocolError as `receive_data`
+        does."""
         if not self._waiting:
             raise ProtocolError("a response without a request")
         waiting = self._waiting[0]

@@ -36,7 +36,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The table of a message (or, with no versions of its own, of a nested struct)."""
+    """The table of a message or of a nested struct. A struct has no versions itself."""
 
     cls: type
     fields: tuple[Field, ...]
@@ -52,17 +52,17 @@ class Schema(NamedTuple):
         return tuple(field.name for field in self.fields)
 
     def present(self, version: int) -> Iterator[Field]:
-        """The fields on the wire in this version that are not tagged, in wire order."""
+        """Yield the fields on the wire in this version that are not tagged, in wire order."""
         return (f for f in self.fields if f.tag is None and f.present(version))
 
     def tagged(self, version: int) -> list[Field]:
-        """The tagged fields of this version, in the order of their tags."""
+        """Return the tagged fields of this version, in the order of their tags."""
         found = [f for f in self.fields if f.tag is not None and f.present(version)]
         return sorted(found, key=lambda f: f.tag or 0)
 
 
 def schema_of(cls: type) -> Schema:
-    """The table behind a class made by `message` or `struct`."""
+    """Return the table of a class that `message` or `struct` has made."""
     schema = cls.__dict__.get("__schema__")
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls.__name__} is not a message")
@@ -71,8 +71,8 @@ def schema_of(cls: type) -> Schema:
 
 @dataclass_transform()
 def message(versions: range, *, flexible_since: int = NEVER) -> Callable[[type[T]], type[T]]:
-    """Make a class of field declarations a message with these versions; `apis.api_message` if it
-    belongs to an API.
+    """Make a class of field declarations a message with these versions. A request or response uses
+    `apis.api_message` instead.
 
     From `flexible_since` on, lengths are compact and tagged fields are allowed (KIP-482).
     """
@@ -121,8 +121,8 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
 
 
 def _initialiser_at_first_use(cls: type, fields: list[Field]) -> Any:
-    """Compile `__init__` at the first use: for all of some 200 tables, it would take a tenth of a
-    broker's start."""
+    """Return an `__init__` that compiles the real one at its first call. Compiling those of all
+    tables, about 200, would take a tenth of the time that a broker needs to start."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
         made: Any = type(self)
@@ -133,7 +133,7 @@ def _initialiser_at_first_use(cls: type, fields: list[Field]) -> Any:
 
 
 def _initialiser(cls: type, fields: list[Field]) -> Any:
-    """An `__init__` with one parameter per field, in wire order, each with its default."""
+    """Return an `__init__` with one parameter per field, in wire order, each with its default."""
     scope: dict[str, Any] = {"_new": Default}
     parameters, body = ["self"], []
     for position, field in enumerate(fields):

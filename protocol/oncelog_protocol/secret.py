@@ -17,8 +17,8 @@ _WORDS: Final = ("password", "secret", "jaas", "credential", "token", "passphras
 # Largest edit distance between a word of a name and a word of `_WORDS` that counts as a
 # misspelling.
 _MISSPELLED: Final = {"password": 2, "credential": 2, "passphrase": 2, "secret": 1, "token": 1}
-# The patterns are not compiled here, since few processes use them and every process pays for its
-# imports.
+# The patterns are compiled at their use: few processes need them, and every process imports this
+# module.
 _SEPARATORS: Final = r"[._\-\s]+"
 # A secret inside the value of a name that is not secret: `… password="x";`, `https://user:x@proxy`.
 _SECRET_INSIDE: Final = rf"(?i)(?:{'|'.join(_WORDS)})[\w.\-]*[\"']?\s*[=:]|:[^/\s@]+@|-----BEGIN "

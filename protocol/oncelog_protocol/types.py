@@ -17,8 +17,8 @@ MAX_STRING: Final = 0x7FFF
 but Kafka's own readers refuse it, and the keys of internal topics cannot hold it."""
 
 MESSAGE_FIELDS: Final = frozenset({"error_message", "batch_index_error_message"})
-"""Fields of responses that only explain. They may quote a request, so the encoder cuts them to
-MAX_STRING. The decoder bounds every other string."""
+"""Fields of responses that explain an error. They may quote a request, so the encoder cuts them to
+MAX_STRING. For all other strings, the decoder checks the length."""
 
 INT32_MAX: Final = 0x7FFFFFFF
 INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
@@ -45,7 +45,7 @@ class FieldSpec(NamedTuple):
 
 
 class Primitive(NamedTuple):
-    """A type of one value. Calling it declares a field of that type.
+    """A type that is not composed of others. Calling it declares a field of that type.
 
     `format` is the code of the struct module if the type has a fixed size, else "".
     """

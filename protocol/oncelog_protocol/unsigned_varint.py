@@ -46,7 +46,7 @@ SMALL = tuple(_build_uvarint(value) for value in range(512))
 
 
 def write_uvarint(value: int) -> bytes:
-    """The bytes of an unsigned varint."""
+    """Return the bytes of an unsigned varint."""
     return SMALL[value] if 0 <= value < 512 else _build_uvarint(value)
 
 

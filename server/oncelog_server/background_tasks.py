@@ -35,13 +35,13 @@ from oncelog_server.transaction.id_expiry import IdExpiry
 
 log = structlog.get_logger("oncelog.upkeep")
 
-# As Kafka's log manager, which first applies retention after 30 s.
+# Kafka's log manager also applies retention for the first time after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
 # Maximum number of aborts in one turn of the loop. An abort takes a third of a millisecond, so they
 # take less than 20 ms (scenario T9).
 ABORTS_PER_TURN: Final = 50
-# How often flush.ms is checked. Kafka never checks it unless log.flush.scheduler.interval.ms is
-# set, so a topic's flush.ms has no effect by default. Here it always has an effect.
+# Interval of the checks of flush.ms. In Kafka, a topic's flush.ms has no effect unless
+# log.flush.scheduler.interval.ms is set. Here flush.ms always has an effect.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
 # Operations that fail for another reason than a full disk.
@@ -136,7 +136,8 @@ class BackgroundTasks:
 
     def _abort_overdue(self) -> None:
         if len(self._transactions.abort_overdue(ABORTS_PER_TURN)) == ABORTS_PER_TURN:
-            # More transactions may be overdue. Callbacks that already wait for the loop run first.
+            # More transactions may be overdue. call_soon lets waiting callbacks of the loop run
+            # first.
             self._timers.call_soon(self._abort_overdue)
 
     def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
@@ -146,7 +147,7 @@ class BackgroundTasks:
             try:
                 for partition in list(self._partitions):
                     if self._stopped:
-                        return  # logs are being closed
+                        return  # the logs are closed after `stop`
                     duty(partition, self._clock.now_ms())
                     yield
             finally:
@@ -166,7 +167,7 @@ class BackgroundTasks:
         try:
             self._delete_expired(partition, now_ms)
         except (StorageError, CorruptLog) as error:
-            # Retention continues with the other partitions.
+            # The error is not raised, so that retention continues with the other partitions.
             if isinstance(error, CorruptLog) or error.operation in _READING:
                 log.error("retention failed", partition=str(name), reason=str(error))
                 return
@@ -184,7 +185,8 @@ class BackgroundTasks:
     def _delete_expired(self, partition: Partition, now_ms: int) -> None:
         """Delete expired segments.
 
-        Raises StorageError or CorruptLog. Segments before the failed one stay deleted.
+        Raises StorageError or CorruptLog. The segments before the one that failed are then already
+        deleted.
         """
         deleted = partition.apply_retention(now_ms)
         if deleted:
@@ -243,9 +245,9 @@ class BackgroundTasks:
             self._deleted.pop(name, None)
 
     async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
-        """Write the checkpoints of the present state. Return the error, None if there is none. With
-        `remembers_logs` the logs are closed: their state is written too, so that the next start
-        need not read them.
+        """Write the checkpoints of the present state. Return the error, None if there is none.
+        `remembers_logs`: all logs are closed, so write their state too. The next start then need
+        not read the logs.
         """
         self._remembers_logs = remembers_logs
         return await end_of(self.checkpoint(), otherwise=None)
@@ -269,9 +271,8 @@ class BackgroundTasks:
             self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
 
     def _write_again(self) -> None:
-        """Begin another checkpoint and raise the StorageError of the last one.
-
-        Returns once a checkpoint has been written.
+        """Return if the last checkpoint was written. Otherwise begin another one and raise the
+        StorageError of the last one.
         """
         error = self._not_written
         if error is not None:

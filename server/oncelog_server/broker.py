@@ -97,7 +97,7 @@ class Broker:
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
-        # Closes what a failed start has bound.
+        # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
 
@@ -133,10 +133,10 @@ class Broker:
             self._metrics = await self._bind_metrics()
         except OSError:
             await self.metadata.stop()
-            with suppress(OSError):  # the user must see the error of the port
+            with suppress(OSError):  # raise the error of the port instead
                 self.directory.unmake()
             raise
-        # After every check, because a refused start must change nothing.
+        # The checks come first, because a refused start must change nothing.
         folders = checks.folders(self.metadata.image)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
@@ -149,7 +149,7 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
-        # All partitions have a leader. A coordinator that still loads responds
+        # Return when all partitions are led. A coordinator that is still loading responds
         # COORDINATOR_LOAD_IN_PROGRESS.
         await self._replica_manager.settled(self.metadata.image.topics)
         self._keep_by_boot()
@@ -173,7 +173,8 @@ class Broker:
         )
 
     def _keep_by_boot(self) -> None:
-        """Record the boot in which all logs are open, now or once the disk has space."""
+        """Record the id of the computer's current boot, unless a partition is offline. If the disk
+        refuses this, retry it until the disk has space."""
         try:
             self._write_boot()
         except StorageError as error:
@@ -184,9 +185,8 @@ class Broker:
             self.directory.keep_by(self._environment.boot(), self._files)
 
     async def _forget_deletions(self, folders: Folders) -> None:
-        """Delete the deletion records of topics without a folder here.
-
-        The checkpoints without these topics are made durable first.
+        """Delete the deletion records of topics that have no folder on this broker. Before that,
+        write checkpoints that do not contain these topics, and make them durable.
         """
         without_folder = self.metadata.image.deletions.keys() - folders.remembered
         if without_folder:
@@ -405,7 +405,7 @@ class Broker:
         self._marker_links.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
-        # Also after a failure, because a checkpoint in flight must finish.
+        # Also if a log could not be closed, because a checkpoint in flight must finish.
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._environment.close()

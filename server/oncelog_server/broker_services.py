@@ -54,7 +54,8 @@ class BrokerServices:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
-    # Writes the log start offsets to disk. Its Deferred completes when they are durable.
+    # Writes the checkpoints, with the log start offsets. The Deferred completes when they are
+    # durable.
     checkpoint: Callable[[], Deferred[StorageError | None]]
     # Runs work that would block the loop for long.
     slices: Slices

@@ -196,7 +196,8 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
 
 
 def _client_listeners(settings: Settings) -> tuple[ListenerAddress, ...]:
-    """Return the listeners, none if their settings are invalid. That is reported elsewhere."""
+    """Return the listeners, none if their settings are invalid. `contradictions` reports invalid
+    ones."""
     try:
         return listeners_of(settings)
     except InvalidListeners:
@@ -260,10 +261,9 @@ def _shown_text(assignment: SettingAssignment) -> str:
 
 
 def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:
-    """Return the assignments without `advertised.listeners` of listeners that are not used.
-
-    Such entries come from a source with `listeners` that a later source overrides. Kafka's
-    container image does the same with its defaults.
+    """Return the assignments without stale `advertised.listeners`. They are stale if their source
+    also sets `listeners` and a later source overrides those. Kafka's container image does the same
+    with its defaults.
     """
     *earlier, last = [
         "",
@@ -282,7 +282,7 @@ def _set_twice(
 ) -> list[SettingProblem]:
     """Return a problem for each --set of a setting that an option sets too.
 
-    Neither of the two is the later source.
+    Both are on the command line, so neither overrides the other.
     """
     return [
         _problem(assignment, f"{option} sets it too: give only one of the two")

@@ -13,9 +13,10 @@ R = TypeVar("R")
 
 
 class Unheard:
-    """Takes failures that no callback handles: those of callbacks, and those of responses without a
-    waiting request. The broker sets `take`, which logs the failures, so that a defect fails only
-    its own request. Without `take` they are raised.
+    """Takes failures that no other code handles: the exceptions of callbacks, and the failures of
+    abandoned responses without an `on_abandon` callback. The broker sets `take` to a function that
+    logs a failure, so that a defect fails only its own request. Without `take` the failures are
+    raised.
     """
 
     take: Callable[[Exception], None] | None = None
@@ -42,7 +43,8 @@ class Deferred(Generic[T]):
     that the connection may serve the next request.
 
     An exception of a callback never reaches the caller of `complete`. `Unheard` gets it after all
-    callbacks have run. `failure` is the reason of an abandoned response, None if it is unknown.
+    callbacks have run. `failure` is the exception of an abandoned response, None if it is already
+    logged or unknown.
     """
 
     __slots__ = (
@@ -107,8 +109,8 @@ class Deferred(Generic[T]):
     def abandon(self, failure: Exception | None = None) -> None:
         """End the wait without a response, because of a defect.
 
-        The `on_abandon` callbacks run, so that nothing waits for ever. The last callback logs
-        `failure`; None means that the failure is logged already.
+        The `on_abandon` callbacks run, so that nothing waits for ever. They pass `failure` on or
+        log it. None means that the failure is logged already.
         """
         if self.done or self.cancelled or self.abandoned:
             if failure is not None:

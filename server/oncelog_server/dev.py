@@ -119,7 +119,8 @@ def parse_topic(text: str) -> tuple[str, int]:
 
 
 async def _announce(broker: Broker, topics: list[tuple[str, int]]) -> str:
-    """Create the topics and print how to use them. Return why one was refused, "" if none was."""
+    """Create the topics and print how to use them. Return the reason if one was refused, else
+    ""."""
     from oncelog_server.cluster.topics import NewTopic
     from oncelog_server.refusal import Refused
 

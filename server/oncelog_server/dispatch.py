@@ -36,7 +36,7 @@ from oncelog_server.slices import SMALL, Steps, within
 SLICED_BYTES: Final = 64 << 10
 # Parts of a large response that are joined at a time.
 _JOINED: Final = 4_096
-# Length, correlation id, and (header v1) the number of tagged fields.
+# Length and correlation id. A response header v1 has the number of tagged fields too.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 _LOGGED_CLIENT_ID: Final = 100
@@ -81,7 +81,7 @@ class _Route:
         # Requests since the start.
         self.count = 0
         self.handle = handle
-        # Fetch: the outbox sends the file ranges of its responses.
+        # A Fetch response contains file ranges, which the outbox sends as they are.
         self.keeps_parts = key == ApiKey.FETCH
         self.is_request_header_flexible = request_header_version(key, version) > 1
         self.is_response_header_flexible = response_header_version(key, version) > 0
@@ -292,9 +292,8 @@ def _named(
 
 
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
-    """Return length, header and body of a response.
-
-    They are one buffer, except for Fetch: the outbox sends its file ranges.
+    """Return length, header and body of a response, joined into one buffer. Only a Fetch response
+    keeps its parts, because the outbox sends its file ranges.
     """
     parts: list[Any] = [b""]
     route.encode(response, parts.append)
@@ -303,7 +302,7 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
-    """Return the same as `_encode`, in several buffers: a join of tens of megabytes would block the
+    """Return the same as `_encode`, in several buffers. Joining tens of megabytes would block the
     loop."""
     parts: Parts = []
     whole: Parts = [b""]
@@ -333,7 +332,7 @@ def _join(parts: Parts, whole: Parts) -> None:
 
 
 def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:
-    """Return the parts with length and header in the first one, which is empty."""
+    """Put length and header in place of the first part, which is empty. Return the parts."""
     size = sum(map(len, parts))
     if route.is_response_header_flexible:
         parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)

@@ -31,9 +31,8 @@ async def sync_recovered(files: Files, partitions: Partitions) -> None:
 
 
 async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bool:
-    """Close and sync every log, in slices. Return False if the next start must recover some.
-
-    The failure of a log is logged, and the others are still closed.
+    """Close and sync every log, in slices. Return False if the next start must recover some of
+    them. The failure of one log is logged, and the others are still closed.
     """
     open_files: list[File] = []
     clean = await end_of(slices.queue(_closing(partitions, open_files)), otherwise=False)

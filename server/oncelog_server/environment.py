@@ -39,8 +39,8 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 DISK_THREADS: Final = 4
 # Timeout of the look-up of the computer's own name, which delays the start.
 LOOK_UP_S: Final = 0.25
-# The clock limits a slice of long work. Steps limit it only if the clock stands still, as in the
-# simulator.
+# The clock limits a slice of long work. This number limits it only if the clock stands still, as in
+# the simulator.
 STEPS_PER_SLICE: Final = 2_000
 
 
@@ -97,7 +97,8 @@ class Environment(Protocol):
 
 
 class OsEnvironment:
-    """The environment of the operating system. `faults` are those that a test injects."""
+    """The environment of the operating system. `faults` are the failures of disk and process that a
+    test injects."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
         self.clock: Clock = SystemClock()

@@ -19,8 +19,8 @@ DELAY_MS: Final = 1_000
 
 
 class LateCleaner:
-    """Loads the cleaner late. `make` imports and returns it; after an OSError or ImportError it is
-    retried."""
+    """Loads the cleaner late. `make` imports the cleaner and returns it. After an OSError or
+    ImportError, `make` is called again."""
 
     def __init__(self, timers: Timers, make: Callable[[], LogCleaner]) -> None:
         self.cleaner: LogCleaner | None = None

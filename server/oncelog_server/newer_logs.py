@@ -1,6 +1,5 @@
-"""Find producer ids and leader epochs in the logs that are newer than the metadata.
-
-The metadata then comes from a backup. A broker that serves with it would assign producer ids twice
+"""Find producer ids and leader epochs in the logs that are newer than the metadata. If there are
+any, the metadata comes from a backup. A broker that serves with it would assign producer ids twice
 and elect leaders in used epochs.
 """
 

@@ -45,8 +45,8 @@ from oncelog_server.transaction.producer_id_quota import PER_PARTITION, RefusedP
 
 log = structlog.get_logger("oncelog.partition")
 
-# The longest time from the rename of a deleted partition's directory to its deletion, as Kafka's
-# default of file.delete.delay.ms.
+# The longest time between the rename of a deleted partition's directory and its deletion. It is
+# Kafka's default of file.delete.delay.ms.
 DELETED_WITHIN_MS: Final = 60_000
 
 CheckpointOffsets = Mapping[tuple[str, int], int]
@@ -135,7 +135,7 @@ class ReplicaManager:
         self._undropped: set[bytes] = set()
         # Directories of deleted partitions, renamed to names that no topic can have.
         self._renamed: list[str] = []
-        # The wall clock at the rename of the first of them.
+        # The wall clock in ms when the first of `_renamed` was renamed.
         self._renamed_ms = 0
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
@@ -172,7 +172,7 @@ class ReplicaManager:
         if self._stopped:
             return
         for deleted in delta.topics_deleted:
-            # Its queued partitions must not be opened any more.
+            # The topic's queued partitions must not be opened any more.
             self._not_opened.pop(deleted.name, None)
             self._due.forget(deleted.name)
         for change in delta.partitions:
@@ -222,7 +222,8 @@ class ReplicaManager:
         return True
 
     def undropped(self) -> Set[bytes]:
-        """Return the ids of topics that were deleted since the start and still have directories."""
+        """Return the ids of the deleted topics with deletion records that only the next start may
+        delete: topics with queued deletions, and topics with a rename that the disk refused."""
         dropping = {
             change.topic.id
             for change in self._due
@@ -266,16 +267,15 @@ class ReplicaManager:
             coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
-        """Open the partition. Return None if its log cannot be served, with the partition offline.
-
-        The source of the rule is the scenario S3.
+        """Open the partition. If its log cannot be served, mark the partition offline and return
+        None (scenario S3).
         """
         # A partition that this process created needs no recovery.
         known = self._loading
         try:
             if (
                 not known and topic.name in self._not_opened
-            ):  # all partitions of the topic wait together
+            ):  # the disk refused another partition of the topic
                 raise self._not_opened[topic.name]
             return self._open_log(topic, topic_partition, known=known)
         except StorageError as error:
@@ -299,7 +299,7 @@ class ReplicaManager:
             return
         if self._open_log(topic, name, known=known) is None:
             return
-        if self._refused_work.left(_opening(name.topic)) == 1:  # the last partition
+        if self._refused_work.left(_opening(name.topic)) == 1:  # the topic's last refused partition
             self._not_opened.pop(name.topic, None)
         self._partitions.take_online(name)
         self._host(topic, image)
@@ -309,9 +309,9 @@ class ReplicaManager:
     ) -> Partition | None:
         """Open the log and add the partition.
 
-        Return None if the log is corrupt or another topic's, with the partition offline. `known`
-        says that the checkpoints of the last stop apply to the log. Raises StorageError if the disk
-        refuses it.
+        If the log is corrupt or another topic's, mark the partition offline and return None.
+        `known` says that the checkpoints of the last stop apply to the log. Raises StorageError if
+        the disk refuses it.
         """
         last = self._last_stop
         # A deleted topic of the same name may still have the directory.
@@ -391,7 +391,8 @@ class ReplicaManager:
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
             if image.leader_epoch > self._kept_epoch:
-                # One directory must have the newest epoch, for a recovery of lost metadata.
+                # One directory must have the newest epoch, so that lost metadata can be recovered
+                # from the directories.
                 self._kept_epoch = image.leader_epoch
                 partition.write_leader_epochs()
             if coordinator is not None:
@@ -412,7 +413,7 @@ class ReplicaManager:
         """Remove the partition and rename its directory.
 
         The directory is deleted when no change is left, or after DELETED_WITHIN_MS. If the disk
-        refuses the rename, it is retried.
+        refuses the rename, the rename is retried.
         """
         partition = self._partitions.remove(name)
         self._storage_failures.discard(name)
@@ -446,10 +447,9 @@ class ReplicaManager:
             self._refused_work.add(_removal(name), error, retry, partition=str(name))
 
     def _delete_renamed(self) -> None:
-        """Delete the directories of deleted partitions, off the loop.
-
-        The deletion waits for renames that end soon: a rename, and the loop with it, would wait for
-        each deletion in the same directory.
+        """Delete the directories of deleted partitions, off the loop. This comes after the queued
+        renames, which run on the loop: a rename has to wait for each deletion in the same
+        directory.
         """
         if self._renamed:
             renamed, self._renamed = self._renamed, []

@@ -1,4 +1,4 @@
-"""Limits on the number of array elements in a request. All arrays of the request count together.
+"""Limits on the number of array elements in a request, over all arrays of the request.
 
 Each element takes memory, and blocks the loop if the request is not served in slices (H21, H26,
 H28, H30). An element takes 1 to 7 us of one core. Decoding takes at most 1 us of this time
@@ -7,8 +7,8 @@ H28, H30). An element takes 1 to 7 us of one core. Decoding takes at most 1 us o
 Requests that are decoded, served and encoded in slices may name every partition that a cluster may
 have. As in Kafka, only these numbers limit the total time of a sliced request. A sliced request
 delays other requests by at most a slice: all large requests share each slice, in rotation, and a
-connection has only one large request at a time (`slices.py`). So a sliced request of seconds delays
-others no more than many requests of milliseconds do.
+connection has only one large request at a time (`slices.py`). So a sliced request that takes
+seconds delays others no more than many requests that take milliseconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ IN_SLICES: Final = frozenset(
         ApiKey.DELETE_TOPICS,
     }
 )
-# Room for other elements than the cluster's topics and partitions: internal and deleted topics.
+# Room for elements that are not topics and partitions within the limit: internal and deleted
+# topics.
 _BESIDE: Final = 1_000
 
 

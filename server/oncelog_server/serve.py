@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
 
-    # Called once a broker serves. Returns the reason why the broker must stop again, or "".
+    # Called when the broker serves. Returns the reason why the broker must stop at once, or "".
     Announce = Callable[[Broker], Awaitable[str]]
 
 DEFAULT_HOST: Final = "localhost"

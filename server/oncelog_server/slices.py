@@ -87,7 +87,8 @@ class Slices:
         return result
 
     def stop(self) -> None:
-        """Drop all work. Its responses are abandoned or stay pending."""
+        """Drop all work and close its generators. A response stays pending unless its generator
+        abandons it."""
         self._stopped = True
         for work in (*self._rotation, *self._waiting):
             work.steps.close()

@@ -1,9 +1,9 @@
 """Strays: directories of partitions that belong to no topic any more, and other leftovers of a
-killed process. A crash leaves strays between the deletion of a topic in the store and that of its
-files. As in Kafka, strays are not deleted but put aside under another name. They are put aside only
-if the store records that the topic was deleted or has moved to other brokers. A directory that is
-unknown to the store shows that the store is out of date. If the deletion of a directory had begun,
-the directory is deleted.
+killed process. A crash leaves strays if it comes after the deletion of a topic from the store and
+before the deletion of the topic's files. As in Kafka, strays are not deleted but put aside under
+another name. They are put aside only if the store records that the topic was deleted or has moved
+to other brokers. A directory that is unknown to the store shows that the store is out of date. If
+the deletion of a directory had begun, the directory is deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from oncelog_server.storage.layout import (
 )
 from oncelog_server.topic_partition import TopicPartition
 
-# A file of the data directory of a process that ended before its rename.
+# Temporary files. A process leaves one behind if it ends before it has renamed the file.
 _UNFINISHED: Final = frozenset(
     name + TEMPORARY_SUFFIX
     for name in (
@@ -57,10 +57,10 @@ _UNFINISHED: Final = frozenset(
 
 class _Place(Enum):
     HERE = "here"
-    # The topic was deleted, or the partition is on other brokers.
+    # The topic was deleted, or the image assigns the partition to other brokers.
     ELSEWHERE = "elsewhere"
     UNKNOWN = "unknown"
-    # The directory is no partition, although it is named like one.
+    # The directory is no partition, although its name looks like one.
     NOTHING = "nothing"
 
 
@@ -136,7 +136,7 @@ def _place(
     broker_id: int,
     found: Folders,
 ) -> _Place:
-    """Return the place of a directory's partition in the image, by its topic id."""
+    """Return the place that the image assigns to a directory's partition. The topic id decides."""
     known = image.partition(*partition)
     topic_id = _topic_id(files, name)
     if known is not None and topic_id in (None, known.topic_id):

@@ -38,7 +38,7 @@ def a_run(ratio: float, load: str = "small", baseline: str = KAFKA) -> Document:
         ([1.6, 1.3], "NO", True),
     ],
 )
-def test_a_must_counts_where_the_worst_of_three_runs_meets_it(
+def test_a_must_is_met_if_the_worst_of_three_runs_meets_it(
     ratios: list[float], verdict: str, is_missed: bool
 ) -> None:
     rows = compare([a_run(ratio) for ratio in ratios], PINNED, KAFKA)
@@ -85,7 +85,7 @@ def test_runs_that_differ_are_not_compared(other: Document, name: str) -> None:
         check_alike([a_run(1), other])
 
 
-def test_the_broker_beside_oncelog_is_what_ran() -> None:
+def test_the_baseline_of_a_run_is_the_broker_that_ran() -> None:
     assert a_run(1).baselines == [KAFKA]
     assert a_run(1, baseline=AGAINST).baselines == [AGAINST]
 

@@ -1,4 +1,4 @@
-"""A round of reading reads what the pace says, however much a topic holds."""
+"""A round of reading reads at least as many bytes as its pace says, whatever the topic's size."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def test_a_request_can_be_decoded(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("errors", [(87, 0), (0, 45)])
-def test_the_error_codes_of_a_response_stand_where_the_entry_says(errors: tuple[int, int]) -> None:
+def test_an_entry_has_the_positions_of_the_error_codes_in_its_response(
+    errors: tuple[int, int],
+) -> None:
     entry = produce("some-topic", batches(NO_IDENTITY))
     partitions = [
         PartitionProduceResponse(at, error) for at, error in zip((2, 5), errors, strict=True)
@@ -79,8 +81,9 @@ def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
         assert header.crc == compute_crc(written.request, position, header.size)
 
 
-def test_the_next_epoch_stands_where_the_entry_says() -> None:
-    """An entry has the positions of the identity in EndTxn and of the next one in its response."""
+def test_an_entry_has_the_positions_of_both_identities() -> None:
+    """An entry has the position of the identity in EndTxn, and the position of the next identity in
+    the response."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
     _, ended = transaction_v2("t", batches(PRODUCER), PRODUCER)
     assert ended.request[ended.identity_at :][: len(identity)] == identity

@@ -121,7 +121,7 @@ def test_initialisation_takes_max_block_ms() -> None:
     assert simulated(broker, scenario) <= MAX_BLOCK_MS + 1
 
 
-def test_a_commit_whose_end_was_never_sent_is_asked_for_again() -> None:
+def test_a_commit_without_a_sent_end_txn_can_be_repeated() -> None:
     """The outcome is unknown, but the same call commits the transaction."""
     broker = ScriptedBroker()
     lost = slow_at(broker, ApiKey.END_TXN)

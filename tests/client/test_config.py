@@ -38,7 +38,9 @@ def consumer(**settings: Any) -> ConsumerConfig:
         (ConsumerSettings, ConsumerConfig),
     ],
 )
-def test_what_may_be_given_is_what_holds(settings: type, config: type[ClientConfig]) -> None:
+def test_the_accepted_settings_are_those_with_defaults(
+    settings: type, config: type[ClientConfig]
+) -> None:
     assert set(get_type_hints(settings)) == set(config.defaults) - {"bootstrap_servers"}
 
 

@@ -34,7 +34,7 @@ LATEST = {ApiKey.METADATA: 12, ApiKey.LIST_OFFSETS: 9}
 
 
 class _Failing:
-    """A broker. Its Metadata and ListOffsets fail from a time on that the test sets."""
+    """A broker that fails Metadata and ListOffsets as soon as the test sets `now`."""
 
     def __init__(self, metadata: object, offsets: object) -> None:
         self.now = False
@@ -213,7 +213,8 @@ def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
 
 
 def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
-    """The records must fail, too, because they would otherwise wait until they expire."""
+    """The defect must also fail the buffered records. Otherwise they would wait until they
+    expire."""
     broker = ScriptedBroker()
 
     async def scenario() -> None:

@@ -1,5 +1,6 @@
-"""Every API always returns the same error code. Calls end, requests are paced, and every exception
-is retrieved. The tests run in simulated time, so that minutes take milliseconds."""
+"""Clients of a broker that always refuses one API with the same error code. Calls end, requests are
+paced, and every exception is retrieved. The tests run in simulated time, so that minutes take
+milliseconds."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ async def test_many_transactions_become_visible_by_one_decision(
     assert len(await read_values(oncelog, topic, committed=True)) == 10
 
 
-async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed(
+async def test_a_fenced_member_keeps_all_members_from_being_committed(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
@@ -127,7 +127,7 @@ async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
         await admin.init_producer(f"{name}-alone"),
         await admin.init_producer(f"{name}-elsewhere", TransactionGroup(f"{name}-other", 1)),
     ):
-        said = f"{parent.transactional_id} was not initialised with group {name},"
+        said = f"{parent.transactional_id} was not initialized with group {name},"
         for call in (
             admin.commit_group(name, parent, [member], offsets),
             admin.commit_group(name, parent, [member]),

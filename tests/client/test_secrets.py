@@ -85,7 +85,9 @@ def test_an_unknown_setting_is_named_without_its_value() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_a_security_protocol_that_does_not_exist_yet_is_said_to(protocol: str) -> None:
+def test_a_security_protocol_that_is_not_built_yet_is_refused_with_the_reason(
+    protocol: str,
+) -> None:
     """A former defect: the message was `there is no setting 'security_protocol'`."""
     with pytest.raises(ConfigError) as caught:
         Admin(SERVER, security_protocol=protocol)

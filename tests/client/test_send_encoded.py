@@ -37,7 +37,9 @@ async def test_every_codec_carries_them(bootstrap: str, topic: str, codec: str) 
     assert await read_values(bootstrap, topic, committed=True) == values
 
 
-async def test_a_transaction_holds_them(bootstrap: str, topic: str, name: str) -> None:
+async def test_a_transaction_has_all_records_of_encoded_batches(
+    bootstrap: str, topic: str, name: str
+) -> None:
     partition = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.init_transactions()

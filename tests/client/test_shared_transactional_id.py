@@ -88,7 +88,7 @@ async def test_g8_of_two_members_with_one_transactional_id_one_is_fenced_and_not
             await pair.consumers[1].reset_to_last_committed()
             await pair.begin(1, second)
             await second.commit_transaction()
-        # The first member starts again at the committed offsets, and fences the second in turn.
+        # The first member starts again at the committed offsets, and now fences the second.
         await pair.consumers[0].reset_to_last_committed()
         third = await pair.new_producer()
         await pair.begin(0, third)

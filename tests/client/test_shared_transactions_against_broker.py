@@ -72,7 +72,7 @@ async def seen(bootstrap: str, topic: str, *values: bytes) -> None:
 
 
 @pytest.mark.usefixtures("transaction_version")
-async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
+async def test_one_process_commits_the_records_of_another_and_may_repeat_the_commit(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     member = await handed_over(bootstrap, admin, name, topic, b"one")
@@ -148,7 +148,7 @@ async def test_the_producer_writes_nothing_after_the_end_of_its_transaction(
     await seen(bootstrap, topic, b"one")
 
 
-async def test_nothing_written_is_nothing_to_decide(
+async def test_a_producer_without_records_hands_over_no_transaction(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     made = await admin.init_producer(name)
@@ -205,7 +205,7 @@ async def test_a_two_phase_transaction_waits_for_its_decision_without_a_timeout(
             await seen(broker.address, name, name.encode())
 
 
-async def test_where_two_phase_commit_is_not_to_be_had_it_says_so(
+async def test_a_broker_without_two_phase_commit_refuses_it(
     oncelog_and_kafka: list[tuple[str, type[Exception]]], name: str
 ) -> None:
     for address, error in oncelog_and_kafka:

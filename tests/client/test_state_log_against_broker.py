@@ -87,7 +87,7 @@ async def test_a_fenced_parent_appends_nothing_and_what_it_left_open_is_aborted_
     assert values == [[b"open"], [b"2"]]
 
 
-async def test_what_was_deleted_is_passed_over(admin: Admin, name: str) -> None:
+async def test_deleted_records_are_skipped(admin: Admin, name: str) -> None:
     await admin.create_topics([NewTopic(name, 1, 1)])
     place = TopicPartition(name, 0)
     parent = await admin.init_producer(name)

@@ -49,7 +49,7 @@ from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
 from tests.harness.quick import QUICK
 
-# One test waits for this timeout. It must be long enough for another transaction to end before,
+# The transaction timeout. One test waits for it. In another test a transaction must end before it,
 # also if the computer pauses.
 TIMEOUT_MS = 4_000
 # Time limit of a commit that gets no response, because the proxy loses all responses to EndTxn.

@@ -266,7 +266,7 @@ async def test_w4_a_broker_that_does_not_allow_it_says_so(tmp_path: Path) -> Non
                 await admin.init_producer("p", two_phase_commit=True)
 
 
-async def test_a_broker_that_does_not_know_it_is_named(kafka: Kafka, name: str) -> None:
+async def test_a_broker_without_kip_939_refuses_two_phase_commit(kafka: Kafka, name: str) -> None:
     async with Producer(
         kafka.address, transactional_id=name, transaction_two_phase_commit_enable=True
     ) as producer:
@@ -274,7 +274,7 @@ async def test_a_broker_that_does_not_know_it_is_named(kafka: Kafka, name: str) 
             await producer.init_transactions()
 
 
-async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog) -> None:
+async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Oncelog) -> None:
     async with Producer(
         broker.address, transactional_id="p", transaction_timeout_ms=400
     ) as producer:

@@ -9,9 +9,7 @@ from oncelog_client.io.clock import monotonic_ms
 from tests.harness.client_reading import DEADLINE_S, eventually, read_values
 
 
-async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
-    bootstrap: str, topic: str
-) -> None:
+async def test_a_producer_continues_after_its_socket_was_full(bootstrap: str, topic: str) -> None:
     values = [b"%d" % number + b"x" * 200_000 for number in range(40)]
     place = TopicPartition(topic, 0)
     async with (

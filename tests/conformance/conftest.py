@@ -80,8 +80,8 @@ class Closing:
 
 @pytest.fixture
 def opened() -> Iterator[list[Producer | Consumer]]:
-    """The clients of a test. They are closed after the test, also if the test closed them
-    itself."""
+    """The producers and consumers of a test. They are closed after the test, also if the test
+    closed them itself."""
     things: list[Producer | Consumer] = []
     yield things
     for thing in things:
@@ -92,7 +92,7 @@ def opened() -> Iterator[list[Producer | Consumer]]:
 @pytest.fixture(scope="session")
 def all_python_clients() -> dict[str, Client]:
     """The clients that need no JVM. aiokafka comes first, because its start waits for the other
-    members of its group, which do not poll meanwhile."""
+    members of its group, and the test does not poll these members meanwhile."""
     clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython(), Ours())
     return {client.name: client for client in clients}
 
@@ -119,7 +119,7 @@ def clients(python_clients: dict[str, Client], java: Client) -> dict[str, Client
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, python_clients: dict[str, Client]) -> Client:
-    """Each of the clients in turn."""
+    """One client for each run of a test (see `pytest_generate_tests`)."""
     if request.param == Java.name:
         java: Client = request.getfixturevalue("java")
         return java

@@ -70,7 +70,8 @@ BUMP_TO_THE_LAST_EPOCH = Difference(
     case="InitProducerId of a producer whose transaction timed out at epoch 32765",
     kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
     oncelog=ErrorCode.NONE,
-    source="for the abort Kafka has bumped the epoch to the last one, and cannot bump it again",
+    source="to abort the transaction, Kafka has bumped the epoch to the last one, and cannot bump "
+    "it again",
 )
 RETRY_AT_THE_LAST_EPOCH = Difference(
     case="a retried InitProducerId of a producer whose transaction timed out at epoch 32766",
@@ -87,7 +88,7 @@ OLDER_COMMITS_AGAIN = Difference(
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_PRODUCER_EPOCH,
     source="upgrade fencing of KIP-447's early draft: two owners of one partition would both "
-    "commit; as Kafka with group.transactions.enable=false",
+    "commit; with group.transactions.enable=false oncelog responds as Kafka does",
 )
 OLDER_ENDS = Difference(
     case="EndTxn of that producer",
@@ -128,7 +129,8 @@ IDS_OF_AN_ADDRESS = Difference(
     case="InitProducerId beyond oncelog.max.producer.ids.per.address",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.POLICY_VIOLATION,
-    source="live producer ids have limits, and beyond a limit a clear error (H60, H61)",
+    source="live producer ids have limits, and a client beyond a limit gets a clear error "
+    "(H60, H61)",
 )
 PRODUCERS_OF_A_PARTITION = Difference(
     case="a batch beyond oncelog.max.producer.ids.per.partition",
@@ -141,8 +143,8 @@ PATTERN = Difference(
     "boundaries",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REGULAR_EXPRESSION,
-    source="our own matcher matches the patterns of clients in linear time (H31), and refuses "
-    "unknown syntax",
+    source="our own matcher needs linear time for any pattern (H31), and refuses syntax that it "
+    "does not know",
 )
 
 # --- contents of the log
@@ -151,8 +153,8 @@ RECORDS_INSIDE = Difference(
     case="a batch with a valid CRC and invalid records",
     kafka=ErrorCode.INVALID_RECORD,
     oncelog=ErrorCode.NONE,
-    source="oncelog decodes records only if a setting needs that; as Kafka with "
-    "oncelog.validate.records=true",
+    source="oncelog decodes records only if a setting needs that; with "
+    "oncelog.validate.records=true it responds as Kafka does",
 )
 INTERNAL_TOPIC_BY_NAME = Difference(
     case="a batch with a wrong CRC for an internal topic, from a client id `__admin_client`",
@@ -192,7 +194,7 @@ ONE_RESOURCE_OF_NO_TYPE = Difference(
     case="DescribeConfigs of a topic and of a resource with an unknown type",
     kafka=ErrorCode.INVALID_REQUEST,
     oncelog=ErrorCode.NONE,
-    source="as AlterConfigs and IncrementalAlterConfigs in Kafka, which refuse only that resource",
+    source="Kafka's AlterConfigs and IncrementalAlterConfigs refuse only that resource, too",
 )
 
 # --- after a restart
@@ -201,6 +203,6 @@ DAMAGED_COORDINATOR = Difference(
     case="InitProducerId for an id whose record in __transaction_state has a wrong CRC",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    source="a coordinator that cannot load its log refuses: Kafka's would not know the id, and so "
-    "fence no producer",
+    source="a coordinator that cannot load its log refuses: Kafka's coordinator does not know the "
+    "id, and so fences no producer",
 )

@@ -187,7 +187,8 @@ def test_kafka_python_admin(
 
 
 async def test_aiokafka_admin(target: Target, name: str) -> None:
-    """aiokafka's admin client does the same with the oldest versions of the requests."""
+    """aiokafka's admin client sends the oldest versions of the requests. It creates, describes and
+    deletes a topic, and describes the cluster."""
     admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=target.address)
     await admin.start()
     try:

@@ -92,7 +92,7 @@ def test_readers_learn_which_producer_holds_them_back(
         assert [row["held_bytes"] for row in rows] == [len(held[0]) + len(held[1]), len(held[1])]
 
 
-def test_what_the_coordinator_knows_is_aborted_through_it(
+def test_a_transaction_that_its_coordinator_knows_is_aborted_through_the_coordinator(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
     """The abort reaches all partitions of the transaction, and afterwards its producer is

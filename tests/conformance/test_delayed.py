@@ -99,8 +99,8 @@ def is_decided(wire: Wire, topic: str) -> bool:
 
 
 def is_complete(wire: Wire, transactional_id: str) -> bool:
-    """Return True if the log has COMPLETE. Kafka writes the markers first, and until COMPLETE the
-    next transaction gets CONCURRENT_TRANSACTIONS."""
+    """Return True if the id's state is CompleteCommit or CompleteAbort. Kafka writes the markers
+    first, and until this state the next transaction gets CONCURRENT_TRANSACTIONS."""
     (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
     state: str = found.transaction_state
     return state.startswith("Complete")
@@ -165,7 +165,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     through.send(ending(producer, commit=commit), V2["end"])
     held.wait()
     heir = after(producer, end_transaction(wire, producer, commit=commit))
-    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
+    wait_until(lambda: is_complete(wire, topic), "the coordinator has completed the transaction")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
     # The same request counts as a retry until the next transaction is open.
@@ -209,7 +209,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
     through.send(producing(producer, topic, batch(producer, 1, value=b"late")), V2["produce"])
     held.wait()
     heir = after(producer, end_transaction(wire, producer, commit=False))
-    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
+    wait_until(lambda: is_complete(wire, topic), "the coordinator has completed the transaction")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
     late = through.answer().responses[0].partition_responses[0]
@@ -262,7 +262,7 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     held.wait()
     end_transaction(wire, producer, commit=True, version=versions["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
-    wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
+    wait_until(lambda: is_complete(wire, topic), "the coordinator has completed the transaction")
     held.release()
     response = through.answer().results_by_topic_v3_and_below[0].results_by_partition[0]
     code = ErrorCode(response.partition_error_code)
@@ -320,7 +320,7 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
         through.send(request, V2["produce"], answered=False)
     end_transaction(wire, producer, commit=True)
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
-    wait_until(lambda: values(wire, topic, partition=1) == [b"first"], "its other marker is there")
+    wait_until(lambda: values(wire, topic, partition=1) == [b"first"], "the marker in partition 1")
     assert values(wire, topic) in ([], [b"unheard"])
 
 
@@ -348,7 +348,7 @@ def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, ap
         assert last_stable_offset(wire, topic) == (0, 1)
         whole.release()
         through.answer()
-    wait_until(lambda: end_offset(wire, topic) == 2, "the whole one has its effect")
+    wait_until(lambda: end_offset(wire, topic) == 2, "the effect of the whole request")
 
 
 def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str) -> None:

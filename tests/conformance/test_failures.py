@@ -106,7 +106,7 @@ def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> No
         request = ProduceRequest(producer.transactional_id, -1, 10_000, [place])
         wire.send(request, 12)
         with Wire(broker.address) as other:
-            wait_until(lambda: last_stable_offset(other, topic)[1] == 3, "it is written")
+            wait_until(lambda: last_stable_offset(other, topic)[1] == 3, "the batch is written")
     with Wire(broker.address) as wire:
         assert send_again(wire, topic, batch(producer, 0, 3), producer) == 0
         assert send_again(wire, topic, batch(producer, 3), producer) == 3

@@ -37,7 +37,7 @@ def test_members_share_the_partitions_and_inherit_them(
     poll_until([first], lambda: shared_out([first], 3), "the first member owns all partitions")
     second = client.consumer(target.address, topic, group=topic, strategy=strategy)
     both = (first, second)
-    poll_until(both, lambda: shared_out(both, 3), "both own some")
+    poll_until(both, lambda: shared_out(both, 3), "both members own partitions")
     first.close()
     poll_until([second], lambda: shared_out([second], 3), "the second member owns all partitions")
 
@@ -82,7 +82,7 @@ def test_all_clients_in_one_group(
             member.assignment() <= its for member, its in zip(members, found, strict=True)
         )
 
-    wait_until(everything_is_read, "each has read its own part")
+    wait_until(everything_is_read, "each member has read its own part")
     for own, its in zip(owned, found, strict=True):
         assert its <= own
     assert set().union(*found) == set(range(10))
@@ -97,11 +97,13 @@ def test_a_static_member_comes_back_to_its_partitions(
         return client.consumer(target.address, topic, group=topic, instance_id=instance_id)
 
     first, second = member("one"), member("two")
-    poll_until((first, second), lambda: shared_out((first, second), 3), "both own some")
+    poll_until(
+        (first, second), lambda: shared_out((first, second), 3), "both members own partitions"
+    )
     kept, of_second = first.assignment(), second.assignment()
     first.close()
     returned = member("one")
-    poll_until([returned], returned.assignment, "it is back")
+    poll_until([returned], returned.assignment, "the returned member owns partitions")
     assert returned.assignment() == kept
     assert second.assignment() == of_second
 
@@ -112,11 +114,11 @@ def test_a_second_instance_of_a_static_member_fences_the_first(
     """KIP-345: of two members with one instance id, the older gets FENCED_INSTANCE_ID."""
     client = clients["java"]
     older = client.consumer(target.address, topic, group=topic, instance_id="same")
-    poll_until([older], lambda: shared_out([older], 3), "it owns all")
+    poll_until([older], lambda: shared_out([older], 3), "the first member owns all partitions")
     newer = client.consumer(target.address, topic, group=topic, instance_id="same")
-    poll_until([newer], lambda: shared_out([newer], 3), "the newer owns all")
+    poll_until([newer], lambda: shared_out([newer], 3), "the newer member owns all partitions")
     with pytest.raises(Refused) as refusal:
-        poll_until([older], lambda: False, "the older one is fenced")
+        poll_until([older], lambda: False, "the older member is fenced")
     assert refusal.value.fenced, refusal.value
 
 
@@ -133,8 +135,8 @@ def test_a_crashed_member_is_missed_after_its_session(
     crashing = start_tool("verifiable-consumer", *server, *session, log=tmp_path / "log")
     live = python_clients["confluent-kafka"].consumer(target.address, topic, group=topic)
     try:
-        poll_until([live], lambda: 0 < len(live.assignment()) < 3, "both own some")
+        poll_until([live], lambda: 0 < len(live.assignment()) < 3, "both members own partitions")
     finally:
         crashing.kill()
         crashing.wait()
-    poll_until([live], lambda: shared_out([live], 3), "the one left owns all")
+    poll_until([live], lambda: shared_out([live], 3), "the live member owns all partitions")

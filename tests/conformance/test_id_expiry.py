@@ -47,7 +47,9 @@ def forgetful(
     with broker, Wire(broker.address) as wire:
         create(wire, "t")
         # Kafka responds before its broker knows the topic.
-        wait_until(lambda: list_offset(wire, "t", -1)[0] == ErrorCode.NONE, "its leader answers")
+        wait_until(
+            lambda: list_offset(wire, "t", -1)[0] == ErrorCode.NONE, "the leader of t responds"
+        )
         yield wire
 
 
@@ -100,5 +102,7 @@ def test_x3_an_id_with_an_open_transaction_does_not_expire(forgetful: Wire) -> N
         forgotten(forgetful, f"x3-{number}")
     assert is_known(forgetful, "x3")
     assert end_transaction(forgetful, producer, commit=True).error_code == ErrorCode.NONE
-    wait_until(lambda: not is_known(forgetful, "x3"), "the id expires once it is ended")
+    wait_until(
+        lambda: not is_known(forgetful, "x3"), "the id expires after the end of its transaction"
+    )
     assert b"x3" in values(forgetful, "t")

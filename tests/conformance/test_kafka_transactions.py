@@ -193,7 +193,7 @@ def test_an_abort_past_the_coordinator_is_reported_as_such(
     assert end_transaction(tool.wire, identity, commit=False).error_code == ErrorCode.NONE
 
 
-def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
+def test_an_abort_past_the_coordinator_splits_the_transaction(
     target: Target, tool: Tool, topic: str
 ) -> None:
     """Kafka's tool does not ask the coordinator. A later commit makes only the records of the other

@@ -142,7 +142,7 @@ def test_the_same_work_leaves_the_same_figure(
     assert figures.ours.value(name, **labels) == figures.kafka[name, frozenset(labels.items())]
 
 
-def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
+def test_only_times_and_values_of_connected_clients_are_not_compared() -> None:
     """The excluded metrics are times, and values that depend on the connected clients."""
     compared = {name for name, _ in SAME}
     left = {

@@ -20,8 +20,9 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 PARTITIONS = 3
-# Each partition has two batches and the marker of a committed transaction, the same of an aborted
-# one, and a last record. A reader with the last record has read its whole part.
+# Each partition has a committed transaction, then an aborted one, then a last record. In each
+# partition, a transaction has two batches and a marker. A reader with the last record has read its
+# whole part.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
@@ -105,7 +106,9 @@ def test_a_reader_that_begins_inside_gets_what_follows(
 ) -> None:
     """The committed offset is at a batch of the transaction, or inside a batch."""
     begun = client.consumer(target.address, written, group=written)
-    poll_until([begun], lambda: len(begun.assignment()) == PARTITIONS, "it owns all")
+    poll_until(
+        [begun], lambda: len(begun.assignment()) == PARTITIONS, "the member owns all partitions"
+    )
     # In partition 1 the reader has read the whole transaction.
     begun.commit({0: first, 1: MARKER, 2: 0})
     begun.close()
@@ -128,7 +131,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     members = [
         client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
     ]
-    poll_until(members, lambda: shared_out(members, PARTITIONS), "both own some")
+    poll_until(members, lambda: shared_out(members, PARTITIONS), "both members own partitions")
     producer.begin()
     for partition in range(PARTITIONS):
         producer.send(topic, batch(partition, 0))
@@ -149,7 +152,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     def expected(partitions: Collection[int]) -> list[tuple[int, int, bytes | None]]:
         return [(place, at, value(place, at)) for place in sorted(partitions) for at in (0, 1)]
 
-    wait_until(each_has_its_part, "each has read the part in its own partitions")
+    wait_until(each_has_its_part, "each member has read the part in its own partitions")
     for own, part in zip(owned, parts, strict=True):
         if client.name == "kafka-python":
             assert {*found(part)} <= {*expected(own)}
@@ -157,7 +160,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
             assert found(part) == expected(own)
 
 
-def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
+def test_a_fetch_from_any_offset_lists_the_aborted_transaction(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
     """The response to a fetch that starts inside an aborted transaction lists the transaction,

@@ -38,8 +38,8 @@ def test_l15_a_reader_gets_past_markers_at_the_end(
             message = reader.poll(0.1)
             if message is not None and message.error() is None:
                 found.append(message.offset())
-            # librdkafka's position is the offset after its last returned record. This message,
-            # librdkafka's end-of-partition event, has the offset of the partition's end.
+            # The message is librdkafka's end-of-partition event, with the offset of that end.
+            # librdkafka's position would not do: it is the offset after the last returned record.
             return message is not None and message.error() is not None and message.offset() == 2
 
         wait_until(at_the_end, "the end of the partition")

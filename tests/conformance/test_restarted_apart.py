@@ -181,7 +181,7 @@ def test_k5_x7_old_records_do_not_make_a_producer_forgotten(
     request = DescribeProducersRequest([TopicRequest("old", [0])])
     wait_until(
         lambda: not forgetful.call(request, 0).topics[0].partitions[0].active_producers,
-        "it is forgotten",
+        "the producer has expired",
     )
     lived_ms = (time.monotonic() - began) * 1000
     has_expired = lived_ms >= EXPIRES_MS[restarted.name]

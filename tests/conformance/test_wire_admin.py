@@ -97,7 +97,7 @@ REFUSED_TOPICS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("asked", "code", "words"), REFUSED_TOPICS)
-def test_topics_that_cannot_be(
+def test_invalid_topics_are_refused(
     wire: Wire, name: str, asked: dict[str, Any], code: str, words: str
 ) -> None:
     (result,) = wire.call(CreateTopicsRequest([new(name, **asked)])).topics
@@ -105,7 +105,7 @@ def test_topics_that_cannot_be(
     assert words in (result.error_message or "")
 
 
-def test_segments_for_tests_are_small_by_an_internal_name(wire: Wire, name: str) -> None:
+def test_internal_segment_bytes_allows_small_segments(wire: Wire, name: str) -> None:
     asked = configs(internal_segment_bytes="100", segment_bytes="1048576")
     (result,) = wire.call(CreateTopicsRequest([new(name, **asked)])).topics
     assert result.error_code == ErrorCode.NONE
@@ -255,7 +255,7 @@ def test_settings_are_changed_one_by_one(wire: Wire, topic: str) -> None:
         ([("flush.ms", SET, "1"), ("flush.ms", SET, "2")], "INVALID_REQUEST", "duplicate config"),
     ],
 )
-def test_changes_that_cannot_be(
+def test_invalid_changes_of_settings_are_refused(
     wire: Wire, topic: str, changes: list[Any], code: str, words: str
 ) -> None:
     request = changing.IncrementalAlterConfigsRequest([change(topic, *changes)])
@@ -289,8 +289,8 @@ def test_settings_of_a_missing_topic_or_broker(wire: Wire, name: str) -> None:
 
 
 def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire: Wire) -> None:
-    """Kafka can change some of these settings at run time. For all others it has the same
-    message."""
+    """Kafka can change some of these settings at run time. It refuses all others with the same
+    message as oncelog."""
     own = describe(wire, BROKER, "1")
     assert own.error_code == 0
     found = {config.name: config for config in own.configs}
@@ -316,7 +316,8 @@ def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
 
 
 def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) -> None:
-    """B7: every named topic has its authorized operations (KIP-430), also if it does not exist."""
+    """B7: the response has authorized operations for every named topic (KIP-430), even for a topic
+    that does not exist."""
     missing = f"{topic}-not"
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic), MetadataRequestTopic(name=missing)],
@@ -336,7 +337,7 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])
 def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) -> None:
-    """A change of settings is refused with INVALID_REQUEST for this resource only."""
+    """Only the change of the resource with the unknown type is refused with INVALID_REQUEST."""
     for request in (
         AlterConfigsRequest(
             [ReplacedResource(kind, "x", []), ReplacedResource(2, topic, [])], validate_only=True
@@ -357,7 +358,8 @@ def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) ->
 def test_describing_a_resource_of_no_type(
     target: Target, wire: Wire, topic: str, kind: int
 ) -> None:
-    """Only that resource gets INVALID_REQUEST. In Kafka all resources of the request get it."""
+    """Only the resource with the unknown type gets INVALID_REQUEST. In Kafka all resources of the
+    request get this code."""
     resources = [DescribeConfigsResource(kind, "x", None), DescribeConfigsResource(2, topic, None)]
     wrong, right = wire.call(DescribeConfigsRequest(resources)).results
     assert wrong.error_code == ErrorCode.INVALID_REQUEST

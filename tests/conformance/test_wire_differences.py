@@ -59,7 +59,7 @@ def code(error_code: int) -> str:
 
 
 def opened(wire: Wire, producer: Identity, topic: str) -> None:
-    """Return a producer with a record of an open transaction in partition 0."""
+    """Write a record of the producer's open transaction to partition 0."""
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
@@ -154,16 +154,20 @@ def met(wire: Wire, topic: str, version: int) -> list[str]:
 def test_two_producers_with_pending_offsets_of_one_partition(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
-    """The broker aborts the older transaction, also without our extension in the client."""
+    """oncelog aborts the older transaction, although the requests do not use oncelog's
+    extension."""
     answered = met(wire, topic, version)
     assert answered == [
         difference.expected(target.name) for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
     ]
     left = 6 if target.name == "kafka" else 7
-    wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "all is decided")
+    wait_until(
+        lambda: committed_offset(wire, topic, stable=True) == (left, 0),
+        "both transactions are decided",
+    )
 
 
-def test_two_producers_with_pending_offsets_where_that_is_switched_off(tmp_path: Path) -> None:
+def test_two_producers_with_pending_offsets_without_upgrade_fencing(tmp_path: Path) -> None:
     settings = {**QUICK, "group.transactions.enable": "false"}
     with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
         create(wire, "t")
@@ -171,7 +175,10 @@ def test_two_producers_with_pending_offsets_where_that_is_switched_off(tmp_path:
         assert answered == [
             difference.expected("kafka") for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
         ]
-        wait_until(lambda: committed_offset(wire, "t", stable=True) == (6, 0), "all is decided")
+        wait_until(
+            lambda: committed_offset(wire, "t", stable=True) == (6, 0),
+            "both transactions are decided",
+        )
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
@@ -200,7 +207,9 @@ def test_o10_a_group_with_pending_offsets_is_deleted(
     assert code(deleted) == GROUP_WITH_PENDING_OFFSETS.expected(target.name)
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     left = -1 if target.name == "kafka" else 10
-    wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "it is decided")
+    wait_until(
+        lambda: committed_offset(wire, topic, stable=True) == (left, 0), "the offset is decided"
+    )
 
 
 @pytest.fixture
@@ -235,7 +244,7 @@ def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int)
 
 
 @pytest.mark.parametrize("pattern", ["(?i)T-.*", r"\p{L}.*", r"\bt.*", "[[:alpha:]].*"])
-def test_the_list_is_filtered_by_what_our_patterns_do_not_know(
+def test_the_list_is_filtered_by_a_pattern_with_syntax_that_oncelog_refuses(
     target: Target, wire: Wire, topic: str, pattern: str
 ) -> None:
     new_identity(wire, topic)

@@ -134,7 +134,8 @@ def test_codes_for_a_zombie(
     heir = new_identity(wire, topic)
     heir = new_identity(wire, topic)
     assert heir == zombie.aged(2)
-    # For an open transaction see ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py.
+    # InitProducerId is sent without an open transaction. With one, Kafka differs: see
+    # ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py.
     busy = api != "init"
     if busy:
         assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
@@ -189,7 +190,8 @@ def test_z10_half_a_name_is_refused(
 def test_z9_by_version_which_producer_may_have_the_next_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """KIP-360: only the current producer gets it, and a retry gets the same response."""
+    """KIP-360: only the current producer gets the next epoch, and a retry gets the same
+    response."""
     fenced = FENCED if version >= 4 else EPOCH
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer, version=version)

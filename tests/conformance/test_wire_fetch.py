@@ -84,8 +84,8 @@ def list_offset(
 
 
 def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
-    """A batch that contains the offset is returned whole, the log end is empty, and an offset
-    beyond the end is out of range."""
+    """The response begins with the whole batch that contains the offset. At the log end it is
+    empty. An offset beyond the end, or a negative one, is out of range."""
     for _ in range(3):
         produce(wire, topic, build_batch(records(10)))
     assert offsets_in(fetch(wire, place(topic, (0, 15)))) == [10, 20]
@@ -209,7 +209,7 @@ def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
 
 
 def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
-    """In versions 4 to 17 the bytes are the same, by name and by id."""
+    """Versions 4 to 17 return the same batch. The newer versions name the topic by its id."""
     produce(wire, topic, build_batch(records(3)))
     for version in range(4, 18):
         where = place(topic, (0, 0))

@@ -131,7 +131,7 @@ def test_h60_more_producer_ids_than_one_address_may_have(
             refused.append(init_producer_id(wire, name).error_code)
             return refused[-1] not in BUSY
 
-        wait_until(answered, "the coordinator answers")
+        wait_until(answered, "a response of the coordinator")
         assert code(refused[-1]) == IDS_OF_AN_ADDRESS.expected(target.name)
     assert new_identity(wire, topic) == known.aged(1)
 

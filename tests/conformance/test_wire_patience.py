@@ -144,10 +144,11 @@ def aged_kafka(directory: Path) -> Iterator[tuple[Wire, Mapping[str, Identity]]]
         with Wire(kafka.address) as wire:
             wait_until(
                 lambda: {name: described(wire, name).producer_epoch for name in EPOCHS} == EPOCHS,
-                "a load",
+                "the coordinator has loaded the producers",
             )
             wait_until(
-                lambda: {last_stable_offset(wire, name) for name in EPOCHS} == {(0, 0)}, "leaders"
+                lambda: {last_stable_offset(wire, name) for name in EPOCHS} == {(0, 0)},
+                "all topics have a leader",
             )
             yield wire, old
     finally:
@@ -236,9 +237,9 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> Non
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
-    """Such a client asks for its next epoch and id itself. A retry gets the same response at the
-    last epoch but one (B10) and at the last epoch. Kafka fails at the former, and does not
-    recognize the retry at the latter."""
+    """A client of this kind requests its next epoch and its next id itself. A retry gets the same
+    response at the last epoch but one (B10) and at the last epoch. Kafka fails at the last epoch
+    but one, and does not recognize the retry at the last epoch."""
     wire, topic = worn.wire, KEPT
     before = worn.producers[topic]
     timed_out(wire, before, topic, 11)

@@ -124,8 +124,8 @@ def test_librdkafka_0011_names_ten_records_and_says_of_ninety_that_others_failed
 ) -> None:
     """The case of test_message_single_partition_record_fail in librdkafka's test 0011."""
     create_topic(admin, name, config={"cleanup.policy": "compact"})
-    # One batch: librdkafka sends it when it is full. While `flush` waits, librdkafka sends what it
-    # has, which may be a part.
+    # The test needs one full batch, so it waits until librdkafka sends it. `flush` would make
+    # librdkafka send what it has, which may be a part of the batch.
     producer = Producer(
         {"bootstrap.servers": target.address, "linger.ms": 60_000, "batch.num.messages": 100}
     )

@@ -300,7 +300,7 @@ def resources(wire: Wire, *types: int) -> set[tuple[int, str]]:
     }
 
 
-def test_what_has_settings(target: Target, wire: Wire, topic: str) -> None:
+def test_the_resources_with_settings_are_listed(target: Target, wire: Wire, topic: str) -> None:
     assert (2, topic) in resources(wire, 2)
     assert resources(wire, 4, 4) == {(4, "1")}
     assert resources(wire, 16, 32) == set()

@@ -37,7 +37,7 @@ def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
     return response
 
 
-def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
+def test_the_broker_announces_all_our_apis_and_versions(target: Target, wire: Wire) -> None:
     """The broker announces every API and version of the message tables. It announces Produce from
     version 0, for librdkafka."""
     spoken = {
@@ -100,7 +100,7 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
 def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
-    """A client of such a version could not read any response."""
+    """A client that sends an unknown API or version could not read any response."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))
     assert wire.is_closed()

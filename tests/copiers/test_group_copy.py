@@ -29,7 +29,8 @@ async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_r
 async def test_g3_a_copier_that_sleeps_in_its_transaction_beyond_its_session_doubles_nothing(
     kind: str, feed: Feed, copiers: Copiers
 ) -> None:
-    """Its transaction has not timed out when the copier resumes, so only the group fences it."""
+    """The copier's transaction has not timed out when it resumes, so only the group fences the
+    copier."""
     copiers.timeout_ms = 30_000
     for number in range(2):
         copiers.start(number, kind)

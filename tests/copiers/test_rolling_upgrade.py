@@ -1,8 +1,8 @@
 """Two rolling bounces upgrade a running application from 0.11 to the early draft of KIP-447
-("Compatibility"). Before them it has a producer for each input partition, fenced only by its
-transactional id. After them it has a producer for each process, fenced by the group's generations.
-All processes are real, and the old ones use aiokafka. During each bounce the group has members of
-two kinds."""
+("Compatibility"). Before the bounces, the application has a producer for each input partition,
+fenced only by its transactional id. After the bounces, it has a producer for each process, fenced
+by the group's generations. All processes are real, and the old ones use aiokafka. During each
+bounce the group has members of two kinds."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def go_through(pipeline: Pipeline, failure: Failure) -> bool:
             console.print(f"   {line}")
         pipeline.wait_until_billed()
     except (AssertionError, TimeoutError) as error:
-        console.print(f"   [red]not as it has to be: {error}[/red]")
+        console.print(f"   [red]not the article's outcome: {error}[/red]")
         return False
     return show(pipeline.audit(), len(pipeline.fed), time.monotonic() - began)
 
@@ -59,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="oncelog-failures-") as folder:
         try:
             with Pipeline(Path(folder), WORKERS) as pipeline:
-                console.print(f"broker, {WORKERS} workers, and a proxy between them; real kills")
+                console.print(f"a broker, {WORKERS} workers and a proxy, as real processes")
                 passed = [go_through(pipeline, failure) for failure in FAILURES]
         except (TimeoutError, FileNotFoundError) as error:
             console.print(f"[red]{error}[/red]")

@@ -108,7 +108,7 @@ def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
 
 
 class Events:
-    """The events that a broker logs from now on, also after restarts."""
+    """The events that a broker logs from now on, including those after restarts."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._broker = broker

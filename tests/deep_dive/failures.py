@@ -79,8 +79,8 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     for batch in sent(half, names):
         assert there[batch] == [again[batch]], (batch, there.get(batch), again.get(batch))
     yield (
-        f"a Produce of {_count(sent(half, names), 'batch', 'batches')} was cut off on its way: "
-        f"they came again on a new connection, and were appended; each is there once"
+        f"a Produce of {_count(sent(half, names), 'batch', 'batches')} was cut off on its way: the "
+        f"producer sent it again on a new connection, and each batch is in the log once"
     )
     first = {batch: offset for frame, batch, offset in answered if frame is answer}
     second = {
@@ -91,9 +91,9 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     assert all(there[batch] == [offset] for batch, offset in first.items()), (first, there)
     batch, offset = next(iter(first.items()))
     yield (
-        f"an answer about {_count(first, 'batch', 'batches')} was lost on its way: they came again "
-        f"and were answered with the offsets of the first time: sequence {batch.base_sequence} of "
-        f"{batch.place.topic}-{batch.place.partition} is at {offset}; each is there once"
+        f"the response for {_count(first, 'batch', 'batches')} was lost on its way: the retry got "
+        f"the first offsets (sequence number {batch.base_sequence} of {batch.place.topic}-"
+        f"{batch.place.partition} is at {offset}), and each batch is in the log once"
     )
 
 
@@ -116,8 +116,9 @@ def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
     since, events = len(pipeline.proxy.frames), Events(pipeline.broker)
     left = _open_transaction(pipeline)
     yield (
-        f"killed before its EndTxn came: {left.name} of producer {left.producer_id}, epoch "
-        f"{left.producer_epoch}, {len(left.places)} partitions"
+        f"the worker was killed before its EndTxn reached the broker: its transaction is "
+        f"{left.name}, with producer {left.producer_id}, epoch {left.producer_epoch} and "
+        f"{len(left.places)} partitions"
     )
     worker.start()
     pipeline.wait(lambda: identity_of(pipeline, 0, since) is not None, "a new producer")
@@ -159,8 +160,9 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
     ]
     assert fences == [("newer instance", left.producer_id, left.producer_epoch)], fences
     return (
-        f"when the next instance came: {', '.join(ends)} in the coordinator's log, and its event "
-        f"“transaction aborted”: {fences[0][0]}, producer {fences[0][1]}, epoch {fences[0][2]}"
+        f"after the next instance's InitProducerId: {', '.join(ends)} in the coordinator's log, "
+        f"and the event “transaction aborted” with cause {fences[0][0]}, producer {fences[0][1]} "
+        f"and epoch {fences[0][2]}"
     )
 
 
@@ -211,7 +213,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
     code = ErrorCode(late.error_code)
     assert code is ErrorCode.INVALID_PRODUCER_EPOCH, code
     pipeline.wait_until_billed()
-    yield f"a batch with its epoch {old.producer_epoch} was answered {code.name}"
+    yield f"a batch with the zombie's epoch {old.producer_epoch} got {code.name}"
 
 
 def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
@@ -250,15 +252,15 @@ def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
     pipeline.wait_until_billed()
     outside = Outside(pipeline)
     done = outside.run_killed_before_its_commit()
-    yield f"{len(done)} parcels were sent when it was killed, its OffsetCommit was lost"
+    yield f"the consumer was killed after {len(done)} parcels, and its OffsetCommit was lost"
     again = outside.run_to_the_end()
     twice = len(done & again)
     assert twice == len(done) > 0, (twice, len(done))
     assert len(done | again) == len(pipeline.fed), (len(done | again), len(pipeline.fed))
     assert outside.calls() == len(done) + len(again), (outside.calls(), len(done), len(again))
     yield (
-        f"the next one sent {len(again)}: {twice} parcels were sent twice, outside the log, for "
-        f"{len(pipeline.fed)} purchases"
+        f"the next consumer sent {len(again)} parcels: for {len(pipeline.fed)} purchases, {twice} "
+        f"parcels were sent twice, outside the log"
     )
 
 

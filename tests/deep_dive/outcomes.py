@@ -52,8 +52,9 @@ def landed(death: Death) -> Iterator[str]:
     ]
     batches, markers = len(written.data), written.markers.total()
     yield (
-        f"killed at {death.point}: its logs end with {', '.join(seen) or 'nothing open'}; "
-        f"{batches} batches, {markers} markers"
+        f"the broker was killed at {death.point}: its logs end with "
+        f"{', '.join(seen) or 'no open transaction'}; this run wrote {batches} batches and "
+        f"{markers} markers"
     )
 
 
@@ -74,16 +75,16 @@ def coordinator(death: Death) -> Iterator[str]:
             assert death.alone.transactions[name] == as_described(step), (
                 f"{name} was {step}, and is {death.alone.transactions[name]} after the start"
             )
-            said.append(f"{name} {step.name} as before")
+            said.append(f"{name} is still {step.name}")
         else:
             assert death.alone.transactions[name].state == step.name, (
                 f"{name} was {step}, and is {death.alone.transactions[name]} after the start"
             )
     ended = [steps[-1] for steps in death.written.steps.values() if steps[-1].state in ENDED]
-    said += [f"{step.transactional_id} {step.name} as before" for step in ended]
+    said += [f"{step.transactional_id} is still {step.name}" for step in ended]
     if death.point in ("after-complete", "answer-end-txn"):
         _assert_answered(death, ended)
-    yield f"started again, no client there: {', '.join(said) or 'nothing to continue'}"
+    yield f"after the restart, without clients: {', '.join(said) or 'nothing to continue'}"
     yield from went_on(death)
 
 
@@ -107,8 +108,8 @@ def _completed(death: Death, step: Step) -> str:
     keys = [(step.producer_id, place) for place in step.places]
     assert all(has[key] for key in keys), f"markers of {name} are missing: {has}"
     return (
-        f"{decision} of {name} became {now.name}: {sum(map(had.__getitem__, keys))} markers were "
-        f"there, it wrote {sum(map(new.__getitem__, keys))}"
+        f"{decision} of {name} became {now.name}: the log had {sum(map(had.__getitem__, keys))} "
+        f"markers, the restarted coordinator wrote {sum(map(new.__getitem__, keys))}"
     )
 
 
@@ -132,10 +133,10 @@ def leader(death: Death) -> Iterator[str]:
         assert any(event["cut_bytes"] > 0 for event in torn), "no torn batch was found"
     for event in torn:
         cut, partition = event["cut_bytes"], event["partition"]
-        yield f"started again: {cut} bytes of a torn batch cut off {partition}"
+        yield f"after the restart: {cut} bytes of a torn batch were cut off {partition}"
     logged = {key: tail for key, tail in death.alone.logs.tails.items() if key[1].topic in OUTPUTS}
     assert logged == death.alone.tails, (logged, death.alone.tails)
-    yield f"started again, no client there: it knows {len(logged)} last sequences, as in its logs"
+    yield f"after the restart, without clients: {len(logged)} last sequence numbers, as in the logs"
     again = appended = 0
     for _, batch, offset in acknowledged(death.frames, death.names):
         assert death.after.data[batch] == [offset], (batch, offset, death.after.data[batch])
@@ -146,8 +147,8 @@ def leader(death: Death) -> Iterator[str]:
         assert again, "a batch that was logged without a response has not come again"
     assert all(len(there) == 1 for there in death.after.data.values()), "a batch is there twice"
     yield (
-        f"with the clients: {again} batches came again and got the offsets they had, {appended} "
-        f"were appended; each is there once"
+        f"with clients again: {again} resent batches got their first offsets, {appended} batches "
+        f"were appended, and each batch is in the log once"
     )
     yield from went_on(death)
 
@@ -174,7 +175,7 @@ def group_coordinator(death: Death) -> Iterator[str]:
         assert death.alone.plain[place] == (offset, ErrorCode.NONE), (place, offset)
     found["committed, as in its log"] = len(death.alone.logs.committed)
     found_codes = ", ".join(f"{count} offsets {what}" for what, count in found.items())
-    yield f"started again, no client there: {found_codes}"
+    yield f"after the restart, without clients: {found_codes}"
     yield from went_on(death)
 
 
@@ -212,9 +213,9 @@ def went_on(death: Death) -> Iterator[str]:
     codes = Counter(code.name for code in death.ends().values())
     answers = ", ".join(f"{count} {name}" for name, count in codes.items())
     yield (
-        f"with the clients: {ends or 'none was open'}; EndTxn answered {answers}; {new_ids} "
-        f"InitProducerId, {len(aborted)} aborted by the coordinator, {aborts} on purpose; all "
-        f"billed after {death.seconds:.1f} s"
+        f"with clients again: {ends or 'no transaction was open'}; responses to EndTxn: {answers}; "
+        f"{new_ids} InitProducerId; {len(aborted)} transactions aborted by the coordinator, "
+        f"{aborts} on purpose; all purchases billed after {death.seconds:.1f} s"
     )
 
 

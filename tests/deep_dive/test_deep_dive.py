@@ -52,7 +52,7 @@ OTHERWISE = r"aborted|began anew|continued as|not come again"
 def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
     tmp_path: Path, point: str, outcome: Callable[[Death], Iterator[str]]
 ) -> None:
-    """Everything is billed once in this case, too, but after an abort."""
+    """Everything is billed once here, but only after an abort. The article describes no abort."""
     with Pipeline(tmp_path) as pipeline:
         death = die(pipeline, point, PORTION, begin_all_anew)
         assert pipeline.audit().passed
@@ -63,8 +63,8 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
 def test_a_demo_in_which_a_failure_ends_otherwise_is_red(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the workers begin anew after failure 5, `make demo-failures` reports the failure as ended
-    otherwise. Its purchases are billed once all the same."""
+    """If the workers begin anew after failure 5, `make demo-failures` reports that the outcome is
+    not the article's. The purchases are still billed once."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         yield from coordinator(die(pipeline, "before-prepare", portion, begin_all_anew))

@@ -1,4 +1,4 @@
-"""Invariants of every reachable world (I2 to I7, I11), checked in the logs alone."""
+"""Checks of every reachable world against its logs: the invariants I2 to I9 and I11."""
 
 from __future__ import annotations
 
@@ -155,8 +155,9 @@ class Endings:
         self._sound: set[int] = set()
 
     def check(self, world: WorldModel) -> list[str]:
-        """Return the violations after the shortest way without faults to decided transactions. Many
-        worlds share parts of such a way."""
+        """Continue a copy of the world without faults until all transactions are decided. Return
+        the violations after that. Stop early at a state that an earlier check has reached without
+        a violation."""
         healed = world.clone()
         healed.budget = Budget(0, 0, 0, 0, 0)
         way: list[int] = []

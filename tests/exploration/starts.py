@@ -8,9 +8,9 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# Without delayed frames, because before KIP-890 a delayed frame looks like a frame of the next
-# transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). A broker that checks if the
-# connection is still open avoids it.
+# The budget of worlds before KIP-890. It has no delayed frames, because such a frame looks like a
+# frame of the next transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). The broker
+# avoids the exposure if it checks that the connection is still open.
 BEFORE_890 = Budget(holds=0)
 
 

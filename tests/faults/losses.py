@@ -50,7 +50,8 @@ LOSSES: dict[str, Callable[[Oncelog], None]] = {
     "meta.properties is empty": _clear("meta.properties"),
     "all metadata is gone": _lose_all,
 }
-# After a kill, sqlite's write-ahead log also has all pages.
+# Damage to the store of a cleanly stopped broker. After a kill, sqlite's write-ahead log would
+# still have the pages that the damage removes from the store's file.
 DAMAGES: dict[str, Callable[[Oncelog], None]] = {
     "the store is empty": _clear(STORE),
     "the store is cut off": lambda broker: _truncate(broker.data / STORE),

@@ -86,14 +86,15 @@ def test_h65_idle_connections_and_a_storm_of_new_ones_hold_up_no_client(broker: 
         grown = taken(broker.pid).rss_bytes - before.rss_bytes
         assert grown / IDLE < KIB_EACH << 10
         with connection(broker, ADDRESSES[0]) as one_too_many:
-            assert not is_served(one_too_many), "its address has as many as it may"
+            assert not is_served(one_too_many), "the address is at its limit of connections"
 
         storm(broker, wire)
         assert all(is_served(socket) for socket in idle[:: OF_EACH - 1])
         full(broker, wire)
         crowd.close()
         wait_until(
-            lambda: taken(broker.pid).descriptors <= before.descriptors, "all are given back"
+            lambda: taken(broker.pid).descriptors <= before.descriptors,
+            "all descriptors are free again",
         )
         works(wire)
 
@@ -124,7 +125,7 @@ def storm(broker: Oncelog, wire: Wire) -> None:
 def full(broker: Oncelog, wire: Wire) -> None:
     """Check that the broker accepts exactly `SPARE` connections beside the idle ones, and that open
     connections stay open."""
-    wait_until(lambda: served(broker) == SPARE - 1, "those of the storm are gone")
+    wait_until(lambda: served(broker) == SPARE - 1, "the connections of the storm are closed")
     works(wire)
 
 

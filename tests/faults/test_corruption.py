@@ -298,7 +298,7 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     (path,) = [path for path in broker.data.glob(f"{internal}-*/*.log") if path.stat().st_size]
     partition = (internal, int(path.parent.name.rpartition("-")[2]))
     checkpoint = broker.data / "recovery-point-offset-checkpoint"
-    wait_until(lambda: offsets_of(checkpoint).get(partition, 0) > 0, "it is durable")
+    wait_until(lambda: offsets_of(checkpoint).get(partition, 0) > 0, "the log is durable")
     broker.kill()
     damage(path, 80)
     broker.start()

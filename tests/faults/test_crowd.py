@@ -78,9 +78,10 @@ def works(broker: Oncelog, wire: Wire, times: int = 20) -> None:
 
 
 def back_to(broker: Oncelog, before: Taken) -> None:
-    """Check that the number of descriptors is as before, and memory nearly."""
+    """Check that the broker has as many descriptors as before, and hardly more memory."""
     wait_until(
-        lambda: taken(broker.pid).descriptors <= before.descriptors, "descriptors are given back"
+        lambda: taken(broker.pid).descriptors <= before.descriptors,
+        "the descriptors are free again",
     )
     assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
 
@@ -100,7 +101,8 @@ def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Tak
         for connection in silent:
             connection.sendall(struct.pack(">i", LARGEST_FRAME))
         wait_until(
-            lambda: taken(broker.pid).descriptors == before.descriptors + SILENT, "all are there"
+            lambda: taken(broker.pid).descriptors == before.descriptors + SILENT,
+            "all connections are accepted",
         )
         works(broker, wire)
         assert taken(broker.pid).rss_bytes - before.rss_bytes < 16 << 20
@@ -177,7 +179,7 @@ def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: T
         for _ in range(PER_ADDRESS - 1):  # and `wire`
             connection = stack.enter_context(broker.connect())
             connection.sendall(SMALL)
-            assert connection.recv(1), "there is room for this one"
+            assert connection.recv(1), "this connection is within the limit"
         with Wire(broker.address) as one_too_many:
             assert one_too_many.is_closed()
         works(broker, wire, 1)

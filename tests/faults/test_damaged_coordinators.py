@@ -94,7 +94,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     broker.start()
     epochs, offsets = fill(broker)
     for topic in (TRANSACTIONS, GROUPS):
-        wait_until(partial(is_durable, broker, topic), "its segments are durable")
+        wait_until(partial(is_durable, broker, topic), "the segments are durable")
     broker.stop() if request.param == "clean stop" else broker.kill()
     return Written(broker.data, epochs, offsets)
 

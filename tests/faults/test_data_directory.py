@@ -158,7 +158,7 @@ def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) ->
     for position in (0, 100, len(sound) // 2):
         path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
         if (process := broker.spawn()).poll() is None:
-            wait_until(lambda: _is_up_or_over(broker, process), "a start, or a refusal")
+            wait_until(lambda: _is_up_or_over(broker, process), "the broker listens or ends")
         if process.poll() is not None:
             said = broker.log.read_text().splitlines()[-1]
             assert "oncelog-metadata.sqlite" in said, said

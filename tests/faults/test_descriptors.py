@@ -41,7 +41,8 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def limit_descriptors(broker: Oncelog, more: int | None) -> None:
-    """Allow `more` descriptors than are open now. With None, restore the former limit."""
+    """Limit the broker to `more` descriptors above those that are open now. With None, restore the
+    former limit."""
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
     soft = hard if more is None else taken(broker.pid).descriptors + more
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))

@@ -168,8 +168,8 @@ def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
 def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
     broker: Oncelog, disk: Disk
 ) -> None:
-    """D1: readers continue, the log ends at a batch, and there is one log event. With space again
-    producers continue, also after a crash."""
+    """D1: readers continue, the log ends at a batch, and there is one log event. Once the disk has
+    space again, producers continue. They do so after a crash as well."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()
@@ -231,7 +231,8 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
     """Only the disk of the transaction log is full. The client gets a retriable error. The
-    partitions have space, but get no marker. With space again the transaction is decided once."""
+    partitions have space, but get no marker. Once the disk has space again, the transaction is
+    decided once."""
     name = "an id that is longer than the other one"
     places = [0, 1]
     with Wire(broker.address) as wire:
@@ -304,7 +305,10 @@ def test_transactions_that_were_decided_are_finished(
         broker.start()
     with Wire(broker.address) as wire:
         if code is not ErrorCode.NONE:
-            wait_until(lambda: end(wire, producer, commit=commit)[0] not in TRY_AGAIN, "an end")
+            wait_until(
+                lambda: end(wire, producer, commit=commit)[0] not in TRY_AGAIN,
+                "a final response to EndTxn",
+            )
             committed += sent if commit else []
         wait_until(
             lambda: all(
@@ -317,8 +321,8 @@ def test_transactions_that_were_decided_are_finished(
 
 
 def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: Disk) -> None:
-    """While the program retries, standard error names the cause. With space it ends with
-    success."""
+    """While the program retries, standard error names the cause. Once the disk has space, the
+    program succeeds."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -384,7 +388,7 @@ def test_admin_requests_are_refused_and_work_again_later(broker: Oncelog, disk: 
         assert STORAGE_ERROR in codes
         assert fetch(wire, "t").error_code == ErrorCode.NONE
         disk.free()
-        wait_until(lambda: _create(wire, "later") is not STORAGE_ERROR, "a topic")
+        wait_until(lambda: _create(wire, "later") is not STORAGE_ERROR, "a topic can be created")
         assert produce(wire, "later", build_batch(records())).error_code == ErrorCode.NONE
         answered = {f"n{number}": code for number, code in enumerate(codes)}
     broker.stop()
@@ -451,7 +455,7 @@ FREEING = {
 def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
-    """The broker itself can free a full disk, also after a kill and a restart. It refuses
+    """The broker itself can free a full disk, even after a kill and a restart. It refuses
     DeleteRecords until a checkpoint has space for the new log start. The deleted segments make that
     space."""
     with Wire(broker.address) as wire:
@@ -469,8 +473,11 @@ def test_what_frees_space_works_on_a_full_disk(
             wait_until(lambda: delete_records(wire, "u") is ErrorCode.NONE, "records are deleted")
         else:
             assert code is ErrorCode.NONE
-        wait_until(lambda: free_bytes(broker) > 400_000, "space")
-        wait_until(lambda: produce(wire, "t", build_batch(records())).error_code == 0, "a producer")
+        wait_until(lambda: free_bytes(broker) > 400_000, "free space on the disk")
+        wait_until(
+            lambda: produce(wire, "t", build_batch(records())).error_code == 0,
+            "a producer can write",
+        )
         disk.free()
         wait_until(lambda: metadata_is_written(broker), "the reserve is taken back")
         create(wire, "new")
@@ -503,7 +510,8 @@ def test_a_start_on_a_full_disk_serves_or_says_why_not(broker: Oncelog, disk: Di
     disk.fill()
     process = broker.spawn()
     wait_until(
-        lambda: process.poll() is not None or "listening" in broker.output.read_text(), "a start"
+        lambda: process.poll() is not None or "listening" in broker.output.read_text(),
+        "the broker listens or ends",
     )
     assert "Traceback" not in broker.said()
     if process.poll() is not None:

@@ -99,7 +99,7 @@ def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limite
         refused = init_producer_id(limited, name)
         assert refused.error_code == ErrorCode.POLICY_VIOLATION
     for producer in known:
-        # The broker serves a known producer, also with a new epoch.
+        # The broker serves a known producer, even with a new epoch.
         assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 

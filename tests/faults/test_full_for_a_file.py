@@ -1,5 +1,5 @@
 """A disk that is full for one kind of file. Acknowledged records stay, and refused requests name
-the reason. With space again everything continues without a restart (D1-D4, D6)."""
+the reason. Once the disk has space again, everything continues without a restart (D1-D4, D6)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ KINDS = {
     "all of the coordinator": r"^__transaction_state-",
     "everything": r".",
 }
-# In the tests of these kinds the broker stops cleanly. In the tests of the others it is killed.
+# Kinds with a clean stop of the broker in their test. In the tests of the other kinds the broker is
+# killed.
 STOPPED_CLEANLY = {"txnindex", "txn-index-checkpoint", "index", "everything"}
 
 
@@ -139,14 +140,16 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         assert was_refused == (kind not in ("snapshot", "all of the coordinator"))
 
         disk.free()
-        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
-        wait_until(lambda: healed(broker, where), "it is said", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "no partition is offline", HEALED_S)
+        wait_until(lambda: healed(broker, where), "the event of the recovery", HEALED_S)
         if code is not ErrorCode.NONE:
             wait_until(lambda: end(wire, aborting, commit=False)[0] not in TRY_AGAIN, "an abort")
         # The id's new instance aborts its open transaction, as an operator would.
         assert new_identity(wire, "h").producer_id >= 0
         wait_until(
-            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"), "the LSO", HEALED_S
+            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"),
+            "the LSO is at the end",
+            HEALED_S,
         )
         assert not write_until_rolled(wire, acknowledged)
         assert values(wire, "t") == acknowledged
@@ -185,7 +188,7 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
             wait_until(lambda: not list(broker.data.glob("n-?")), "no folder")
         disk.free()
         wait_until(lambda: not list(broker.data.glob("n-?")), "no folder", HEALED_S)
-        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "no partition is offline", HEALED_S)
         create(wire, "n", partitions=3)
         for partition in range(3):
             sent = produce(wire, "n", build_batch(records()), partition=partition)
@@ -213,7 +216,7 @@ def test_new_partitions_without_space_for_their_folders_are_created_later(
         assert produce(wire, "n", build_batch(records())).error_code == ErrorCode.NONE
         assert offline_count(broker) > 0
         disk.free()
-        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "no partition is offline", HEALED_S)
         for partition in range(3):
             sent = produce(wire, "n", build_batch(records()), partition=partition)
             assert sent.error_code == ErrorCode.NONE
@@ -229,7 +232,7 @@ def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them
         assert produce(wire, "n", build_batch(records())).error_code == ErrorCode.NONE
         assert offline_count(broker) == 1
         disk.free()
-        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "no partition is offline", HEALED_S)
     epochs = broker.data / "n-0" / "leader-epoch-checkpoint"
     assert epochs.read_text().splitlines()[2:] == ["0 0"]
 
@@ -274,8 +277,8 @@ def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
         assert fetch(wire, "sound").error_code == ErrorCode.NONE
         assert offline_count(broker) == 1
         disk.free()
-        wait_until(lambda: not fetch(wire, "t").error_code, "the partition", HEALED_S)
-        wait_until(lambda: offline_count(broker) == 0, "nothing is refused", HEALED_S)
+        wait_until(lambda: not fetch(wire, "t").error_code, "the partition is served", HEALED_S)
+        wait_until(lambda: offline_count(broker) == 0, "no partition is offline", HEALED_S)
         assert values(wire, "t") == acknowledged
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
 

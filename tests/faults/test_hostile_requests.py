@@ -288,7 +288,7 @@ def test_h28_a_parked_fetch_ends_with_its_connection(broker: Oncelog) -> None:
         wire.send(FetchRequest(max_wait_ms=MAX, min_bytes=MAX, topics=[place]), 12)
     for wire in waiting:
         wire.socket.close()
-    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone", 5)
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all connections are closed", 5)
     used = cpu_ms(broker)
     assert outcome(broker, ApiVersionsRequest("c", "1"), 3) is not None
     assert cpu_ms(broker) - used < CPU_MS

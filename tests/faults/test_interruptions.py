@@ -54,7 +54,8 @@ LATEST_S = 4.0
 # restart.
 OLD_TIMEOUT_MS = 3_000
 NEW_TIMEOUT_MS = 1_000
-# A new group waits this long for more members. All members must join and be counted before that.
+# A new group waits this long for more members. All members must join and be counted within this
+# time.
 REBALANCE_MS = 4_000
 
 
@@ -151,7 +152,7 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
 
 
 def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
-    """S12: the coordinator counts from the transaction's start, also after a restart. It aborts an
+    """S12: the coordinator counts from the transaction's start, even after a restart. It aborts an
     overdue transaction before a new transaction with a shorter timeout."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
@@ -166,7 +167,8 @@ def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Pa
         new = new_identity(wire, "new", timeout_ms=NEW_TIMEOUT_MS)
         assert produce(wire, "t", batch(new, 0), producer=new).error_code == ErrorCode.NONE
         wait_until(
-            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t") == 4, "both are aborted"
+            lambda: last_stable_offset(wire, "t") == end_offset(wire, "t") == 4,
+            "both transactions are aborted",
         )
         fenced = end_transaction(wire, old, commit=True)
         assert fenced.error_code != ErrorCode.NONE
@@ -193,7 +195,7 @@ def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire
         request.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted]), 12)
     for request in parked[1:]:
         request.socket.close()
-    wait_until(lambda: descriptors(broker) <= before + 1, "they are given back")
+    wait_until(lambda: descriptors(broker) <= before + 1, "the descriptors are free again")
     assert produce(wire, "parked", build_batch(records())).base_offset == 1
     assert parked[0].answer().responses[0].partitions[0].high_watermark == 2
     parked[0].socket.close()
@@ -217,10 +219,10 @@ def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wi
             ),
             3,
         )
-    wait_until(lambda: members_of(wire, "joining") == WAITING, "all have joined")
+    wait_until(lambda: members_of(wire, "joining") == WAITING, "all members have joined")
     for member in members:
         member.socket.close()
-    wait_until(lambda: descriptors(broker) <= before, "they are given back")
+    wait_until(lambda: descriptors(broker) <= before, "the descriptors are free again")
     wait_until(lambda: members_of(wire, "joining") == 0, "the group is empty")
 
 

@@ -87,15 +87,17 @@ def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
         wire,
         "by-time",
         internal_segment_bytes=2_000,
-        segment_ms=60_000,  # so that younger records never share a segment with old ones
+        segment_ms=60_000,  # so that younger records begin a new segment
         retention_ms=60_000,
         file_delete_delay_ms=100,
     )
     fill(wire, "by-time", 12, age_ms=3_600_000)
     fill(wire, "by-time", 4)
-    wait_until(lambda: start_offset(wire, "by-time") == 12, "the old ones are gone")
+    wait_until(lambda: start_offset(wire, "by-time") == 12, "the old segments are deleted")
     directory = broker.data / "by-time-0"
-    wait_until(lambda: not list(directory.glob("*.deleted")), "their files are unlinked")
+    wait_until(
+        lambda: not list(directory.glob("*.deleted")), "the files of the old segments are unlinked"
+    )
     assert segments(broker, "by-time") == [12]
     assert len(values(wire, "by-time")) == 4
     assert fetch(wire, "by-time", 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -104,7 +106,7 @@ def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
 def test_retention_by_size(broker: Oncelog, wire: Wire) -> None:
     create(wire, "by-size", internal_segment_bytes=2_000, retention_bytes=4_000)
     fill(wire, "by-size", 32)
-    wait_until(lambda: len(segments(broker, "by-size")) <= 3, "the rest is gone")
+    wait_until(lambda: len(segments(broker, "by-size")) <= 3, "the oldest segments are deleted")
     start = start_offset(wire, "by-size")
     assert start == segments(broker, "by-size")[0] > 0
     assert len(values(wire, "by-size")) == 32 - start
@@ -165,7 +167,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
         read.extend(reader.consume(5, 0.2))
         return len(read) == 5
 
-    wait_until(has_read_all, "it reads")
+    wait_until(has_read_all, "the reader has all records")
     with Wire(broker.address) as parked:
         parked.send(_long_fetch("gone", 5), 12)
         response = wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")]), 6)

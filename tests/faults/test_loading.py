@@ -189,7 +189,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
 def wait_for_answers(clients: list[Hammer]) -> None:
     """Wait until every client has received one more response to each kind of request."""
     goals = [(client, client.rounds + ROUNDS_OF_A_LISTING + 1) for client in clients]
-    wait_until(lambda: all(loop.rounds >= goal for loop, goal in goals), "all are served")
+    wait_until(lambda: all(loop.rounds >= goal for loop, goal in goals), "all clients are served")
 
 
 def is_committed(wire: Wire, partition: int) -> bool:
@@ -223,6 +223,8 @@ def test_ch_a_broker_that_loads_never_reports_less_than_there_is(
         for client in clients:
             assert end_transaction(wire, client.opened, commit=True).error_code == ErrorCode.NONE
         for client in clients:
-            wait_until(partial(is_committed, wire, client.number), "what was open is committed")
+            wait_until(
+                partial(is_committed, wire, client.number), "the open transactions are committed"
+            )
     events(broker)
     broker.stop()

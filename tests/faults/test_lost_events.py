@@ -56,7 +56,7 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
             assert sent.error_code == ErrorCode.NONE
         wait_until(
             lambda: last_stable_offset(wire, "t", 0) == end_offset(wire, "t", 0) == 2,
-            "the silent one is aborted",
+            "the silent producer's transaction is aborted",
         )
         newer = new_identity(wire, "taken over")
         refused = produce(wire, "t", batch(older, 1), producer=older, partition=1)
@@ -66,7 +66,7 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
         assert end_transaction(wire, newer, commit=True).error_code == ErrorCode.NONE
         wait_until(
             lambda: last_stable_offset(wire, "t", 1) == end_offset(wire, "t", 1) == 4,
-            "the newer one is committed",
+            "the newer producer's transaction is committed",
         )
         assert values(wire, "t") + values(wire, "t", partition=1) == [b"new"]
     assert unheard.stop() == 0
@@ -75,8 +75,8 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_path: Path) -> None:
-    """The broker refuses requests that need the disk, with the reason. With space again they
-    succeed."""
+    """The broker refuses requests that need the disk, with the reason. Once the disk has space
+    again, they succeed."""
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
         create(wire, "t")

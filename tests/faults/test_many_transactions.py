@@ -45,7 +45,7 @@ def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> 
             assert ended.error_code == ErrorCode.NONE
         wait_until(
             lambda: last_stable_offset(wire, "mixed") == end_offset(wire, "mixed"),
-            "all are decided",
+            "all transactions are decided",
         )
         shown = [b"%d" % number for number in range(COUNT) if number % 2 or number % 4 == 0]
         assert values(wire, "mixed") == shown

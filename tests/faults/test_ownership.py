@@ -161,7 +161,8 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Oncelog]:
-    """A copy of such a directory, and a broker for the copy that is not started."""
+    """A function that copies such a directory and returns a broker for the copy. The broker is not
+    started."""
 
     def make(how: str) -> Oncelog:
         broker = Oncelog(tmp_path, QUICK)
@@ -320,7 +321,7 @@ def test_a_producer_id_that_was_never_assigned_is_refused(broker: Oncelog) -> No
 def test_a_transactional_id_of_newer_metadata_is_not_served(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """The producer id is in the coordinator's log only, in no partition's log."""
+    """The producer id is only in the coordinator's log. No data partition has it."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         first = new_identity(wire, "x")

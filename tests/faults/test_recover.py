@@ -73,7 +73,7 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 @pytest.fixture
 def filled(filled_once: tuple[Path, State], tmp_path: Path) -> Iterator[tuple[Oncelog, State]]:
-    """A copy of that directory, and a broker for the copy that is not started."""
+    """A broker for a copy of that directory, and the state. The broker is not started."""
     data, state = filled_once
     broker = Oncelog(tmp_path, QUICK)
     shutil.copytree(data, broker.data)
@@ -99,7 +99,7 @@ def test_lost_metadata_comes_back(filled: tuple[Oncelog, State], loss: str) -> N
     assert after == before
 
 
-def test_what_is_whole_is_left_alone(filled: tuple[Oncelog, State]) -> None:
+def test_a_recovery_of_intact_metadata_changes_nothing(filled: tuple[Oncelog, State]) -> None:
     broker, _ = filled
     before = fingerprint(broker.data)
     for arguments in ([], ["--yes"]):

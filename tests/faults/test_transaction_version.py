@@ -76,7 +76,7 @@ def is_decided(wire: Wire, partition: int) -> bool:
 def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) -> None:
     """Check that the next process completes the transaction and that a retry gets the same
     result."""
-    wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
+    wait_until(partial(is_decided, wire, DECIDED), "the decided transaction has its markers")
     again = end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert again.error_code == ErrorCode.NONE
     if kind == 2:
@@ -124,7 +124,7 @@ def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
             version_of_end = END_TXN[kind]
             ended = end_transaction(wire, opened[kind], commit=commit, version=version_of_end)
             assert ended.error_code == ErrorCode.NONE
-            wait_until(partial(is_decided, wire, place), "it is over")
+            wait_until(partial(is_decided, wire, place), "the transaction is over")
             expected = [b"%d of open %d" % (number, kind) for number in range(3)]
             assert values(wire, "t", partition=place) == (expected if commit else [])
     broker.stop()

@@ -43,8 +43,9 @@ class Oncelog:
     the sources (`preloaded.py`).
     """
 
-    # The default of `preloaded`. Programs that measure a broker leave it: they start brokers as
-    # users do. `tests/conftest.py` sets it, because a forked start saves 0.3 s of a processor.
+    # The default of `preloaded`. `tests/conftest.py` sets it to True, because a forked start saves
+    # 0.3 s of processor time. Programs that measure a broker leave it False, so that their brokers
+    # start as users start them.
     preloads: ClassVar = False
 
     def __init__(

@@ -18,8 +18,8 @@ VERIFICATION = "transaction.partition.verification.enable"
 
 
 def turn_verification(admin: Any, value: str | None) -> None:
-    """Change the verification setting at run time, which Kafka allows, too. None restores the
-    default. Return when the broker knows the setting, because the next test relies on it."""
+    """Change the verification setting at run time, as Kafka allows. None restores the default.
+    Return when the broker knows the setting, because the next test relies on it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])

@@ -41,7 +41,7 @@ def test_classes_come_out_of_the_archive(kafka_jars: str, tmp_path: Path) -> Non
     assert "--bootstrap-server" in loaded
 
 
-def test_it_is_made_once(jars: Path, tmp_path: Path) -> None:
+def test_an_archive_is_made_once(jars: Path, tmp_path: Path) -> None:
     asked: list[Path] = []
 
     def run(options: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def test_it_is_made_once(jars: Path, tmp_path: Path) -> None:
     assert len(asked) == 1
 
 
-def test_a_jvm_that_makes_none_is_not_asked_again(jars: Path, tmp_path: Path) -> None:
+def test_a_jvm_that_makes_no_archive_is_not_asked_again(jars: Path, tmp_path: Path) -> None:
     asked: list[Sequence[str]] = []
     for _ in range(2):
         archive = ClassArchive(tmp_path, "/bin/sh", jars)
@@ -65,7 +65,7 @@ def test_a_jvm_that_makes_none_is_not_asked_again(jars: Path, tmp_path: Path) ->
     assert len(asked) == 1
 
 
-def test_a_request_while_it_is_created_goes_without(jars: Path, tmp_path: Path) -> None:
+def test_a_jvm_runs_without_an_archive_that_is_being_created(jars: Path, tmp_path: Path) -> None:
     def run(options: Sequence[str]) -> None:
         other = ClassArchive(tmp_path, "/bin/sh", jars)
         other.make(lambda options: pytest.fail("made twice"))
@@ -77,7 +77,7 @@ def test_a_request_while_it_is_created_goes_without(jars: Path, tmp_path: Path) 
         fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_other_jars_have_another_one(jars: Path, tmp_path: Path) -> None:
+def test_other_jars_have_another_archive(jars: Path, tmp_path: Path) -> None:
     def run(options: Sequence[str]) -> None:
         Path(options[0].partition("=")[2]).write_bytes(b"classes")
 

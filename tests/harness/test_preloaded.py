@@ -64,5 +64,5 @@ def test_a_broker_with_other_sources_is_no_fork(tmp_path: Path) -> None:
 def test_another_program_or_interpreter_is_not_forked(
     command: tuple[str, ...], given: dict[str, str], expected: bool
 ) -> None:
-    """A fork would run the sources of this process, without a word."""
+    """A fork would silently run this process's sources instead."""
     assert can_be_forked([*command, "serve"], {**os.environ, **given}) is expected

@@ -37,7 +37,7 @@ class Identity:
     transactional_id: str | None = None
 
     def aged(self, epochs: int) -> Identity:
-        """Return the same id with another epoch."""
+        """Return the identity with the epoch `epochs` higher."""
         return replace(self, producer_epoch=self.producer_epoch + epochs)
 
 
@@ -92,7 +92,8 @@ def new_identity(
     version: int = 5,
     current: Identity | None = None,
 ) -> Identity:
-    """Send InitProducerId until the coordinator is available and not busy."""
+    """Send InitProducerId until the coordinator is available and not busy. Return the producer's
+    new identity."""
     responses: list[InitProducerIdResponse] = []
 
     def answered() -> bool:
@@ -151,7 +152,8 @@ def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
 def end_transaction(
     wire: Wire, producer: Identity, *, commit: bool, version: int = 5
 ) -> EndTxnResponse:
-    """Send EndTxn until the coordinator has finished the previous transaction."""
+    """Send EndTxn until the coordinator is available and not busy. Return the response, which may
+    have an error code."""
     responses: list[EndTxnResponse] = []
     request = EndTxnRequest(
         transactional_id=producer.transactional_id or "",

@@ -30,7 +30,7 @@ NETWORK_TOOLS = {  # not on PATH: podman's own helpers
     "netavark": Path("/usr/lib/podman/netavark"),
     "aardvark-dns": Path("/usr/lib/podman/aardvark-dns"),
 }
-# The pip settings of the computer, which a build needs, too.
+# The computer's pip settings. The build of an image needs them as well.
 PIP_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT")
 
 

@@ -108,8 +108,8 @@ CORES: Final[dict[str, Core]] = {
     "client/io": Core(("tests/client/io",), ("tests/client/core", *_SCRIPTED, *_CLIENTS)),
 }
 
-# Mutants of the client are drawn only on request, because few of them are found without Java or
-# within minutes.
+# Mutants of the client are drawn only on request, because most of them are found only with Java, or
+# only after minutes.
 BY_DEFAULT: Final = tuple(name for name in CORES if not name.startswith("client/"))
 
 
@@ -118,7 +118,7 @@ BY_DEFAULT: Final = tuple(name for name in CORES if not name.startswith("client/
 @click.option("--seed", default=1, show_default=True)
 @click.option("--modules", default=" ".join(BY_DEFAULT), help="Folders, or files in them.")
 @click.option(
-    "--lines", default="", help="Only mutants with these texts at the end of `file:line`."
+    "--lines", default="", help="Only mutants with a `file:line` that ends with one of these texts."
 )
 @click.option("--jobs", default=1, show_default=True)
 def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:

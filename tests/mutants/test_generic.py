@@ -77,7 +77,7 @@ def test_a_change_within_lines_of_more_than_ascii_keeps_the_rest() -> None:
         "if __name__ == '__main__':\n    main(1)\n",
     ],
 )
-def test_what_decides_nothing_is_left_alone(source: str) -> None:
+def test_code_that_decides_nothing_has_no_mutants(source: str) -> None:
     assert mutants_of("a.py", source) == []
 
 

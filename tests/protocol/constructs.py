@@ -24,7 +24,7 @@ from oncelog_protocol.types import (
     string,
 )
 
-if TYPE_CHECKING:  # the stubs know type parameters that the library does not
+if TYPE_CHECKING:  # these classes are generic only in the type stubs
     Construct = c.Construct[Any, Any]
     Adapter = c.Adapter[Any, Any, Any, Any]
 else:

@@ -69,7 +69,7 @@ def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], ver
         corrupt = bytearray(raw)
         for value in range(256):
             corrupt[position] = value
-            try:  # without a call around the decoder, because there are millions of these
+            try:  # no call of try_decode, which would slow down millions of decodings
                 message, _ = read(corrupt, 0)
             except ProtocolError:
                 continue

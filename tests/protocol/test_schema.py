@@ -100,7 +100,7 @@ class Range:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
-def test_records_are_a_part_of_their_own_when_encoded(version: int) -> None:
+def test_records_are_a_separate_part_when_encoded(version: int) -> None:
     file_range = Range()
     partition = PartitionData(records=file_range)
     response = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])

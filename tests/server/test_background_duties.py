@@ -106,7 +106,9 @@ def test_T1_an_overdue_transaction_is_aborted_within_a_scan_of_its_time_out(tmp_
     assert kept.world.partitions[A0].last_stable_offset == 2
 
 
-def test_T9_many_overdue_transactions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+def test_T9_many_overdue_transactions_are_aborted_with_other_work_in_between(
+    tmp_path: Path,
+) -> None:
     kept = Kept(tmp_path)
     world = kept.world
     for number in range(2 * ABORTS_PER_TURN + 5):
@@ -214,7 +216,7 @@ def test_idle_producers_are_forgotten_unless_they_have_an_open_transaction(
     assert [len(world.partitions[name]._log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
 
 
-def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_path: Path) -> None:
+def test_x5_expired_ids_are_removed_in_slices_with_other_work_in_between(tmp_path: Path) -> None:
     sweep_ms = 5_000
     settings = Settings(
         transactional_id_expiration_ms=1_000_000,
@@ -258,7 +260,8 @@ def test_checkpoints_have_the_recovery_point_and_the_start_of_each_log(tmp_path:
 def test_checkpoints_are_written_off_the_loop_once_for_all_waiting_callers(
     tmp_path: Path,
 ) -> None:
-    """The second and the third caller share one write, which has the state at its start."""
+    """The second and the third caller share one write, which has the state at the time when it
+    starts."""
     kept = Kept(tmp_path)
     log = kept.world.partitions[A0]._log
     write(kept.world, A0, 5)

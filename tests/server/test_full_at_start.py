@@ -1,4 +1,4 @@
-"""A full disk at a start (D6): what it refused is done when there is space again."""
+"""A full disk at a start (D6): the broker does the refused work once there is space."""
 
 from __future__ import annotations
 

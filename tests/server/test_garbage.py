@@ -37,7 +37,7 @@ gc.callbacks.insert(0, look)
 alive = []
 for number in range({ALIVE}):
     alive.append([number])
-for number in range({ALIVE // 4}):  # what comes and goes, where much is alive
+for number in range({ALIVE // 4}):  # short-lived objects beside many long-lived ones
     passing = [[] for _ in range(8)]
 print(most)
 """

@@ -131,7 +131,7 @@ async def test_with_flush_on_ack_records_of_a_killed_process_are_on_disk_before_
 async def test_many_new_partitions_are_opened_in_slices(tmp_path: Path) -> None:
     """The broker opens the partitions of a new topic in slices. With 10,000 partitions, one slice
     would block the loop for twelve seconds. The client's request waits until all partitions are
-    open. Later changes of the topic come after that."""
+    open. Later changes of the topic wait for this too."""
     count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))

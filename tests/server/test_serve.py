@@ -25,7 +25,8 @@ from tests.harness.wire import Wire
 pytestmark = pytest.mark.usefixtures("own_interpreter")
 
 CLEAN_STOP_S = 2.0
-# Work that delays a stop until a second signal forces it.
+# Time of each sync of a slow disk. A clean stop waits for a sync, so only a second signal ends the
+# process soon.
 SLOW_DISK_MS = 600_000
 CLEAN_MARK = ".kafka_cleanshutdown"
 

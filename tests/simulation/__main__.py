@@ -24,9 +24,9 @@ SHOWN_EVERY = 200
 @click.option("--seeds", type=int, default=0, help="Number of worlds, from --first on.")
 @click.option("--first", type=int, default=0)
 @click.option("--processes", type=int, default=1)
-@click.option("--without", default="", help="Numbers of faults to leave out, with --seed.")
+@click.option("--without", default="", help="With --seed: the numbers of faults to leave out.")
 @click.option("--shrink/--no-shrink", "shrinks", default=True)
-@click.option("--quiet", is_flag=True, help="No figures at the end.")
+@click.option("--quiet", is_flag=True, help="Print no figures at the end.")
 def main(
     seed: int | None,
     seeds: int,

@@ -1,5 +1,4 @@
-"""The node of the broker. It starts, kills, pauses and restarts the real broker on one simulated
-disk."""
+"""Starts, kills, pauses and restarts the real broker on one simulated disk."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from tests.simulation.process import DEAD, PAUSED, Process
 
 
 class BrokerNode:
-    """The node of the broker. `new_process(name)` makes a process. `settings` may change between
-    two starts."""
+    """One broker in all its processes. `new_process(name)` makes the process for a start.
+    `settings` may change between two starts."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Simulated time and seeded randomness for the client library, in the simulation's thread.
 
-Clients in other threads of the process keep the real ones, so that they do not disturb the
-simulation. Spark's tests, for example, leave some clients connected.
+Clients in other threads of the process keep real time and real randomness, so that they do not
+disturb the simulation. Spark's tests, for example, leave some clients connected.
 """
 
 from __future__ import annotations

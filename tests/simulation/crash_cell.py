@@ -172,7 +172,8 @@ class Cell:
         raise AssertionError("no answer")
 
     def _await(self, response: object) -> None:
-        """Wait for a response. Meanwhile the broker continues to work, also after the response."""
+        """Wait for a response. The broker works during the wait, and continues after the
+        response."""
         while isinstance(response, Deferred) and not response.done:
             assert not response.abandoned
             if self.world.files.pending:

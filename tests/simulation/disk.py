@@ -1,8 +1,9 @@
 """A disk that outlives processes. It models the contents after a kill and after a power loss, and
 failures.
 
-Written data is in the page cache until a sync of its file, and a name until a sync of its
-directory. A power loss keeps some of the unsynced changes, torn and out of order.
+Written data is only in the page cache until its file is synced. A change of a name is only there
+until its directory is synced. A power loss keeps some of the unsynced changes, torn and out of
+order.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Begun(NamedTuple):
 
 @dataclass(slots=True)
 class Trap:
-    """Kills the process at its `countdown`-th matching change of the disk."""
+    """Kills the process at the `countdown`-th change of the disk that matches."""
 
     countdown: int
     match: str
@@ -204,7 +205,7 @@ class SimDisk:
 
     def sync_directory(self, directory: str) -> None:
         """Make the names in a directory durable. If the directory's own name is not durable yet,
-        the names follow it."""
+        the names in it become durable together with that name."""
         kept: list[NameChange] = []
         for change in self._journal:
             if directory in change.directories:

@@ -1,5 +1,5 @@
-"""A check that every log is durable up to its recovery point (I9). The check runs at any moment,
-because a gap may last only a millisecond."""
+"""A check that every log is durable up to its recovery point (I9). The check runs after each sync,
+because a violation may last only a millisecond."""
 
 from __future__ import annotations
 

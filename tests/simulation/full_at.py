@@ -1,5 +1,5 @@
-"""A disk that is full for some kinds of files. A few seconds after it has space again, no write is
-refused, no file is missing or superfluous and no partition is offline, without a restart."""
+"""A disk that is full for some kinds of files. A few seconds after it has space again, and without
+a restart, no write is refused, no file is missing or superfluous, and no partition is offline."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Healing:
             self._world.after(CHECKED_EVERY_US, self.check)
 
     async def watch(self) -> None:
-        """Check until the time is over, also if everything has recovered before."""
+        """Check until the time is over, even if everything has recovered earlier."""
         while True:
             if not self._looks_again(until_well=False):
                 return

@@ -266,8 +266,8 @@ class Judgement:
                 world.violate(violation)
 
     def _check_copies(self) -> None:
-        """Check that each input record below the group's offset has one committed copy, and other
-        records none (I13)."""
+        """Check that each input record below the group's offset has one committed copy, and that no
+        other record has a copy (I13)."""
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         inputs = {
@@ -289,7 +289,7 @@ class Judgement:
             world.violate(str(violation))
 
     def _check_money(self) -> None:
-        """Check that each transfer took the amount that it gave."""
+        """Check that the amounts of all visible records add up to 0. Half a transfer would not."""
         world = self._world
         seen = {
             value

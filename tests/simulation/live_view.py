@@ -13,9 +13,9 @@ from tests.simulation.checking.logs import AbortedRow, Producer
 
 
 def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
-    """Return the view of a partition. With `reads_files` the view has all aborted transactions,
-    which reads files and repairs damaged ones. Otherwise the view has those of segments with rows
-    in memory."""
+    """Return the view of a partition. With `reads_files` the view has all aborted transactions.
+    This reads files and repairs damaged ones. Without it, the view has only the rows of
+    `.txnindex` files that are in memory."""
     log = partition._log
     return LivePartition(
         log_start_offset=log.log_start_offset,

@@ -236,7 +236,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def timers_of(self, process: Process) -> list[asyncio.TimerHandle]:
         """Return the timers of a process that have neither fired nor been cancelled. A clean stop
-        must leave none. Bytes in flight belong to the network."""
+        must leave none. The timers of bytes in flight belong to the network and do not count."""
         return [
             timer
             for timer in self._scheduled

@@ -36,7 +36,8 @@ class NameChange:
     def below(self, source: str, target: str) -> NameChange:
         """Return the same change after a rename of directory `source` to `target`."""
         inside = f"{source}/"
-        # Most changes stay as they are, and there are many after each rename of a file.
+        # Return early for the many changes elsewhere: a rename of a file calls this for each of
+        # them.
         if not (self.path.startswith(inside) or self.target.startswith(inside)):
             return self
 

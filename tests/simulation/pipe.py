@@ -81,7 +81,7 @@ class Pipe:
         self.arm()
 
     def end(self) -> None:
-        """Close the sender's side. The receiver notices it after all sent bytes."""
+        """Close the sender's side. The receiver notices the end after all sent bytes."""
         if not self.ended:
             self.ended = True
             due_us = max(self._last_due_us, self._loop.now_us + self._weather.latency_us[0])

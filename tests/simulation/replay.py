@@ -32,10 +32,10 @@ SAFE_FROM: Final[dict[int, int]] = {
 
 
 def _is_of_part_2(frame: bytes, version: int) -> bool:
-    """Return True if a Produce names its transaction and adds its own partition. Any other Produce
-    can arrive before the previous Produce, or after a power loss has removed that one. If the
-    partition then has no state of the producer, it accepts the batch as the producer's first. Kafka
-    does this, too."""
+    """Return True if a Produce names its transaction and adds its own partition. A repetition of
+    any other Produce can arrive before the previous Produce, or after a power loss has removed the
+    previous batch. If the partition then has no state of the producer, it accepts the repeated
+    batch as the producer's first. Kafka does this, too."""
     client_id_size = int.from_bytes(frame[12:14], "big", signed=True)
     transactional_id_at = 14 + max(client_id_size, 0) + 1
     return version >= 12 and frame[transactional_id_at] != 0

@@ -53,7 +53,7 @@ class Figures:
         yield f"faults injected       {sum(self.inflicted.values()):,} of {kinds}"
         for kind, count in sorted(self.inflicted.items()):
             yield f"  {count:>9,}  {kind}"
-        yield f"rare states met       {len(self.met)}, in so many seeds:"
+        yield f"rare states met       {len(self.met)}, each with its number of seeds:"
         for name, count in sorted(self.met.items()):
             yield f"  {count:>9,}  {name}"
 

@@ -21,9 +21,11 @@ from tests.simulation.run import run_seed
 ROOT = Path(__file__).parents[2]
 # These worlds have 22 kinds of faults in all, and so have the short worlds 13, 30, 33 and 38 alone.
 SEEDS = (3, 12, 13, 30, 33, 37, 38)
-# Simulated time may differ from real time by months.
+# The simulated wall clock may differ from the real one by months, so a smaller difference shows
+# that a client reads the real one.
 REAL_MS = 3_600_000
-# A world begins at 0, and a computer may have started an hour ago.
+# The limit for the monotonic clock. It begins at 0 in a world, and at the start of the computer
+# otherwise, which may be only an hour ago.
 CLOSE_MS = 60_000
 
 

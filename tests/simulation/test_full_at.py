@@ -1,5 +1,5 @@
-"""A file that stays after a full disk has space again is a violation. A file of running work is
-none."""
+"""A file that stays after a full disk has space again is a violation. A file of unfinished work is
+no violation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_a_checkpoint_that_is_being_written_is_not_left() -> None:
 
 
 def leaving(*times_ms: int) -> type[World]:
-    """Return a world that creates a file at the first of these times after the heal. At the other
-    times it removes and creates the file in turns."""
+    """Return a world that creates a file at the first of these times after the heal, removes it at
+    the second, creates it again at the third, and so on."""
 
     class Leaving(World):
         def heal(self) -> None:

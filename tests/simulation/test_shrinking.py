@@ -30,16 +30,16 @@ def left_by(run: Run) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_what_it_takes_together_is_left_and_nothing_else(count: int) -> None:
+def test_only_the_faults_that_fail_together_are_left(count: int) -> None:
     needed = FAULTS[1 :: len(FAULTS) // count][:count]
     assert left_by(failing(lambda left: ["I3 in-0: gap"] * left.issuperset(needed))) == needed
 
 
-def test_without_any_fault_it_fails_as_well() -> None:
+def test_no_fault_is_left_if_the_failure_needs_none() -> None:
     assert left_by(failing(lambda left: ["I3 in-0: gap"])) == []
 
 
-def test_another_failure_is_not_taken_for_it() -> None:
+def test_a_different_failure_does_not_count() -> None:
     """With fewer faults the world fails too, but in a different way."""
     needed = FAULTS[2]
     run = failing(lambda left: ["I3 in-0: gap at 7" if needed in left else "I9 in-1: lost 3"])
@@ -66,6 +66,8 @@ def test_one_of_several_failures_is_enough() -> None:
         ),
     ],
 )
-def test_kinds(kind: str, like_it: str, another: str) -> None:
+def test_violations_of_one_kind_differ_only_in_places_and_numbers(
+    kind: str, like_it: str, another: str
+) -> None:
     kinds = [kinds_of(Verdict(SEED, violations=[each])) for each in (kind, like_it, another)]
     assert kinds[0] == kinds[1] != kinds[2]

@@ -141,7 +141,7 @@ class SimTransport(asyncio.Transport):
         self.reset(None)
 
     def reset(self, error: Exception | None) -> None:
-        """Close without waiting. The other end notices it at its next arrival of bytes."""
+        """Close without waiting. The other end notices the close after all sent bytes."""
         if not self._closing:
             self._closing = True
             self.outgoing.end()

@@ -32,7 +32,8 @@ class DriverFailed(Exception):
 
 
 class Driver:
-    """Start with `start()` or as a context manager. `settings` override the tests' own."""
+    """A driver. Start it with `start()` or as a context manager. `settings` override those of the
+    tests."""
 
     def __init__(
         self, directory: Path, master: str = LOCAL, settings: Mapping[str, str] | None = None

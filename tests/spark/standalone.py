@@ -42,7 +42,8 @@ class StandaloneFailed(Exception):
 
 
 class Standalone:
-    """Start with `start()` or as a context manager. `master` is then the address for drivers.
+    """A cluster. Start it with `start()` or as a context manager. `master` is then the address for
+    drivers.
     `fail_points`: the fail points of the executors' Python workers."""
 
     def __init__(self, directory: Path) -> None:

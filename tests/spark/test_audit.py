@@ -13,12 +13,12 @@ FIRST, SECOND = (
 BATCHES = {0: FIRST, 1: SECOND}
 
 
-def test_every_row_once_and_batch_by_batch_is_exactly_once() -> None:
+def test_rows_that_appear_once_and_batch_by_batch_are_exactly_once() -> None:
     verdict = judge(BATCHES, [[], [*FIRST], [*SECOND]])
     assert not any(verdict)
 
 
-def test_several_batches_may_come_into_sight_at_one_moment() -> None:
+def test_several_batches_may_become_visible_at_one_moment() -> None:
     assert not any(judge(BATCHES, [[*FIRST, *SECOND]]))
 
 
@@ -46,7 +46,7 @@ def test_a_row_of_no_batch_is_unknown() -> None:
     assert judge(BATCHES, [[*FIRST, row], [*SECOND]]).strangers == {row}
 
 
-def test_batches_are_what_the_checkpoint_planned(tmp_path: Path) -> None:
+def test_planned_batches_are_read_from_the_checkpoint(tmp_path: Path) -> None:
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / ".10.crc").touch()

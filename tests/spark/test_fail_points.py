@@ -31,7 +31,7 @@ def test_without_the_variable_nothing_happens() -> None:
     assert passer({}).wait(60) == 0
 
 
-def test_a_file_kills_one_process_and_says_which(tmp_path: Path) -> None:
+def test_a_file_kills_one_process_and_gets_its_id(tmp_path: Path) -> None:
     points = FailPoints(tmp_path / "points")
     points.kill("commit.decide.after")
     assert passer(points.environment).wait(60) == 0
@@ -43,7 +43,7 @@ def test_a_file_kills_one_process_and_says_which(tmp_path: Path) -> None:
     assert passer(points.environment).wait(60) == 0
 
 
-def test_a_paused_process_goes_on_when_it_is_woken(tmp_path: Path) -> None:
+def test_a_paused_process_continues_after_resume(tmp_path: Path) -> None:
     points = FailPoints(tmp_path / "points")
     points.pause(NAME)
     with pytest.raises(NotReached):
@@ -58,7 +58,7 @@ def test_a_paused_process_goes_on_when_it_is_woken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wakes", [lambda points: points.resume(NAME), FailPoints.clear])
-def test_a_reader_that_has_yet_to_stop_is_woken_after_that(
+def test_a_process_that_has_not_stopped_yet_is_resumed_after_its_stop(
     tmp_path: Path, wakes: Callable[[FailPoints], None]
 ) -> None:
     points = FailPoints(tmp_path / "points")

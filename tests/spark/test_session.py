@@ -16,7 +16,7 @@ def test_a_job_runs_in_python_workers(spark: SparkSession) -> None:
     assert spark.range(10).rdd.map(lambda row: row.id * 2).sum() == 90
 
 
-def test_a_task_whose_worker_dies_is_tried_again(spark: SparkSession) -> None:
+def test_a_task_is_retried_after_its_worker_dies(spark: SparkSession) -> None:
     def die_once(rows: Iterable[object]) -> Iterator[int]:
         context = TaskContext.get()
         assert context is not None

@@ -15,7 +15,7 @@ def seen(snapshots: list[list[Sighting]]) -> list[list[str]]:
     return [[row.purchase for row in rows] for rows in snapshots]
 
 
-def test_a_transaction_comes_into_sight_at_one_moment(broker: Oncelog, name: str) -> None:
+def test_a_transaction_becomes_visible_at_one_moment(broker: Oncelog, name: str) -> None:
     topics = Topics(broker.address)
     names = [f"{name}-a", f"{name}-b"]
     topics.create_all(names, 2)
@@ -40,7 +40,7 @@ def test_a_transaction_comes_into_sight_at_one_moment(broker: Oncelog, name: str
     assert [rows for rows in snapshots if rows] in ([["1"] * 4] * 2, [["1"] * 8])
 
 
-def test_what_was_committed_before_a_kill_is_seen_after_it(
+def test_rows_committed_before_a_kill_are_seen_after_the_restart(
     fresh_broker: Oncelog, name: str
 ) -> None:
     topics = Topics(fresh_broker.address)

@@ -42,12 +42,12 @@ def frozen_after_each_use(use: str, environment: dict[str, str]) -> list[int]:
 
 
 @pytest.mark.parametrize("use", KINDS, ids=NAMES)
-def test_a_reused_worker_is_settled_at_its_second_use_alone(use: str) -> None:
+def test_the_heap_of_a_reused_worker_is_frozen_at_its_second_use_only(use: str) -> None:
     first, second, third = frozen_after_each_use(use, {"SPARK_REUSE_WORKER": "1"})
     assert first == 0
     assert second == third > 10_000
 
 
 @pytest.mark.parametrize("use", KINDS, ids=NAMES)
-def test_any_other_process_is_left_as_it_is(use: str) -> None:
+def test_the_heap_of_any_other_process_is_not_frozen(use: str) -> None:
     assert frozen_after_each_use(use, {}) == [0, 0, 0]

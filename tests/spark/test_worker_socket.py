@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an option of Li
 
 
 @pytest.mark.parametrize("arriving", [PromptWorker(), OncelogDataSource({})], ids=["task", "plan"])
-def test_what_arrives_makes_the_connections_of_its_process_prompt(arriving: object) -> None:
+def test_unpickling_makes_the_connections_of_the_process_acknowledge_at_once(
+    arriving: object,
+) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as jvm,

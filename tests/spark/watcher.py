@@ -1,7 +1,8 @@
 """A reader that records which committed rows are visible at each moment.
 
 A moment is one ListOffsets request for all partitions. Its last stable offsets come from one turn
-of the broker. Every row below them is decided, so a reader sees exactly the committed rows.
+of the broker's event loop. Every row below them is decided, so a reader sees exactly the committed
+rows.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.torture.run import BROKER_SETTINGS, torture
 
 
 @click.command()
-@click.option("--rounds", default=2, show_default=True, help="Each has its own broker.")
+@click.option("--rounds", default=2, show_default=True, help="Each round has its own broker.")
 @click.option("--kills", default=0, help="Minimum number of broker kills in all.")
 @click.option("--records", default=20_000, show_default=True, help="Records to copy in each round.")
 @click.option(

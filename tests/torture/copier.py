@@ -107,7 +107,7 @@ class Copier:
     def _look_for_fatal(self, polled: Sequence[Any]) -> None:
         """Raise the producer's fatal error. The coordinator may forget a static member and its
         member id, if the member died while it joined. The next instance is then fenced and must
-        start again. In Kafka it must, too."""
+        start again. This is the same with Kafka."""
         for message in polled:
             error = message.error()
             if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):

@@ -40,7 +40,7 @@ class PowerLoss:
         self.names = 0
 
     def strike(self) -> None:
-        """Change the dead broker's files to those after a power loss at the moment of the kill."""
+        """Change the dead broker's files as if the power had failed at the moment of the kill."""
         content = self._journal.read_bytes()[self._read :]
         self._read += len(content)
         platter = self._platter

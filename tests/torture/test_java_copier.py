@@ -19,8 +19,8 @@ from tests.torture.run import BROKER_SETTINGS, create_topics
 from tests.torture.workload import PARTITIONS
 
 RECORDS = 8_000
-# The broker kills itself at these points in turn, and reaches them all within a quarter of the
-# transactions.
+# The broker kills itself at these points, one after another. It reaches all of them within a quarter
+# of the transactions.
 KILLED_AT = ("after-data:60", "before-prepare:25", "after-marker:100", "before-complete:25")
 DEADLINE_S = 120.0
 

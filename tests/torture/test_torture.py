@@ -43,8 +43,8 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
 
 
 def _check_recoveries(directory: Path) -> None:
-    """Recover two folders that kills left, after they lose their metadata. `python -m
-    tests.faults.recoveries --from-torture` recovers more of them."""
+    """Take two folders that kills left behind, lose their metadata, and recover them. `python -m
+    tests.faults.recoveries --from-torture` recovers more such folders."""
     folders = sorted(directory.glob("oncelog/photograph-*"))
     assert len(folders) == 2
     older = directory / "older"

@@ -317,15 +317,17 @@ class Admin:
         two_phase_commit: bool = False,
     ) -> TransactionMember:
         """Initialize a transactional producer for another process, which calls
-        `Producer.adopt_transactions`. This call fences as `Producer.init_transactions` does. In a
-        group it also fences the producers of older generations. With a group, the producer is
-        initialized *with that group*, as a member of generation `group.generation_id`.
-        `commit_group` can then decide the producer's transactions.
+        `Producer.adopt_transactions`. This call fences older producers of the transactional id, as
+        `Producer.init_transactions` does. In a group it also fences the producers of older
+        generations. With a group, the producer is initialized *with that group*, as a member of
+        generation `group.generation_id`. `commit_group` can then decide the producer's
+        transactions.
 
         With `two_phase_commit` the producer's transactions have no timeout (KIP-939). Raises
-        UnsupportedVersionError if the broker does not have two-phase commit, AuthorizationError if
-        it does not allow it. Raises FencedInGroupError in an older generation,
-        UnsupportedVersionError if the broker lacks the feature `oncelog.group.transactions`.
+        UnsupportedVersionError if the broker does not have two-phase commit, and AuthorizationError
+        if the broker does not allow two-phase commit. Raises FencedInGroupError in an older
+        generation, UnsupportedVersionError if the broker lacks the feature
+        `oncelog.group.transactions`.
         """
         from oncelog_client.transaction import group_transactions, shared_transactions
 
@@ -356,8 +358,9 @@ class Admin:
 
         Any process may repeat the call until the transactional id is used again. A repeated call
         succeeds if the transaction has ended with this outcome. Raises TransactionGoneError if the
-        transaction is not open and has not ended with this outcome. Raises CommitOutcomeUnknown
-        (repeat the call) or TimedOutError if there is no response.
+        transaction is not open and has not ended with this outcome. Without a response, raises
+        CommitOutcomeUnknown if a commit may have taken effect (repeat the call), otherwise
+        TimedOutError.
         """
         from oncelog_client.transaction import shared_transactions
 

@@ -271,8 +271,8 @@ async def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, timeou
         spec.producer_epoch,
         False,
         [WritableTxnMarkerTopic(partition.topic, [partition.partition])],
-        # The epoch is -1 if the producer has not ended a transaction in the partition. The epochs
-        # of coordinators are 0 or more.
+        # DescribeProducers returns a coordinator epoch of -1 if the producer has not ended a
+        # transaction in the partition. A marker needs an epoch of 0 or more.
         max(spec.coordinator_epoch, 0),
     )
     cluster.watch([partition.topic])

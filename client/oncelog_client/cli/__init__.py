@@ -115,7 +115,7 @@ class LazyGroup(click.Group):
         else:
             place = _extensions().get(cmd_name)
         command = None if place is None else _command(place)
-        # A broker has files to close, and commands of other packages may have too.
+        # A broker has files to close after Ctrl-C, and so may the commands of other packages.
         unwind_when_interrupted()
         return command
 

@@ -94,7 +94,7 @@ def info(*, output: str, **_: object) -> None:
 @connection_options
 @output_option
 def health(*, output: str, **_: object) -> None:
-    """Look for full disks, offline partitions, missing copies, hanging transactions and readers
+    """Look for full disks, offline partitions, missing replicas, hanging transactions and readers
     held back.
 
     Exit code 1 if there is a problem. An open transaction by itself is no problem.
@@ -143,7 +143,7 @@ async def health_rows(admin: Admin) -> list[Row]:
     readers = await _waiting_groups(admin, set(waiting)) if waiting else []
     return [
         Row("offline partitions", PROBLEM if offline else OK, len(offline), offline),
-        Row("partitions that lack copies", PROBLEM if missing else OK, len(missing), missing),
+        Row("under-replicated partitions", PROBLEM if missing else OK, len(missing), missing),
         Row("hanging transactions", PROBLEM if hanging else OK, len(hanging), hanging),
         Row("open transactions", NOTICE if is_open else OK, len(is_open), is_open),
         Row("groups held back", NOTICE if readers else OK, len(readers), readers),

@@ -35,7 +35,8 @@ COLUMNS: Final = (
 )
 ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
-# The settings that --describe shows without --all. They are the dynamic ones, as in kafka-configs.
+# Without --all, --describe shows settings from these sources: the dynamic settings, as
+# kafka-configs does.
 SHOWN_BY_DEFAULT: Final = {
     ResourceType.TOPIC: {ConfigSource.DYNAMIC_TOPIC_CONFIG},
     ResourceType.BROKER: {

@@ -83,8 +83,8 @@ def target() -> Target:
 
 
 def patience_when_lost() -> float:
-    """Return for how many seconds a long-running command waits for a broker after its first
-    connection. The wait has no limit unless `--give-up-after` is given, as in Kafka's console
+    """Return the number of seconds that a long-running command waits for a broker after it has lost
+    the connection. The wait has no limit unless `--give-up-after` is given, as in Kafka's console
     tools."""
     seconds, source = _given("give_up_after")
     return float(seconds) if source is ParameterSource.COMMANDLINE else math.inf
@@ -182,7 +182,7 @@ async def _watch(client: Client, give_up_after: float) -> None:
         if refused and not is_refused:
             note(f"{refused}; trying again")
         elif is_refused and not refused:
-            note("records are taken again")
+            note("the brokers accept records again")
         is_refused = bool(refused)
         causes = "; ".join(dict.fromkeys(map(str, client.outage)))
         if not causes:

@@ -43,8 +43,8 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
-# The last entries before an end may be markers. A poll returns no record for them, so it ends soon
-# for another check of the end.
+# The last entries before the end of a range may be markers. A poll returns no records for markers,
+# so polls are short, and the end is checked after each poll.
 BOUNDED_POLL_MS: Final = 50
 
 
@@ -348,8 +348,8 @@ def _whole(lines: Sequence[bytes], size: int) -> int:
 
 
 def _give_back(consumer: Consumer, records: Sequence[ConsumerRecord]) -> None:
-    """Move the consumer back to the first of `records` in each partition, because records that were
-    not printed are not committed."""
+    """Move the consumer back to the first of `records` in each partition. These records were not
+    printed, so the consumer must not commit them."""
     for record in reversed(records):
         consumer.seek(record.topic_partition, record.offset)
 

@@ -9,7 +9,8 @@ from oncelog_client.cli.quantities import size_text
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, LogDirDescription
 
-# A disk is short of space below the first share of free space, and counts as full below the second.
+# Shares of free space. A disk below LITTLE is short of space, and a disk below LEAST counts as
+# full.
 LITTLE: Final = 0.10
 LEAST: Final = 0.03
 

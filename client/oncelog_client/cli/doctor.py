@@ -255,7 +255,7 @@ async def _settings(admin: Admin) -> AsyncIterator[Finding]:
             found = f"{surprise.name}={value}: {surprise.found.format(value=value)}"
             yield Finding(NOTICE, "setting", found, surprise.to_do)
     if not surprised:
-        yield Finding(OK, "settings", "none that surprises")
+        yield Finding(OK, "settings", "no setting with a surprising effect")
 
 
 async def _disk(admin: Admin) -> AsyncIterator[Finding]:
@@ -274,7 +274,7 @@ async def _health(admin: Admin) -> AsyncIterator[Finding]:
         if row.state != OK:
             to_do = {
                 "hanging transactions": "oncelog txn blocking TOPIC shows how to end them",
-                "open transactions": "none, unless they are old: oncelog txn list --state Ongoing",
+                "open transactions": "oncelog txn list --state Ongoing shows them; end old ones",
                 "groups held back": "oncelog group describe GROUP, oncelog txn blocking TOPIC",
             }.get(row.check, "see the log of the brokers")
             yield Finding(row.state, row.check, some(row.what) or str(row.number), to_do)

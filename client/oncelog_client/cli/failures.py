@@ -65,7 +65,8 @@ def exit_code_of(call: Callable[[], object]) -> int:
     error."""
     try:
         returned = call()
-        # The flush is here, because a failure at the end of the interpreter would be a traceback.
+        # Without this flush, the interpreter would flush at its end, and print a traceback if that
+        # failed.
         sys.stdout.flush()
     except SystemExit as left:
         return _left(left.code)

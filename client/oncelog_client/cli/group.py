@@ -125,7 +125,8 @@ def seek(
         state = (await admin.describe_groups([name]))[name].state
         if state not in INACTIVE:
             raise Failed(
-                f"group {name} is {state}: stop its members first, they would go on where they are"
+                f"group {name} is {state}: stop its members first, because they would ignore the"
+                " new offsets"
             )
         old = await _committed(admin, name)
         new = (
@@ -181,7 +182,7 @@ async def _at(
     assert position is not None
     if not scope:
         if not committed:
-            raise Failed(f"group {name} has no offsets; name what it is to read with --topic")
+            raise Failed(f"group {name} has no offsets; name its topics with --topic")
         return await _resolved(admin, committed, position)
     described = await admin.describe_topics(scope)
     places = {

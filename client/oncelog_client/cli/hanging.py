@@ -35,8 +35,9 @@ COLUMNS: Final = (
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction with records in a partition and without a marker. `description` is None for a
-    hanging transaction, because no coordinator will write the marker."""
+    """A transaction with records in a partition and without a marker. `description` is the
+    coordinator's. It is None for a hanging transaction: no coordinator will write the missing
+    marker."""
 
     place: TopicPartition
     producer: ProducerState
@@ -107,8 +108,8 @@ async def describe_by_producer(
     except RetriableError as error:
         # A coordinator without a response may be about to commit the transaction.
         raise click.ClickException(
-            f"{error}. Hanging transactions cannot be found before that is mended; nothing was"
-            " aborted"
+            f"{error}. Hanging transactions cannot be found until every coordinator responds;"
+            " nothing was aborted"
         ) from error
     for listing in listings:
         try:

@@ -136,7 +136,7 @@ async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
         else f"its coordinator is ending it: see `oncelog transactions describe {name}`"
     )
     raise click.ClickException(
-        f"{name} has a transaction in {place} ({known.state}) that its coordinator knows: a marker"
-        f" past it may tear what is committed together. Instead: {instead}; --force aborts"
-        " this part all the same"
+        f"{name} has a transaction in {place} ({known.state}) that its coordinator knows. A"
+        f" marker without the coordinator may abort one part of a transaction that is committed in"
+        f" the other partitions. Instead: {instead}; --force aborts this part all the same"
     )

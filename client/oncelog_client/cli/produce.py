@@ -214,11 +214,12 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
         failure = producer.topic_failure(topic)
         if failure is not None and failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
             raise Failed(
-                f"topic {topic} cannot be made, as the disk of the broker refuses it ({failure}): "
-                f"`oncelog cluster health` shows the disks; looked for {give_up_after:g} s"
+                f"topic {topic} cannot be created, because the broker's disk refuses it "
+                f"({failure}): `oncelog cluster health` shows the disks; gave up after "
+                f"{give_up_after:g} s"
             ) from error
         raise Failed(
-            f"there is no topic {topic} that could be written to; looked for {give_up_after:g} s"
+            f"there is no topic {topic} to write to; gave up after {give_up_after:g} s"
         ) from error
     if created:
         note(created)

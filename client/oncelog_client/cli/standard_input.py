@@ -36,7 +36,7 @@ async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> Asyn
 async def _chunks(stream: IO[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:
     try:
         descriptor = stream.fileno()
-    except OSError:  # Not a file of the system: it has all lines already.
+    except OSError:  # a stream in memory, which has all lines already
         descriptor = -1
     while not stop.is_set():
         if descriptor >= 0:

@@ -21,7 +21,7 @@ class StandardOutput:
         stream.flush()
         try:
             self._descriptor = stream.fileno()
-        except OSError:  # Not a file of the system: it accepts everything.
+        except OSError:  # a stream in memory, which accepts everything
             self._descriptor = -1
         else:
             mode = os.fstat(self._descriptor).st_mode

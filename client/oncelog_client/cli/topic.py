@@ -109,8 +109,8 @@ def list_(*, internal: bool, output: str, **_: object) -> None:
 )
 @connection_options
 @names_argument
-@click.option("-p", "--partitions", type=click.IntRange(1, 1 << 20), help="How many partitions.")
-@click.option("-r", "--replicas", type=click.IntRange(1, 1 << 14), help="How many copies.")
+@click.option("-p", "--partitions", type=click.IntRange(1, 1 << 20), help="Number of partitions.")
+@click.option("-r", "--replicas", type=click.IntRange(1, 1 << 14), help="Number of replicas.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is.")
 @output_option
@@ -149,7 +149,7 @@ def create(
 @partitions_option
 @output_option
 def describe(*, topics: tuple[str, ...], partitions: str | None, output: str, **_: object) -> None:
-    """Show the partitions of topics: leader, copies, offsets, size on disk.
+    """Show the partitions of topics: leader, replicas, offsets, size on disk.
 
     Stable is the offset at which a reader of committed records waits for an open transaction.
     """

@@ -37,8 +37,8 @@ AssignFunction = Callable[[Mapping[str, int], Members], Assignment]
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """An assignor: its name on the wire, and a flag that members keep partitions while they
-    rejoin."""
+    """An assignor: its name on the wire, its function, and a flag. `cooperative`: members keep
+    their partitions while they rejoin."""
 
     name: str
     cooperative: bool

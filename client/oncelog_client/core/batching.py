@@ -195,7 +195,7 @@ class Accumulator(Generic[T]):
         batch.attempts += 1
         batch.maybe_written = True
 
-    # -- coming back
+    # -- responses
 
     def succeeded(self, batch: Batch[T]) -> None:
         """Complete a batch that the broker has written."""
@@ -304,7 +304,7 @@ class Accumulator(Generic[T]):
             batch.number(queue.identity, queue.next_sequence)
             queue.next_sequence = add_to_sequence(queue.next_sequence, batch.count)
 
-    # -- giving up
+    # -- dropping batches
 
     def expire(self, now_ms: float) -> list[Batch[T]]:
         """Drop and return the batches older than `delivery_timeout_ms`. The caller fails their
@@ -330,7 +330,7 @@ class Accumulator(Generic[T]):
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
-        """Drop all batches and those in flight, because no caller is left."""
+        """Drop all batches, including batches in flight, because no caller waits for them."""
         dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)

@@ -31,11 +31,11 @@ class ClientSettings(TypedDict, total=False):
 
     client_id (str): name of this client in the logs and metrics of brokers. Default: "oncelog".
     request_timeout_ms (int): how long a request waits for its response. Default: 30000.
-    retry_backoff_ms (int): pause before the first retry; doubled with each one after it.
+    retry_backoff_ms (int): pause before the first retry; doubled with each further retry.
         Default: 100.
     retry_backoff_max_ms (int): longest pause before a retry. Default: 1000.
-    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled with
-        each one after it. Default: 50.
+    reconnect_backoff_ms (int): pause after the first failed connect to a broker; doubled with each
+        further failure. Default: 50.
     reconnect_backoff_max_ms (int): longest pause after a failed connect. Default: 1000.
     connections_max_idle_ms (int): how long a connection may be unused before it is closed; -1
         means no limit. Default: 540000.
@@ -67,7 +67,8 @@ class AdminSettings(ClientSettings, total=False):
 
 
 class ClientConfig(Frozen):
-    """The effective settings that reach a cluster. `bootstrap_servers` are (host, port) pairs."""
+    """The effective settings that every client needs to reach a cluster. `bootstrap_servers` are
+    (host, port) pairs."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "oncelog"
@@ -109,7 +110,7 @@ def admin_config(
 
 
 def client_config(config: ClientConfig) -> ClientConfig:
-    """Return the effective settings that reach a cluster."""
+    """Return the settings of `config` that every client needs to reach a cluster."""
     return ClientConfig(**{name: getattr(config, name) for name in ClientConfig.defaults})
 
 

@@ -137,7 +137,8 @@ def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) 
 
 
 class _Broken(NamedTuple):
-    """A corrupt batch at a position. `jumps` is the count of the partition's state at that time."""
+    """A corrupt batch at a position. `jumps` is the number of the partition's jumps when the batch
+    was found."""
 
     state: Assigned
     jumps: int

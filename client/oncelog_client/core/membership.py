@@ -172,8 +172,8 @@ class Membership:
 
         `metadata` goes with the offsets of a transaction (KIP-447). A heartbeat or a join between
         two polls does not change `metadata`. Otherwise the offsets of polled records could be
-        committed with a newer generation, or with none, which the broker does not check, although
-        the partitions belong to another member."""
+        committed with a newer generation, although the partitions belong to another member by then.
+        They could even be committed without a generation, which the broker does not check."""
         self.metadata = self.identity
 
     def require_rejoin(self, reason: str) -> None:

@@ -1,9 +1,9 @@
 """The rows that a response must have for its request. The client never takes a missing row for a
 success.
 
-The table has one row for every API that the client sends. An API that is not in the table is an
-error. Produce and Fetch do not pass through `Connection.call`: the sender and the fetcher check
-their partitions themselves.
+RULES has an entry for every API that the client sends. An API without an entry is an error. Produce
+and Fetch do not pass through `Connection.call`: the sender and the fetcher check their partitions
+themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rule = Callable[[Any, Any, int], tuple[Keys, Keys]]
 
 _NOTHING: Final[Keys] = frozenset()
 
-# The first version with rows, or with other rows.
+# In each of these APIs, the first version with rows, or with rows of another kind.
 _FIND_SEVERAL: Final = 4
 _OFFSETS_OF_SEVERAL: Final = 8
 _LEAVE_SEVERAL: Final = 3
@@ -28,7 +28,7 @@ _END_BUMPS: Final = 5
 
 def missing_rows(api: ApiKey, request: Any, response: Any, version: int) -> list[str]:
     """Return the requested keys that the response lacks, as text. The list is empty if the whole
-    response is an error. Raises KeyError for an API that is not in the table."""
+    response is an error. Raises KeyError for an API without an entry in RULES."""
     rule = RULES[api]
     if getattr(response, "error_code", 0):
         return []
@@ -140,7 +140,8 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.name for row in response.topics],
     ),
     ApiKey.FIND_COORDINATOR: _coordinators,
-    # Pipelined APIs, for single calls.
+    # The APIs of producers and consumers that are usually pipelined. These rules are for single
+    # calls.
     ApiKey.PRODUCE: _partitions("topic_data", "responses"),
     ApiKey.FETCH: _partitions("topics", "responses"),
     ApiKey.LIST_OFFSETS: _partitions(),

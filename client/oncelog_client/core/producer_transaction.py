@@ -82,7 +82,7 @@ class ProducerTransaction:
         """Return the advice for the user in this state."""
         return WHAT_TO_DO[self.state]
 
-    # -- events that carry something
+    # -- events with data
 
     def initialized(self, identity: ProducerIdAndEpoch) -> None:
         """Take the response of InitProducerId, for the first call or for a new generation."""
@@ -114,8 +114,8 @@ class ProducerTransaction:
 
     def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
         """Take the response of InitProducerId, with the transaction that is still open. If no
-        transaction is open, the transaction has already ended, and the external coordinator has not
-        seen the response to its end."""
+        transaction is open, it has already ended, but the external coordinator does not know
+        this."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True
@@ -129,8 +129,9 @@ class ProducerTransaction:
 
     def begin(self, version: int) -> None:
         """Start a transaction under the current `transaction.version`. If `bump_needed` is set
-        afterwards, the caller aborts and begins again. After a lower version a partition may still
-        lack the last marker, and would add new records to the old transaction."""
+        afterwards, the caller aborts and begins again. The reason: before version 2, EndTxn does
+        not bump the epoch. A partition may still lack the marker of the last transaction, and would
+        add new records to that transaction."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False

@@ -27,7 +27,7 @@ class AutoCommit:
     """Commits the positions every `auto_commit_interval_ms`, if `enable_auto_commit` says so."""
 
     def __init__(self, cluster: Cluster, config: ConsumerConfig, positions: Positions) -> None:
-        # When the next commit is due, in ms of the monotonic clock; never before `start`.
+        # The time of the next commit, in ms of the monotonic clock. It is infinite until `start`.
         self.due_ms = math.inf
         self._cluster = cluster
         self._config = config

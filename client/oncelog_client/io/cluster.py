@@ -155,7 +155,7 @@ class Cluster:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the last connect's failure for each address with a failed last connect."""
+        """Return the failure of each address that the last attempt could not connect to."""
         return self._connections.failures
 
     @property

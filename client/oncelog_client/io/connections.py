@@ -57,7 +57,7 @@ class Connections:
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         # By address: the number of failures in a row, and the time of the next attempt.
         self._delays: dict[Address, tuple[int, float]] = {}
-        # The last connect's failure for each address with a failed last connect.
+        # The failure of each address that the last attempt could not connect to.
         self._unreachable: dict[Address, ConnectFailure] = {}
         self._closed = False
 
@@ -112,7 +112,7 @@ class Connections:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the last connect's failure for each address with a failed last connect."""
+        """Return the failure of each address that the last attempt could not connect to."""
         return tuple(self._unreachable.values())
 
     @property

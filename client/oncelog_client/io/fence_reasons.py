@@ -1,6 +1,6 @@
 """The reason of a producer's fence or of a transaction's timeout, from oncelog's coordinator.
 
-Apache Kafka has one error code for all causes. Its message is not changed.
+Apache Kafka has one error code for all causes. An error from Apache Kafka keeps its message.
 """
 
 from __future__ import annotations

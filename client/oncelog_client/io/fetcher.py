@@ -1,4 +1,4 @@
-"""The consumer's fetches. One is in flight at every leader, ahead of the application's polls."""
+"""The consumer's fetches. At every leader, one Fetch is in flight before the application polls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FULL_FETCH_EPOCH: Final = -1
 
 class _FetchedPartition(NamedTuple):
     """A partition in a Fetch request. The request reads from `offset` on. `epoch` is the leader
-    epoch of the record before `offset`. `jumps` is the count of the partition's state when the
+    epoch of the record before `offset`. `jumps` is the number of the partition's jumps when the
     request was made."""
 
     state: Assigned
@@ -157,7 +157,7 @@ class Fetcher:
             rack_id=config.client_rack,
         )
 
-    # -- coming back
+    # -- responses
 
     def _answered(
         self,
@@ -299,8 +299,8 @@ class Fetcher:
 
     def _resume(self) -> None:
         self._timer = None
-        # The fetches and the next timer use one time. Otherwise, a pause that ends between two
-        # looks at the clock has neither.
+        # The fetches and the next timer use one time. With two readings of the clock, a pause that
+        # ends between them would cause neither a fetch nor a timer.
         now_ms = monotonic_ms()
         self._pump(now_ms)
         until_ms = self._pauses.next_ms(now_ms)

@@ -236,8 +236,8 @@ class GroupSession:
     async def _assignments(
         self, joined: JoinGroupResponse
     ) -> dict[str, list[TopicPartition]] | None:
-        """Return the partitions of all members. Return none unless this member is the leader and
-        the partitions change."""
+        """Return the partitions of all members if this member is the leader. Return None for other
+        members, and if the response says to skip the assignment."""
         self._assigned_counts = None
         if not self.membership.is_leader(joined):
             return None

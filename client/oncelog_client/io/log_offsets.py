@@ -70,7 +70,7 @@ async def ask_leaders(
     *,
     read_committed: bool,
 ) -> None:
-    """Request all known leaders at once, and call `found` with each result as it arrives.
+    """Send a request to all known leaders at once, and call `found` with each result as it arrives.
 
     If a partition has no result, raise at the end. An error that no retry resolves is preferred to
     a RetriableError.
@@ -111,7 +111,7 @@ async def ask_leaders(
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
-    """Return one leader's results. Raises KafkaError without a response."""
+    """Return one leader's results. Raises KafkaError if the leader does not respond."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp in wanted.items():
         info = cluster.metadata.partition(partition)

@@ -1,7 +1,7 @@
 """Random numbers of the client, from the operating system.
 
-The client does not use the module `random`. The application may seed its generator. And the client
-draws from other threads (in Spark) and in forked processes.
+The client does not use the module `random`, because the application may seed the generator of that
+module. The client also draws numbers in other threads (in Spark) and in forked processes.
 """
 
 from __future__ import annotations

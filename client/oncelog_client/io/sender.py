@@ -321,7 +321,7 @@ class Sender:
         due = min((time for time in times if time is not None), default=None)
         return None if due is None else max(due - now_ms, 0)
 
-    # -- coming back
+    # -- responses
 
     def _answered(
         self, leader: int, batches: list[Batch[Delivery]], answer: asyncio.Future[Any]

@@ -154,7 +154,7 @@ class StateLog:
         group. An earlier transaction that was left open becomes part of the new transaction.
 
         Raises ProducerFencedError if the parent has another producer id or epoch: nothing is
-        committed. Raises CommitOutcomeUnknown without a response to the commit. In all other cases
+        committed. Raises CommitOutcomeUnknown if the commit gets no response. In all other cases
         raises KafkaError or RetriableError, with nothing committed.
         """
         deadline_ms = monotonic_ms() + self._timeout_ms

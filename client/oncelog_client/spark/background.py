@@ -1,4 +1,4 @@
-"""The async client behind Spark's synchronous calls: one event loop for each process, in its own
+"""Runs async clients behind Spark's synchronous calls: one event loop for each process, in its own
 thread, with clients that stay connected from one micro-batch to the next."""
 
 from __future__ import annotations

@@ -27,14 +27,15 @@ class OncelogDataSource(DataSource):
     """The data source. Its options and columns are those of Spark's own Kafka connector.
 
     Spark runs this class in Python processes of the driver, never in the user's process. To find a
-    data source, Spark loads all data sources. So readers and writers are imported at first use.
-    With an old PySpark only this first use raises UnsupportedSpark.
+    data source, Spark loads all data sources. So readers and writers are imported at first use,
+    and only the constructor raises UnsupportedSpark if PySpark is too old.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         check_pyspark()
         super().__init__(options)
-        # Spark pickles this object for the processes that plan and commit.
+        # Spark pickles this data source for the processes that plan and commit. Unpickling the
+        # PromptWorker prepares those processes.
         self._worker = PromptWorker()
         be_prompt()
 
@@ -62,7 +63,7 @@ class OncelogDataSource(DataSource):
 
         return batch_writer(Options(self.options), schema, overwrite=overwrite)
 
-    # Spark passes these by keyword just before it commits: the names are part of the interface.
+    # Before a commit Spark passes `schema` and `overwrite` by keyword, so these names must stay.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink.writers import stream_writer
 

@@ -11,10 +11,10 @@ import gc
 import os
 from typing import Final
 
-# In the environment of reused workers.
+# Spark sets this variable in the environment of workers that it reuses.
 _REUSED: Final = "SPARK_REUSE_WORKER"
 
-# The number of full collections at the last arrival, and whether the heap is frozen.
+# The number of full collections at the last call of `settle`, and whether the heap is frozen.
 _collected: int | None = None
 _is_settled = False
 
@@ -22,8 +22,9 @@ _is_settled = False
 def settle() -> None:
     """Freeze the heap at the second use of a reused worker, so that no later collection examines
     it. By then all modules are imported, and the garbage of the first use is collected. The freeze
-    happens once, because frozen objects are never freed. A use has several arrivals and ends with a
-    full collection by Spark, so the first arrival after a full collection is in the second use.
+    happens once, because frozen objects are never freed. A use calls this function several times
+    and ends with a full collection by Spark. So the first call after a full collection is in the
+    second use.
     """
     global _collected, _is_settled
     if _is_settled or _REUSED not in os.environ:

@@ -224,11 +224,11 @@ def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError
         )
     if refused.code == ErrorCode.INVALID_TXN_STATE:
         return IllegalStateError(
-            "the parent has no open transaction, or was decided with other members"
+            "the parent has no open transaction, or its transaction was decided with other members"
         )
     if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
         return GroupCommitError(
-            f"the parent {transactional_id} was not initialised with group {group_id}, or has got "
+            f"the parent {transactional_id} was not initialized with group {group_id}, or has got "
             "another producer id since",
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             member=transactional_id,

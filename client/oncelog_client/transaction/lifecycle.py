@@ -106,8 +106,8 @@ class TransactionLifecycle:
     # -- a transaction
 
     async def begin(self, sender: Sender) -> None:
-        """Start a transaction. If `transaction.version` has come to 2, start it under a new
-        epoch."""
+        """Start a transaction. Start it under a new epoch if `transaction.version` has changed to
+        2."""
         version = self._session.cluster_version
         self.transaction.begin(version)
         if self.transaction.bump_needed:

@@ -93,7 +93,7 @@ async def end_transaction(
         )
     except Unanswered as error:
         if committed and error.maybe_done:
-            raise CommitOutcomeUnknown(f"{error.message}; ask again") from None
+            raise CommitOutcomeUnknown(f"{error.message}; repeat the call") from None
         raise TimedOutError(error.message) from None
     except Refused as refused:
         code = known_code(refused.code)

@@ -1,4 +1,5 @@
-"""The `.snapshot` file beside a segment: the state of every producer at that offset.
+"""The `.snapshot` file beside a segment: the state of every producer before the segment's first
+record.
 
 Source: Kafka's ProducerSnapshot and ProducerStateManager. A file has a version, the CRC32C of all
 bytes after the CRC, and the entries.
@@ -41,7 +42,8 @@ class ProducerEntry(NamedTuple):
 
 
 def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The content of the file. Raises struct.error for a number that does not fit its field."""
+    """Return the content of the file. Raises struct.error for a number that does not fit its
+    field."""
     body = b"".join([_ENTRY.pack(*entry) for entry in entries])
     snapshot = bytearray(_HEADER.pack(VERSION, 0, len(body) // _ENTRY.size) + body)
     crc = crc32c(memoryview(snapshot)[_CRC_START:])
@@ -51,7 +53,7 @@ def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 def decode_producer_snapshot(data: Buffer) -> list[ProducerEntry]:
     """Return the entries of a file. Raises UnknownRecordVersion. Raises ProtocolError if CRC or
-    length are wrong: the caller then rebuilds the snapshot from the log.
+    length are wrong. The caller then rebuilds the snapshot from the log.
     """
     version = read_version("producer snapshot", data)
     if version != VERSION:

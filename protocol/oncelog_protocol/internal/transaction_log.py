@@ -40,7 +40,7 @@ class TransactionState(IntEnum):
 
 @message(range(0, 1))
 class TransactionLogKey:
-    """The transactional id of the value."""
+    """The key: a transactional id."""
 
     transactional_id: str = string()
 

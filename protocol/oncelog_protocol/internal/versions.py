@@ -19,8 +19,8 @@ _PREFIX: Final = Struct(">h")
 
 
 class UnknownRecordVersion(ValueError):
-    """A record of a newer broker. The caller skips it with a warning, as Kafka's loaders do. `part`
-    is the name of the expected key or value.
+    """A record has a version that only a newer broker knows. The caller skips the record with a
+    warning, as Kafka's loaders do. `part` is the name of the expected key or value.
     """
 
     def __init__(self, part: str, version: int) -> None:

@@ -28,7 +28,7 @@ class ScramCredentialUpsertion:
 
 @api_message(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 class AlterUserScramCredentialsRequest:
-    """Each user at most once."""
+    """The credentials to remove, and those to add or replace."""
 
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)

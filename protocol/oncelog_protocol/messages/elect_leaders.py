@@ -21,7 +21,7 @@ class TopicPartitions:
 
 @api_message(ApiKey.ELECT_LEADERS)
 class ElectLeadersRequest:
-    """Null stands for all partitions; type 0 is preferred, 1 unclean."""
+    """The partitions (null for all), and the type of election: 0 preferred, 1 unclean."""
 
     election_type: int = int8(since=1)
     topic_partitions: list[TopicPartitions] | None = array(
@@ -49,8 +49,8 @@ class ReplicaElectionResult:
 
 @api_message(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
-    """The outcomes; if all partitions were requested, only of those without their preferred
-    leader."""
+    """The outcome for each requested partition. If all partitions were requested, those that needed
+    no election are left out."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=1)

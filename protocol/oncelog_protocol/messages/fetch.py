@@ -103,7 +103,7 @@ class EpochEndOffset:
 
 @struct
 class LeaderIdAndEpoch:
-    """The leader of the partition now."""
+    """The current leader of the partition, and its epoch."""
 
     leader_id: int = int32(since=12, default=-1)
     leader_epoch: int = int32(since=12, default=-1)
@@ -153,7 +153,7 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """The address of a leader named above."""
+    """The address of a leader in this response."""
 
     node_id: int = int32(since=16)
     host: str = string(since=16)
@@ -163,7 +163,7 @@ class NodeEndpoint:
 
 @api_message(ApiKey.FETCH)
 class FetchResponse:
-    """The records by topic. Within a session, only partitions with changes."""
+    """The records by topic. Within a fetch session, only partitions with changes are included."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=7)

@@ -18,7 +18,7 @@ class ListPartitionReassignmentsTopics:
 
 @api_message(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsRequest:
-    """Null stands for all partitions."""
+    """The requested partitions; null requests all."""
 
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(

@@ -32,7 +32,7 @@ class TransactionState:
 
 @api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The transactional ids, and the state filters that name no state."""
+    """The transactional ids, and the names in the state filter that are not a state."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -60,7 +60,7 @@ _INT16: Final = Struct(">h")
 _COMPRESSIONS: Final = tuple(Compression)
 _MAX_INT32: Final = (1 << 31) - 1
 _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
-# A record's attributes, timestamp delta and offset delta.
+# The first record's attributes, timestamp delta and offset delta, each 0.
 _NO_DELTAS: Final = bytes(3)
 
 
@@ -352,7 +352,7 @@ def read_records(
     data: Bytes = memoryview(buffer)[position + HEADER_SIZE : position + size]
     compression = header.compression
     if not header.records_count and not len(data):
-        return []  # compaction keeps such batches for the producer's last sequence number
+        return []  # compaction leaves an empty batch to keep the producer's last sequence number
     records = decode_records(
         bytes(data)
         if compression == Compression.NONE

@@ -105,9 +105,9 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
 
 
 def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int) -> bytes:
-    # The library reports a full buffer and damage by the same error with different texts, so every
-    # failure is retried with a larger buffer. Damage fails at the same place each time. The sizes
-    # grow geometrically, so that all attempts together cost at most 8/7 of the last one.
+    # The library raises the same error for a full buffer and for damaged data, with different
+    # texts. So every failure is retried with a larger buffer, until the buffer has `limit` bytes.
+    # Sizes grow geometrically, so that all attempts together cost at most 8/7 of the last one.
     size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
     while size < limit:
         with suppress(cramjam.DecompressionError):

@@ -60,7 +60,8 @@ def build_marker_batch(
 def read_marker(record: Record) -> EndTransactionMarker | None:
     """Return the marker in a control batch's record, None for control records of other types.
 
-    Later versions may append fields, so only the known ones are read. Raises CorruptRecords.
+    Later versions may append fields, so bytes after the known fields are ignored. Raises
+    CorruptRecords.
     """
     key, value = record.key, record.value
     if key is None or len(key) < _KEY.size:

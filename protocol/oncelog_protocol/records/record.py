@@ -153,7 +153,8 @@ def decode_records(
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
     if records and records[-1].offset - base_offset > last_offset_delta:
         raise CorruptRecords("a record's offset is beyond the last offset of its batch")
-    if abs(base_timestamp) > INT64 - 0x80:  # a delta of one byte can overflow only here
+    # Only such a base can overflow an int64 by a delta of one byte.
+    if abs(base_timestamp) > INT64 - 0x80:
         for record in records:
             _checked_timestamp(record.timestamp)
     return records

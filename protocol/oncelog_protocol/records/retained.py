@@ -79,8 +79,8 @@ def _body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:
-    """Return the header alone. It keeps the producer's last sequence number, or the last offset
-    (DefaultRecordBatch.writeEmptyHeader)."""
+    """Return the batch of `header` without records. Compaction writes such a batch to keep the
+    producer's last sequence number, or the last offset (DefaultRecordBatch.writeEmptyHeader)."""
     batch = bytearray(_ROOM_FOR_HEADER)
     write_header(
         batch,

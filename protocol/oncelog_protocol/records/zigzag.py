@@ -11,7 +11,8 @@ from .errors import CorruptRecords
 
 
 def encode_varint(number: int) -> bytes:
-    """`number` (int64) as a zigzag varint of 1 to 10 bytes; raises ValueError outside int64."""
+    """Return `number` (int64) as a zigzag varint of 1 to 10 bytes. Raises ValueError outside
+    int64."""
     zigzag = (number << 1) ^ (number >> 63)
     if not 0 <= zigzag < 1 << 64:
         raise ValueError(f"{number} does not fit an int64")

@@ -28,8 +28,8 @@ NICENESS: Final = 19
 # Interval of Progress events while there is nothing to write, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
-# A process is starved if it was ready to run and waited for this time, in ns, and ran for less than
-# a tenth of its waiting time.
+# A process is starved if it has waited for a processor for at least this time, in ns, and has run
+# for less than a tenth of its waiting time.
 _STARVED_NS: Final = 20_000_000_000
 _MIN_SHARE: Final = 10
 
@@ -67,7 +67,7 @@ def run(root: str, source: int, target: int) -> None:
 
 
 def _starved() -> Starved | None:
-    """Return Starved if this process got too little processor time. Return None if not, and on
+    """Return Starved if this process got too little processor time, otherwise None. Return None on
     systems that do not count the waiting time (all except Linux)."""
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:

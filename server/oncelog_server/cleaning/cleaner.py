@@ -67,8 +67,8 @@ class LogCleaner:
         self._refused_work = refused_work
         # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # The logs whose probe of the disk has succeeded. The value is True if the log has been
-        # cleaned, or found clean, after the probe.
+        # Logs with a successful probe of the disk. The value is True if the log was cleaned, or
+        # found clean, after the probe.
         self._probed: dict[TopicPartition, bool] = {}
         self._settings = settings
         self._clock = clock
@@ -197,7 +197,8 @@ class LogCleaner:
     # --- the end of a pass
 
     def holds(self, partition: Partition) -> bool:
-        """Return whether the log may still be cleaned: not deleted, not failed, still compacted."""
+        """Return True if the log may still be cleaned: it is not deleted, has not failed, and is
+        still compacted."""
         return (
             self._partitions.get(partition.topic_partition) is partition
             and partition.log_to_clean() is not None
@@ -268,9 +269,9 @@ class LogCleaner:
     def _retry(self, name: TopicPartition) -> None:
         """Probe the disk. After a successful probe, the cleaner examines the log again.
 
-        The retry has succeeded if, since the probe, the log was cleaned or found clean, or if the
-        log need not be cleaned any more. Otherwise raises StorageError: the error of the last pass
-        or of the probe. A probe costs less than a whole pass.
+        The retry has succeeded if the log was cleaned or found clean after the probe, or if the log
+        need not be cleaned any more. Otherwise raises StorageError: the error of the last pass or
+        of the probe. A probe costs less than a whole pass.
         """
         if name not in self._refused:
             return
@@ -358,7 +359,8 @@ def _limits(settings: Settings) -> CleaningLimits:
 
 
 def _load_checkpoint(files: Files) -> dict[TopicPartition, int]:
-    """Return the checkpoint. Without a valid file it is empty, and all logs are cleaned again."""
+    """Return the checkpoint. Without a valid file the result is empty, and all logs are cleaned
+    again."""
     try:
         offsets = decode_offsets(read_whole(files, CLEANER_CHECKPOINT) or b"")
     except MalformedCheckpoint as error:

@@ -23,10 +23,10 @@ from oncelog_server.timers import Timers
 
 
 class PassOwner(Protocol):
-    """The cleaner, as a pass sees it."""
+    """The part of the cleaner that a pass calls."""
 
     def holds(self, partition: Partition) -> bool:
-        """Return whether the log may still be cleaned."""
+        """Return True if the log may still be cleaned."""
         ...
 
     def now_ms(self) -> int: ...

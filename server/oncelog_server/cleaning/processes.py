@@ -102,7 +102,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
 
     def _check_end(self) -> None:
         if self._lost and not self._ended and not self._paused:
-            self._fail(StorageError("read", _CHILD, "the process ended before its job"))
+            self._fail(StorageError("read", _CHILD, "the process ended before its job was done"))
 
     def _deliver(self) -> None:
         while not self._paused and not self._ended:

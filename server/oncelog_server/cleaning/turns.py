@@ -20,7 +20,7 @@ def run_in_turns(
 ) -> None:
     """Run one step in each turn of the event loop, then call `done` with the result.
 
-    `failed` gets a StorageError or CorruptLog; without it, the error is raised.
+    `failed` gets a StorageError or CorruptLog. Without `failed`, the error is raised.
     """
 
     def step() -> None:

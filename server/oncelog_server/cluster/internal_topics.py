@@ -12,9 +12,9 @@ from oncelog_server.settings.model import Settings
 def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTopic:
     """Return an internal topic to create, with the settings that Kafka gives it.
 
-    Unlike in Kafka, it has at most as many replicas as there are brokers, so that one broker needs
-    no settings. __oncelog_sink has no records: it exists because offsets can be committed only for
-    an existing topic. Raises ValueError if `name` is no internal topic.
+    Unlike in Kafka, it has at most as many replicas as there are brokers, so that a single broker
+    works without settings. __oncelog_sink has no records: it exists because offsets can be
+    committed only for an existing topic. Raises ValueError if `name` is no internal topic.
     """
     if name == CONSUMER_OFFSETS:
         partitions = settings.offsets_topic_num_partitions

@@ -81,7 +81,8 @@ def altered_settings(
 def alter_topic(
     image: ClusterImage, settings: Settings, name: str, own: Mapping[str, str]
 ) -> list[Write]:
-    """Return the writes that replace a topic's own settings: none if it has exactly these.
+    """Return the writes that replace a topic's own settings. Return no writes if the topic has
+    exactly these settings already.
 
     Raises Refused if the topic does not exist or a setting is invalid.
     """

@@ -118,8 +118,8 @@ def create_topics(
 ) -> tuple[list[CreatedTopic | Refused], list[Write]]:
     """Return the outcome of each topic, and the writes that create the accepted topics.
 
-    `topics` are pairs of a topic and its id. The writes are in their order; it is a single write if
-    one transaction of the store can hold all topics.
+    `topics` are pairs of a topic and its id. The writes must be made in this order. There is a
+    single write if one transaction of the store can hold all topics.
     """
     draft = _Creation(image, settings)
     outcomes = [draft.add(new, topic_id) for new, topic_id in topics]
@@ -155,7 +155,7 @@ class _Creation:
         count = len(assignments)
         if count > MAX_PARTITIONS_OF_A_REQUEST:
             raise _too_many_in_a_request()
-        if not is_internal(new.name):  # the limit must not prevent the coordinators' topics
+        if not is_internal(new.name):  # the coordinators must always get their topics
             self._take_room(count)
         id_text = uuid_to_string(topic_id)
         put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
@@ -193,7 +193,8 @@ class _Creation:
 
 
 def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
-    """Return the writes that add partitions to a topic. Raises Refused if it cannot have them.
+    """Return the writes that add partitions to a topic. Raises Refused if the topic cannot have
+    them.
 
     Unlike in Kafka, an internal topic is refused, because the number of its partitions decides
     which partition holds a group or a transactional id. Kafka's coordinators use the old number

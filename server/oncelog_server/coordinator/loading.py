@@ -22,9 +22,9 @@ LARGEST_BATCH_BYTES: Final = 64 << 20
 def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices. Return the number of records.
 
-    Records of an open transaction are replayed with their producer. These records become state at
-    the transaction's marker. Raises ValueError for an invalid record. The caller must then refuse
-    the shard, and never serve a part of it (scenario S14).
+    Records of an open transaction are replayed with their producer, and become state at the
+    transaction's marker. Raises ValueError for an invalid record. The caller must then refuse the
+    shard, and never serve a part of it (scenario S14).
     """
     offset = partition.log_start_offset
     count = 0
@@ -62,7 +62,9 @@ def _check_place(partition: Partition, found: FileRange, before: tuple[File | No
     else:  # compaction may have replaced the last file
         goes_on = not found.position and (end == file.size or not partition.end_of_file(file))
     if not goes_on:
-        raise ValueError(f"{found.file.path} at byte {found.position}: batches before it are left")
+        raise ValueError(
+            f"{found.file.path} at byte {found.position}: the read skipped batches before it"
+        )
 
 
 def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> None:
@@ -71,7 +73,9 @@ def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> No
     covers the offset. Without this check the next read would skip batches."""
     begin, last = header.base_offset, header.last_offset
     if not (least <= begin <= last < end and offset <= last):
-        raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")
+        raise ValueError(
+            f"a batch has offsets {begin}..{last}, expected within {max(least, offset)}..{end - 1}"
+        )
 
 
 def _replay_batch(shard: Replica, data: bytes, position: int, header: BatchHeader) -> Steps[int]:

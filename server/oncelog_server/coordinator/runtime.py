@@ -107,7 +107,7 @@ class ShardRuntime(Generic[S]):
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
         self._work = work
-        # The shards that are being loaded, each with its attempt.
+        # The partitions with shards that are being loaded, each with its attempt.
         self._loading: dict[int, _Load] = {}
         # Partitions with a failed load. Their requests are refused until the next leadership event,
         # because a shard is never served in part (S14).

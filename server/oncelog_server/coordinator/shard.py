@@ -42,7 +42,8 @@ class Park(msgspec.Struct, frozen=True):
     key: tuple[str | int, ...]
 
 
-# A frozen value that belongs to the coordinator.
+# An action that a decision causes, besides its records. Each effect is a frozen struct of the
+# coordinator that uses it.
 Effect = msgspec.Struct
 
 
@@ -57,7 +58,7 @@ class EffectRow(NamedTuple, Generic[S]):
     committed: Callable[[S, Any], None] | None = None
 
 
-# A missing row is an error.
+# The actions of each effect. `carry_out` raises KeyError for an effect without a row.
 EffectTable = Mapping[type[Effect], EffectRow[S]]
 TAKEN, FAILED, COMMITTED = range(3)
 

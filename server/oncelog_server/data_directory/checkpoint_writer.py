@@ -103,7 +103,7 @@ class CheckpointWriter:
 
     def _remove_unfinished(self) -> None:
         for path in sorted(self._unfinished):
-            # After a refusal the path stays in the set, and the next write tries again.
+            # If the disk refuses, the path stays in the set, and the next write tries again.
             with suppress(StorageError):
                 remove_unfinished(self._files, path)
                 self._unfinished.discard(path)

@@ -58,8 +58,8 @@ class DataDirectory:
     def lock(self) -> None:
         """Create the directory if it does not exist, and lock it, if it is oncelog's or empty.
 
-        Raises ForeignDirectory or NeedsRecovery if it is neither, DirectoryInUse if another process
-        holds the lock, and OSError with the path.
+        Raises ForeignDirectory if it is neither, NeedsRecovery if its metadata is lost,
+        DirectoryInUse if another process holds the lock, and OSError with the path.
         """
         try:
             _check_links(self.path)
@@ -130,13 +130,14 @@ class DataDirectory:
             os.close(directory)
 
     def leave_clean_mark(self, files: Files) -> None:
-        """Write the mark of a clean stop, as its last step. Raises StorageError."""
+        """Write the mark of a clean stop. This is the last step of the stop. Raises
+        StorageError."""
         files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
 
     def was_kept_by(self, boot: str) -> bool:
-        """Return True if the computer has not rebooted since all logs were opened. `boot` is its
-        boot id. A kill of the broker has then lost no written byte, synced or not. Return False if
-        the boot id is unknown.
+        """Return True if the computer has not rebooted since all logs were opened. `boot` is the
+        computer's present boot id. If the broker was killed in this boot, no written byte was lost,
+        synced or not. Return False if the boot id is unknown.
         """
         try:
             return bool(boot) and self._read(BOOT) == boot.encode()

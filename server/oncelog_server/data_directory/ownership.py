@@ -27,7 +27,7 @@ from oncelog_server.storage.layout import (
 # Names that exist in every data directory of Apache Kafka (KRaft), and never in oncelog's.
 KAFKA_METADATA_LOG: Final = "__cluster_metadata-"
 KAFKA_BOOTSTRAP: Final = "bootstrap.checkpoint"
-# Names that an error shows at most.
+# Maximum number of names that an error shows.
 SHOWN: Final = 5
 
 
@@ -132,8 +132,8 @@ def _refusal(path: Path, names: Collection[str]) -> str:
     advice = "Give --data a directory that is empty or does not exist"
     if from_kafka or any(parse_partition_directory(name) is not None for name in names):
         advice += (
-            "; to take over data of Apache Kafka there will be `oncelog storage import`, "
-            "which a later release brings"
+            "; a later release will have `oncelog storage import`, to take over data of Apache "
+            "Kafka"
         )
     if _owner(path, names) is Owner.UNKNOWN:
         advice += (

@@ -19,7 +19,8 @@ FULL_FOR: Final = "ONCELOG_FULL_FOR"
 
 
 class Faults:
-    """The faults of a broker. It builds the broker's files and its server of requests with them."""
+    """The faults of a broker. This class builds the files and the server of requests that inject
+    them."""
 
     def __init__(
         self, trap: Trap | None, sync_delay_ms: int = 0, full: FullDisk | None = None

@@ -65,7 +65,7 @@ _MEANINGS: Final[dict[Step, str]] = {
     Step.INITIALISE: "a transactional id gets its producer id or a new epoch",
     Step.ADD_PARTITIONS: "partitions are added to a transaction",
     Step.PREPARE: "a transaction is decided",
-    Step.COMPLETE: "a transaction is finished, all its markers are written",
+    Step.COMPLETE: "a transaction is finished: all its markers are written",
     Step.DATA: "a client's batch",
     Step.MARKER: "a marker of any partition; :2 is the second marker since the start",
     Step.TXN_OFFSETS: "a group's offsets in a transaction",

@@ -32,8 +32,8 @@ _STEP_OF_STATE: Final[dict[TransactionState, Step]] = {
 def steps_of(topic: str, data: bytes) -> list[Step]:
     """Return the steps of `data`, which are complete batches for a partition of `topic`.
 
-    Each batch has one step; a marker in __consumer_offsets has two, and a batch of a coordinator
-    one for each kind of its records.
+    Most batches have one step. A marker in __consumer_offsets has two. A batch of a coordinator has
+    one for each kind of record in it.
     """
     steps: list[Step] = []
     for position, header in split_batches(data):
@@ -55,7 +55,8 @@ def _steps_of_batch(topic: str, batch: bytes, header: BatchHeader) -> list[Step]
 
 
 def _transaction_steps(batch: bytes) -> list[Step]:
-    """Return the steps of a batch, each once, because a batch may decide many transactions."""
+    """Return the steps of a batch. A batch may decide many transactions, but each step is returned
+    once."""
     found: dict[Step, None] = {}
     for record in read_records(batch, max_bytes=_LARGE, check_crc=False):
         if record.key is None or record.value is None:

@@ -21,7 +21,7 @@ def _kill_self(name: str, count: int) -> None:
 
 
 class Trap:
-    """Counts how often its fail point is reached, and springs at the n-th time."""
+    """Counts how often its fail point is reached, and calls `spring` at the n-th time."""
 
     def __init__(
         self, name: str, nth: int = 1, spring: Callable[[str, int], None] = _kill_self
@@ -33,7 +33,8 @@ class Trap:
 
     @classmethod
     def parse(cls, text: str) -> Trap:
-        """Return the trap for `name` or `name:n`. Raises UnknownFailPoint if there is none."""
+        """Return the trap for `name` or `name:n`. Raises UnknownFailPoint if the name or the count
+        is invalid."""
         name, colon, count = text.strip().partition(":")
         if name not in FAIL_POINTS:
             near = get_close_matches(name, FAIL_POINTS, 1)
@@ -43,11 +44,11 @@ class Trap:
                 f"There are: {', '.join(FAIL_POINTS)}"
             )
         if colon and not (count.isdecimal() and int(count) > 0):
-            raise UnknownFailPoint(f"ONCELOG_FAIL_AT={text}: {count!r} is no count of 1 or more")
+            raise UnknownFailPoint(f"ONCELOG_FAIL_AT={text}: {count!r} is not a count of 1 or more")
         return cls(name, int(count) if colon else 1)
 
     def reached(self, name: str) -> None:
-        """Count the fail point, and spring if this is the n-th time."""
+        """Count the fail point, and call `spring` if this is the n-th time."""
         if name == self.name:
             self._count += 1
             if self._count == self.nth:

@@ -1,5 +1,5 @@
-"""A Fetch that waits for data without a task. The partitions of the Fetch or its timer wake it
-(KIP-227, min_bytes)."""
+"""A Fetch that waits for data without a task. It wakes when one of its partitions changes or its
+timer fires (KIP-227, min_bytes)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class ParkedFetch:
         self._timers = timers
         self._scheduled = False
         self._is_reading = False
-        # True after a change since the current read began.
+        # True if a partition has changed since the current read began.
         self._is_stale = False
         self._is_late = False
-        wake = self._wake  # one for all of them
+        wake = self._wake  # one bound method for all partitions
         for partition in partitions:
             partition.read_waiters.add(wake)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)

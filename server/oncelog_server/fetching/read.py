@@ -1,4 +1,5 @@
-"""Reads many partitions under one limit of bytes. The first batch is always returned (KIP-74)."""
+"""Reads many partitions under one limit of bytes. The first batch is returned even if it is larger
+than the limit (KIP-74)."""
 
 from __future__ import annotations
 

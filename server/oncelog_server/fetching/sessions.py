@@ -14,8 +14,8 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_INT32: Final = 2**31 - 1
-# A session that was used within this time is not evicted for another session of the same kind
-# (Kafka's minimum).
+# A session may be evicted if it was unused for this time, or if it is older than this time and
+# smaller than the new session (Kafka's minimum).
 MIN_EVICTION_MS: Final = 120_000
 
 
@@ -28,8 +28,8 @@ class PartitionKey(NamedTuple):
 
 
 class FetchedPartition(msgspec.Struct):
-    """A partition in a fetch session. It has the reader's request, and the values that the reader
-    got last."""
+    """A partition in a fetch session, with the reader's request and the values that the reader got
+    last."""
 
     key: PartitionKey
     fetch_offset: int
@@ -137,9 +137,9 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of this size. Evict the least recently used session if that
-        session is stale. Otherwise evict a smaller session that is not young. Return True if there
-        is room."""
+        """Make room for a session of this size. Evict the least recently used session if it was
+        unused for MIN_EVICTION_MS. Otherwise evict the smallest session that is older than
+        MIN_EVICTION_MS, if it is smaller than `size`. Return True if there is room."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

@@ -44,7 +44,8 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
-# With these codes, a newer generation of the group does not contain the caller.
+# A commit that is refused with one of these codes comes from a client that is not in the newest
+# generation of the group.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,

@@ -50,7 +50,8 @@ class Expiry:
                 limit = config.cleanup_records_max - len(records)
                 records += self._expired_records(group, at, limit)
                 if len(records) >= config.cleanup_records_max:
-                    # More slices of the sweep may follow.
+                    # The group may have more expired offsets, so the next slice begins with this
+                    # group.
                     break
             group_count += 1
         return Decision(None, tuple(records), effects=(SliceSwept(group_count, at),))
@@ -86,7 +87,8 @@ class Expiry:
     def _expired(self, group: Group, at: Moment) -> Iterator[Place]:
         offsets = self._table.offsets
         for topic, partitions in offsets.of_group(group.group_id).items():
-            # An exactly-once sink may be idle for longer than any retention (our own deviation).
+            # The offsets of an exactly-once sink never expire, because a sink may be idle for
+            # longer than any retention. Kafka has no such exception.
             if topic == SINKS or group.is_subscribed_to(topic):
                 continue
             for partition, committed in partitions.items():

@@ -20,13 +20,13 @@ KEPT_NAME: Final = 256
 class Why(Enum):
     """The reasons for which a group continues without a member."""
 
-    NEWER_GENERATION = "it has not joined the generation after its own"
-    LEFT = "it left, or an administrator removed it"
-    SESSION_TIMED_OUT = "it sent no request within its session timeout"
-    MISSED_REBALANCE = "it did not join, or not sync, while the others waited for it"
+    NEWER_GENERATION = "the member has not joined the generation after its own"
+    LEFT = "the member left, or an administrator removed it"
+    SESSION_TIMED_OUT = "the member sent no request within its session timeout"
+    MISSED_REBALANCE = "the member did not join or sync while the other members waited for it"
     GROUP_FULL = "group.max.size"
     REPLACED = "another member came with its group instance id"
-    UNKNOWN = "the group does not know the member, or not any more"
+    UNKNOWN = "the group has never known the member, or has forgotten it"
 
 
 class Requester(NamedTuple):

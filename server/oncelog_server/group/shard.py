@@ -77,7 +77,8 @@ from oncelog_server.views.groups import GroupDetails
 
 
 class GroupShard:
-    """`new_member_id` returns a unique member id from a client id or a group instance id.
+    """The groups and offsets of one partition of `__consumer_offsets`. `new_member_id` returns a
+    unique member id from a client id or a group instance id.
 
     The runtime replays the log and calls `on_loaded` once. Then it passes requests, and runs the
     decisions that `due` yields at the time `next_timer`. Topics are given by name; handlers
@@ -212,7 +213,7 @@ class GroupShard:
             if group is not None:
                 self._rebalance.drop_group(group, group.current_state_timestamp_ms)
         elif not self._is_loaded:
-            # A live group is already in the state of the record, or a later one.
+            # After the load, a group is already in the state of the record, or in a later state.
             value = decode_group_metadata_value(record.value)
             self.table.groups[key.group] = loaded_group(key.group, value)
 

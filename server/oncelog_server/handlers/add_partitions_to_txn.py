@@ -1,8 +1,8 @@
 """AddPartitionsToTxn v0-5: add partitions to a transaction, before its first write to them.
 
-v0-3 by producers, for one transaction. v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. v3
-flexible. v4 by brokers, for several transactions, also only to verify (KIP-890 part 1). v5
-TRANSACTION_ABORTABLE.
+Producers send v0-3, for one transaction. v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. v3
+flexible. Brokers send v4, for several transactions, or to verify partitions without adding them
+(KIP-890 part 1). v5 TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AlterClientQuotas: set and remove quotas of clients (KIP-546). Quotas are not enforced yet, so
 the broker refuses to set them, because users would rely on them.
 
-v0: changes, or only a check
+v0: changes; with `validate_only`, the changes are only checked
 v1: flexible
 """
 
@@ -58,8 +58,8 @@ def _entity(entry: EntryData) -> Entity:
 
 
 def _check(entry: EntryData, times: int) -> None:
-    """Raise Refused for an entry that sets a quota, or that Kafka refuses, with Kafka's message.
-    Removing an unknown quota succeeds."""
+    """Raise Refused, with Kafka's message, for an entry that Kafka refuses. Also raise Refused for
+    an entry that sets a quota. Removing an unknown quota succeeds."""
     if not entry.entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     for part in entry.entity:

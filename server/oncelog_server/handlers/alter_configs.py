@@ -1,7 +1,7 @@
 """AlterConfigs: replace all settings of a topic; a setting that is not named returns to its
 default.
 
-v0, v1: settings of topics; or only a check
+v0, v1: settings of topics; with `validate_only`, they are only checked
 v2: flexible
 """
 

@@ -83,7 +83,8 @@ def _of_upsertion(upsertion: ScramCredentialUpsertion) -> AlterationResult:
 
 
 def _of_name_and_mechanism(name: str, mechanism: int) -> AlterationResult | None:
-    """Return the error of an invalid name or mechanism, with Kafka's message."""
+    """Return the error, with Kafka's message, if the name or the mechanism is invalid. Return None
+    if both are valid."""
     if not name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if mechanism not in MECHANISMS:

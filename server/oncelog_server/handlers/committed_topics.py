@@ -109,7 +109,7 @@ def all_with(topics: Iterable[T], code: ErrorCode) -> Codes:
 
 
 def codes_of(topic: T, codes: Codes) -> list[tuple[int, ErrorCode]]:
-    """Return (partition, code) of a topic of the request, in its order."""
+    """Return (partition, code) for each partition of a topic, in the order of the request."""
     return [
         (partition.partition_index, codes[_key(topic, partition.partition_index)])
         for partition in topic.partitions

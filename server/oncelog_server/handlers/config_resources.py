@@ -84,7 +84,8 @@ def _check_alterable(
     keys: list[str],
     times: int,
 ) -> None:
-    """Raise Refused if the settings of the resource cannot be altered; only a topic's can."""
+    """Raise Refused if the settings of the resource cannot be altered. Only the settings of a topic
+    can be altered."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(keys)) < len(keys):

@@ -1,6 +1,6 @@
 """CreatePartitions: more partitions for topics that exist (KIP-195).
 
-v0, v1: counts, with replicas by hand or not; or only a check
+v0, v1: counts, optionally with a manual assignment; with `validate_only`, they are only checked
 v2, v3: flexible
 """
 

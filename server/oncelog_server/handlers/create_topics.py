@@ -1,7 +1,8 @@
 """CreateTopics.
 
-v2, v3: topics, with a replication factor or a manual assignment; or only a check
-v4: -1 for the broker's number of partitions and replicas (KIP-464)
+v2, v3: topics, with a replication factor or a manual assignment; with `validate_only`, the topics
+    are only checked
+v4: -1 means the broker's default number of partitions or replicas (KIP-464)
 v5, v6: the response contains the settings (KIP-525); flexible
 v7: the response contains the topic id
 """
@@ -30,7 +31,8 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.slices import Steps, when_large
 
-# The described settings, by the topics' own settings.
+# The descriptions of all settings, by the topic's own settings. Topics with equal own settings
+# share one list.
 Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 API = ApiKey.CREATE_TOPICS

@@ -17,8 +17,8 @@ class CurrentLeaders:
         self.endpoints: dict[int, tuple[int, str, int, str | None]] = {}
 
     def of(self, topic: str | bytes, partition: int) -> tuple[int, int]:
-        """Return leader id and epoch of a partition, its topic given by name or id; (-1, -1) if it
-        is not in the image."""
+        """Return the leader id and epoch of a partition. `topic` is a name or an id. Return (-1,
+        -1) if the partition is not in the image."""
         name = self._image.topic_name(topic) if isinstance(topic, bytes) else topic
         found = None if name is None else self._image.partition(name, partition)
         if found is None:

@@ -43,8 +43,8 @@ def handle(
     )
     if all(partition.error_code for topic in response.topics for partition in topic.partitions):
         return response
-    # Kafka writes the log start offset once a minute, so deleted records may come back after a
-    # crash.
+    # The response waits until the new log start offsets are on disk. Kafka writes them once a
+    # minute, so there deleted records may come back after a crash.
     return then(
         services.checkpoint(), lambda error: response if error is None else _undurable(response)
     )

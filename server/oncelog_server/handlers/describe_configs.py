@@ -85,7 +85,7 @@ class _Describing:
         return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
 
     def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
-        chosen = self._chosen.get((id(entries), keys))  # `self` keeps `entries` alive
+        chosen = self._chosen.get((id(entries), keys))  # unique: `self` keeps `entries` alive
         if chosen is None:
             chosen = [entry for entry in entries if entry.name in keys]
             self._chosen[id(entries), keys] = chosen

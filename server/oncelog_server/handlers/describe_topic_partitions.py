@@ -62,7 +62,7 @@ def _steps(
 
 
 class _Pages:
-    """One page of topics in the making."""
+    """One page of topics while it is built."""
 
     def __init__(
         self, services: BrokerServices, context: RequestContext, limit: int, *, only_visible: bool
@@ -80,7 +80,7 @@ class _Pages:
         return self.topics + self._denied
 
     def add(self, name: str, first: int) -> bool:
-        """Put a topic on the page, from a partition on. Return False if the page is full."""
+        """Add a topic to the page, from partition `first` on. Return False if the page is full."""
         services = self._services
         resource = Resource(ResourceType.TOPIC, name)
         if not self._context.may(Operation.DESCRIBE, resource):

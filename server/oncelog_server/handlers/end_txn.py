@@ -2,7 +2,7 @@
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
 TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, in the response (KIP-890).
-Tagged, from v3 on: other transactions of the group that the request ends too (ours).
+Our own tagged field, from v3 on: other transactions of the group that the request ends too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: change some settings of a topic (KIP-339).
 
-v0: set, delete, append and subtract; or only a check
+v0: set, delete, append and subtract; with `validate_only`, the changes are only checked
 v1: flexible
 """
 

@@ -2,7 +2,8 @@
 
 v2 flexible. v3 a producer may request its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
 INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
-Tagged, from v2 on: a producer of a consumer group (KIP-447, early draft).
+Our own tagged fields, from v2 on: the producer's consumer group (KIP-447, early draft), and a mark
+for calls by an operator.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def _init(
 
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> GroupAssignment | None:
-    """Return the membership of a producer in a consumer group, None if the request has none. Raises
-    Refused if it is incomplete or not enabled."""
+    """Return the producer's membership in a consumer group. Return None if the request has none.
+    Raises Refused if it is incomplete or not enabled."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions
     if group_id is None and generation_id < 0 and assigned is None:

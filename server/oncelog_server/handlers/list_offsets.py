@@ -102,8 +102,8 @@ def _steps(
 def _with_lags(
     services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Steps[ListOffsetsResponse]:
-    """Return the response with the requested counts (our own fields, see the message). A lag that
-    needs more steps than the request has left is not counted."""
+    """Return the response with the requested counts, which are our own fields (see the message's
+    schema). A lag that needs more steps than the request has left is not counted."""
     steps_left = MAX_COUNT_STEPS
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for wanted, row in zip(topic.partitions, answered.partitions, strict=True):

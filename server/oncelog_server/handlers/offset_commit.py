@@ -37,7 +37,7 @@ from oncelog_server.slices import Steps, when_large
 API = ApiKey.OFFSET_COMMIT
 
 TOPIC_IDS_SINCE: Final = 10
-# Maximum number of partitions with offsets written in one turn, which takes about 10 ms.
+# Maximum number of partitions in one turn of the loop. Writing their offsets takes about 10 ms.
 PART: Final = 500
 
 

@@ -56,7 +56,7 @@ def _steps(
         yield
 
     def response(groups: Sequence[OffsetFetchResponseGroup]) -> Answered:
-        # One group may have many offsets.
+        # Even the response for a single group may have many rows.
         rows = sum(1 + len(topic.partitions) for group in groups for topic in group.topics)
         return when_large(rows, offset_fetch_response(request, context.api_version, groups))
 
@@ -132,7 +132,7 @@ def _shown(
     refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
     """Return the topics that the client may describe. With topic ids, deleted topics are left out,
-    because they have none."""
+    because they have no id."""
     if found.error_code != ErrorCode.NONE:
         return found
     topics = [topic for topic in found.topics if context.may(Operation.DESCRIBE, topic=topic.name)]

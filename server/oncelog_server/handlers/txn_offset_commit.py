@@ -68,7 +68,7 @@ def _steps(
     if not accepted:
         return _response(request, refused)
     if not request.group_id:
-        # Checked before the transaction, as in Kafka.
+        # The group id is checked before the transaction, as in Kafka.
         invalid = all_with(accepted, ErrorCode.INVALID_GROUP_ID)
         return _response(request, invalid | refused)
     wanted = copy(request)

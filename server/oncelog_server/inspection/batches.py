@@ -1,7 +1,7 @@
 """The batches of a `.log` file, valid or not (Kafka's FileLogInputStream).
 
-`log/scan.py` stops at the first batch that recovery would truncate. This walk stops only if it
-cannot find a next batch.
+`log/scan.py` stops at the first batch that recovery would truncate. `RawBatches` stops only where
+no next batch can be found.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from oncelog_protocol.records.batch import (
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
-# The bytes from which Kafka recognizes a batch's format, and the minimum size of a batch in any
-# format.
+# The bytes from which Kafka recognizes a batch's format, and the minimum of a batch's length field
+# in any format.
 _PREFIX_BYTES: Final = MAGIC_POSITION + 1
 _LEAST_LENGTH: Final = 14
 
@@ -36,15 +36,15 @@ class RawBatch(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Return whether the CRC in the header matches the bytes."""
+        """Return True if the CRC in the header matches the bytes."""
         return compute_crc(self.data, 0, len(self.data)) == self.header.crc
 
 
 class RawBatches:
     """An iterator over the batches of `file` that end within its first `max_bytes`.
 
-    At the end `position` is the first byte that belongs to no batch. `problem` is the reason why
-    the iteration ended there, None at the end of the file.
+    After the iteration, `position` is the first byte that belongs to no batch. `problem` is the
+    reason why the iteration ended there, None at the end of the file.
     """
 
     def __init__(self, file: File, max_bytes: int | None = None) -> None:

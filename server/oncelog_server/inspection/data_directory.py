@@ -27,7 +27,7 @@ CleanedOffset: TypeAlias = Callable[[], int]
 
 
 class PartitionFolder(NamedTuple):
-    """The folder of a partition. `name` is None if it is not named like a partition."""
+    """The folder of a partition. `name` is None if the folder is not named like a partition."""
 
     path: str
     name: TopicPartition | None
@@ -85,11 +85,11 @@ def _is_log(name: str) -> bool:
 def verify(
     files: Files, place: FoundPartitions, *, running: bool, totals: CheckTotals
 ) -> Iterator[Finding]:
-    """Yield the findings about all partitions of a place."""
+    """Yield the findings about all partitions in `place`."""
     root = place.root
     for path in place.set_aside:
         yield Finding(Severity.NOTE, path, "put aside: its topic is deleted or unknown",
-                      "not checked; `oncelog storage recover` takes strays back")  # fmt: skip
+                      "not checked; `oncelog storage recover` restores -stray folders")  # fmt: skip
     recovery_points, problem = _offsets(files, root, RECOVERY_POINT_CHECKPOINT)
     if problem is not None:
         yield problem
@@ -115,7 +115,8 @@ def verify(
 def _offsets(
     files: Files, root: str | None, name: str
 ) -> tuple[dict[tuple[str, int], int], Finding | None]:
-    """Return the offsets of a checkpoint, empty without a file, and a finding if it is damaged."""
+    """Return the offsets of a checkpoint, and a finding if the file is damaged. Without a valid
+    file there are no offsets."""
     path = f"{root}/{name}"
     data = None if root is None else read_whole(files, path)
     try:
@@ -125,9 +126,11 @@ def _offsets(
 
 
 def _cleaned_offset(files: Files, root: str | None, name: TopicPartition | None) -> CleanedOffset:
-    """Return a function that reads the offset below which the log is compacted, 0 for none.
+    """Return a function that reads the offset below which the log is compacted, 0 without an
+    offset.
 
-    It reads the checkpoint again at each call, because a running broker may compact meanwhile.
+    The function reads the checkpoint again at each call, because a running broker may compact
+    meanwhile.
     """
 
     def cleaned() -> int:

@@ -1,4 +1,4 @@
-"""The lines that Kafka's DumpLogSegments (4.3.1) prints of a segment's files."""
+"""The lines that Kafka's DumpLogSegments (4.3.1) prints for a segment's log."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _ignore(_: str) -> None:
 
 
 class DumpOptions(NamedTuple):
-    """The options of a printed log.
+    """The options for printing a log.
 
-    `outcomes` gives the outcome of each batch of a transaction. `escape` makes a key or a value one
-    line without control characters. The records of a batch are not printed if it cannot be
-    decompressed, or takes more than `max_batch_bytes` when decompressed; `unread` is then called
-    with a line about it.
+    `outcomes` gives the outcome of each batch of a transaction. `escape` turns a key or a value
+    into one line without control characters. The records of a batch are not printed if the batch
+    cannot be decompressed, or takes more than `max_batch_bytes` when decompressed. `unread` is then
+    called with a line about the batch.
     """
 
     deep: bool = False

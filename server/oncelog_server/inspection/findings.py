@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Severity(StrEnum):
-    """How severe a finding is.
+    """The severity of a finding.
 
     DAMAGE: records are lost or unreadable. DERIVED: a file that can be computed from the log is
     wrong. NOTE: information, no problem.
@@ -40,7 +40,9 @@ REBUILT: Final = (
 CUT_AT_START: Final = (
     "start the broker: it truncates the log here; these bytes were never acknowledged as flushed"
 )
-ORPHAN: Final = "the next start of the broker deletes it; if its log is missing, look for the log"
+ORPHAN: Final = (
+    "the next start of the broker deletes this file; if its .log file is missing, find that first"
+)
 FINISHED_AT_START: Final = "nothing: the next start of the broker deletes or completes it"
 RUN_AGAIN: Final = "run the command again: the broker has changed the files meanwhile"
 

@@ -1,5 +1,5 @@
 """Finds the outcome of each batch of a partition (committed, aborted or open) from the markers
-after it."""
+after the batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Outcomes:
 
     @classmethod
     def of(cls, batches: Iterable[RawBatch]) -> Outcomes:
-        """Return the outcomes by the markers in `batches`, which are in the order of offsets."""
+        """Return the outcomes that the markers in `batches` decide. `batches` are in the order of
+        offsets."""
         outcomes = cls()
         for batch in batches:
             marker = marker_of(batch)
@@ -43,7 +44,8 @@ class Outcomes:
         return outcomes
 
     def note(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Add the marker of the batch with this header. Offsets must not decrease."""
+        """Add the marker of the batch with this header. A marker with a lower offset than the
+        previous marker is ignored."""
         offsets = self._offsets.setdefault(header.producer_id, array("q"))
         if offsets and header.base_offset < offsets[-1]:
             return  # the log is damaged there, so the marker with the higher offset counts
@@ -63,7 +65,7 @@ class Outcomes:
 
 
 def marker_of(batch: RawBatch) -> EndTransactionMarker | None:
-    """Return the marker in a batch, None if it holds records or cannot be read."""
+    """Return the marker in a batch, None if the batch holds records or cannot be read."""
     if not batch.header.is_control:
         return None
     try:

@@ -157,8 +157,8 @@ def _transactions(key: bytes, value: bytes | None, *, with_own: bool) -> tuple[A
 def to_json(message: object, version: int, *, with_own: bool = True) -> dict[str, Any]:
     """Return a message in the form of Kafka's JsonConverters.
 
-    It has the fields of this version in their order, and tagged fields only if they differ from
-    their default. `with_own` includes oncelog's own tagged fields.
+    The result has the fields of `version` in their order, and tagged fields only if they differ
+    from their default. `with_own` includes oncelog's own tagged fields.
     """
     found: dict[str, Any] = {}
     for field in schema_of(type(message)).fields:

@@ -1,4 +1,5 @@
-"""Checks of the files beside a segment's log, compared with its batches during one walk."""
+"""Checks that compare the files beside a segment's log with the batches of the log. All checks use
+one walk over the log."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class _Check:
 
 
 class OffsetIndexCheck(_Check):
-    """Check of an offset index: each entry has a batch's last offset and its position."""
+    """Check of an offset index: each entry has the last offset and the position of a batch."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         super().__init__(file, _OFFSET_ENTRY, base_offset)
@@ -69,7 +70,7 @@ class OffsetIndexCheck(_Check):
             elif offset != last_offset:
                 self._complain(
                     at,
-                    f"offset {offset} at byte {indexed}, where the batch that begins ends with"
+                    f"offset {offset} at byte {indexed}, but the last offset of the batch there is"
                     f" {last_offset}",
                 )
             self._advance()
@@ -84,7 +85,8 @@ class OffsetIndexCheck(_Check):
 
 
 class TimeIndexCheck(_Check):
-    """Check of a time index: each entry has the latest timestamp so far and its batch's offset."""
+    """Check of a time index: each entry has the latest timestamp up to a batch, and the last offset
+    of that batch."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         super().__init__(file, _TIME_ENTRY, base_offset)
@@ -115,7 +117,8 @@ class TimeIndexCheck(_Check):
 
 
 class AbortedRows:
-    """The rows that a segment's `.txnindex` must have, by its batches. Each takes 32 bytes."""
+    """The rows that a segment's `.txnindex` must have, computed from the segment's batches. Each
+    row takes 32 bytes of memory."""
 
     def __init__(self) -> None:
         self._numbers = array("q")
@@ -135,8 +138,8 @@ class AbortedRows:
         """Return the problem of the file, None without one.
 
         `data` is its content, None without a file. Rows of markers from `end_offset` on were added
-        later and do not count. If the segment is `compacted`, rows may be missing with their
-        records.
+        later and do not count. If the segment is `compacted`, rows may be missing together with
+        their records.
         """
         try:
             rows = [row for row in aborted_rows(data or b"") if row.last_offset < end_offset]
@@ -214,6 +217,6 @@ def _differs(entry: ProducerEntry, producers: Producers, first_offset: int) -> s
     if found == expected:
         return None
     return (
-        f"producer {entry.producer_id} with (epoch, sequence, offset, open from) {found}, but the"
-        f" log gives {expected or 'nothing of it'}"
+        f"producer {entry.producer_id} has (epoch, sequence, offset, open from) {found}, but the"
+        f" log gives {expected or 'no state of this producer'}"
     )

@@ -1,6 +1,6 @@
-"""The lines that Kafka's DumpLogSegments (4.3.1) prints of indexes and producer snapshots.
+"""The lines that Kafka's DumpLogSegments (4.3.1) prints for indexes and producer snapshots.
 
-It also collects the mismatches that Kafka's tool reports.
+`IndexDump` also collects the mismatches that Kafka's tool reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 
 class Complaint(NamedTuple):
-    """A mismatch, which is printed to standard error after all files, under its heading."""
+    """A mismatch between an index and the log. It is printed to standard error after all files,
+    under its heading."""
 
     heading: str
     line: str
@@ -83,8 +84,8 @@ def _before_padding(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
 class IndexDump:
     """Prints indexes and collects their mismatches with the log.
 
-    With `verify_only` no entry is printed. With `sanity_only` only the check of Kafka's start is
-    made, which decides whether the index is rebuilt.
+    With `verify_only`, no entry is printed. With `sanity_only`, only the check is made by which a
+    starting Kafka broker decides if it rebuilds the index.
     """
 
     def __init__(self, *, verify_only: bool = False, sanity_only: bool = False) -> None:
@@ -93,7 +94,7 @@ class IndexDump:
         self.complaints: list[Complaint] = []
 
     def offset_index(self, path: str, data: bytes, base_offset: int, log: File) -> Iterator[str]:
-        """Yield the lines of an offset index. `log` is its segment's log. Raises MalformedFile."""
+        """Yield the lines of an offset index. `log` is the segment's log. Raises MalformedFile."""
         entries = offset_entries(data, base_offset)
         if not data:
             yield f"{path} is empty."
@@ -116,7 +117,7 @@ class IndexDump:
     def time_index(
         self, path: str, data: bytes, base_offset: int, log: File, offsets: bytes
     ) -> Iterator[str]:
-        """Yield the lines of a time index. `offsets` is its segment's offset index.
+        """Yield the lines of a time index. `offsets` are the bytes of the segment's offset index.
 
         Raises MalformedFile.
         """
@@ -155,7 +156,7 @@ class IndexDump:
 
 
 def header_at(log: File, position: int) -> BatchHeader | None:
-    """Return the batch header at `position`, None if the file ends before it does."""
+    """Return the batch header at `position`, None if the file ends before the header does."""
     if position < 0 or position + HEADER_SIZE > log.size:
         return None
     data = log.read(position, HEADER_SIZE)

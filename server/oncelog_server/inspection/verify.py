@@ -58,8 +58,9 @@ class Facts(NamedTuple):
     """The facts about a partition that the data directory records.
 
     `running` says that a broker uses the directory now, `clean` that the last broker stopped
-    cleanly. `cleaned_offset` returns the offset below which the log is compacted, 0 for none.
-    `recovery_point` and `log_start_offset` are those of the checkpoints, None without an entry.
+    cleanly. `cleaned_offset` returns the offset below which the log is compacted, 0 without an
+    offset. `recovery_point` and `log_start_offset` are those of the checkpoints, None without an
+    entry.
     """
 
     running: bool
@@ -89,7 +90,8 @@ class PartitionCheck:
         self._cleaned_offset = facts.cleaned_offset()
 
     def _is_cleaned(self, offset: int) -> bool:
-        """Return whether the log is compacted up to `offset`. The broker may compact meanwhile."""
+        """Return True if the log is compacted up to `offset`. Read the checkpoint again if its last
+        value is lower, because a running broker may have compacted the log meanwhile."""
         if self._cleaned_offset < offset:
             self._cleaned_offset = self._facts.cleaned_offset()
         return self._cleaned_offset >= offset
@@ -125,7 +127,7 @@ class PartitionCheck:
     def _orphans(self, in_use: dict[str, SegmentFile], bases: list[int]) -> Iterator[Finding]:
         for name, file in sorted(in_use.items()):
             if file.suffix not in (LOG_SUFFIX, SNAPSHOT_SUFFIX) and file.offset not in bases:
-                what = f"there is no {segment_file(file.offset, LOG_SUFFIX)} that it belongs to"
+                what = f"its log file {segment_file(file.offset, LOG_SUFFIX)} is missing"
                 yield Finding(Severity.DERIVED, f"{self._directory}/{name}", what, ORPHAN)
 
     def _small_files(self, names: list[str]) -> Iterator[Finding]:
@@ -136,7 +138,7 @@ class PartitionCheck:
             except MalformedCheckpoint as error:
                 yield Finding(Severity.DERIVED, path, str(error), REBUILT)
         else:
-            yield Finding(Severity.NOTE, path, "is not there: the topic id is in it", REBUILT)
+            yield Finding(Severity.NOTE, path, "the file with the topic id is missing", REBUILT)
         path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
         data = read_whole(self._files, path)
         try:
@@ -147,7 +149,8 @@ class PartitionCheck:
         self._epochs = epochs if len(epochs) else None
 
     def _begin(self, base: int) -> Iterator[Finding]:
-        """Load the producers' state at the first segment from its snapshot; check the log start."""
+        """Check the log start. Load the producers' state at the start of the first segment from the
+        snapshot there."""
         self._next_offset = self._first_offset = base
         start = self._facts.log_start_offset
         if start is not None and start < base:
@@ -236,24 +239,24 @@ class PartitionCheck:
             return
         self._known = False
         what = (
-            f"the segment begins at offset {base}, the one before ends at {expected}:"
+            f"the segment begins at offset {base}, but the previous segment ends at {expected}:"
             f" {base - expected} offsets are missing"
             if base > expected
-            else f"the segment begins at offset {base}, below {expected} where the one before ends"
+            else f"the segment begins at offset {base}, below the previous segment's end {expected}"
         )
         yield Finding(Severity.DAMAGE, path, what, RESTORE, 0, base)
         self._next_offset = base
 
     def _gap(self, gap: Gap, path: str, *, is_last: bool) -> Iterator[Finding]:
         """Yield the finding about bytes that are no batch. At the end of the log, a crash or a
-        running broker may have left half a batch; elsewhere such bytes are damage.
+        running broker may have left part of a batch. Elsewhere the bytes are damage.
         """
         self._known = False
         size, next_offset = gap.end - gap.position, self._next_offset
         recovery_point = self._facts.recovery_point or 0
         if gap.next_offset is not None:
             what = (
-                f"{gap.reason}; {size} bytes further on valid batches follow from offset"
+                f"{gap.reason}; after {size} bytes, valid batches follow from offset"
                 f" {gap.next_offset}: a recovery truncates these batches too"
             )
             yield Finding(Severity.DAMAGE, path, what, RESTORE, gap.position, next_offset)
@@ -275,7 +278,7 @@ class PartitionCheck:
         base, expected = header.base_offset, self._next_offset
         if base < expected:
             self._known = False
-            what = f"offsets {base} to {header.last_offset}, where {expected} or later must come"
+            what = f"offsets {base} to {header.last_offset}, but {expected} or later must follow"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, position, base)
         elif base > expected and not self._is_cleaned(base):
             if self._known:  # otherwise the bytes in between have been reported
@@ -305,7 +308,7 @@ class PartitionCheck:
         if recorded != epoch and offset >= start and not self._facts.running:
             self._wrong_epoch = epoch
             checkpoint = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-            what = f"offset {offset} has leader epoch {epoch}, by this file {recorded}"
+            what = f"offset {offset} has leader epoch {epoch}, but this file says {recorded}"
             yield Finding(Severity.DERIVED, checkpoint, what, REBUILT, None, offset)
 
     def _marker(
@@ -379,7 +382,8 @@ class PartitionCheck:
             yield problem
 
     def _end(self, last_base: int) -> Iterator[Finding]:
-        """Check that the log reaches its checkpoints, and that no snapshot or epoch lies beyond."""
+        """Check that the log reaches its checkpoints, and that no snapshot or epoch is beyond the
+        log's end."""
         end, path = self._next_offset, self._path(last_base, LOG_SUFFIX)
         yield from self._snapshots_up_to(end)
         for offset in self._snapshots:
@@ -388,7 +392,7 @@ class PartitionCheck:
                 severity = Severity.DERIVED if self._facts.clean else Severity.NOTE
                 yield Finding(severity, self._path(offset, SNAPSHOT_SUFFIX), what, ORPHAN)
         if self._facts.running:
-            return  # the log has grown since it was opened
+            return  # a running broker may have appended since the log was read
         recovery_point, start = self._facts.recovery_point, self._facts.log_start_offset
         if recovery_point is not None and recovery_point > end:
             what = f"the log ends at offset {end}, and was flushed up to {recovery_point} before"

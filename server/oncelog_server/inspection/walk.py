@@ -1,4 +1,5 @@
-"""A walk over a `.log` file that may be damaged: it continues after damage, in bounded memory."""
+"""A walk over a `.log` file that may be damaged. The walk continues after damage, and needs bounded
+memory."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class WalkedBatch(NamedTuple):
 class Gap(NamedTuple):
     """Bytes that are no batch, from `position` up to `end`.
 
-    A valid batch with the offset `next_offset` follows. It is None if the gap reaches the end of
-    the file.
+    A valid batch with the offset `next_offset` follows. `next_offset` is None if the gap reaches
+    the end of the file.
     """
 
     position: int
@@ -85,7 +86,7 @@ class Walk:
         if crc != header.crc:
             return header, f"the CRC is {crc}, the header says {header.crc}"
         if header.last_offset_delta < 0:
-            return header, f"a batch whose last offset is {header.last_offset_delta} from its first"
+            return header, f"the last offset delta of the batch is {header.last_offset_delta}"
         return header, None
 
     def _find_valid(self, start: int) -> WalkedBatch | None:
@@ -106,9 +107,9 @@ class Walk:
         return None
 
     def _is_plausible(self, header: BatchHeader, position: int) -> bool:
-        """Return whether a header fits a batch of this segment.
+        """Return True if a header fits a batch of this segment.
 
-        Without this check most positions would cost a CRC.
+        Without this check, the search would compute a CRC for most positions.
         """
         return (
             HEADER_SIZE <= header.size <= self._end - position

@@ -1,1 +1,1 @@
-"""The edge of connections to other brokers, on top of the protocol's request core."""
+"""Links: connections to other brokers, on top of `oncelog_protocol.requests`."""

@@ -20,7 +20,7 @@ WRITE_TXN_MARKERS_VERSION: Final = 2
 
 
 class RemoteMarkers:
-    """The leaders on other brokers."""
+    """Makes the senders of markers to other brokers."""
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
@@ -32,8 +32,8 @@ class RemoteMarkers:
 
 
 class RemoteLeader:
-    """Markers to one broker. Markers of a broken link are settled with NETWORK_EXCEPTION, and the
-    coordinator retries."""
+    """Sends markers to one broker. If the link breaks, its markers end with NETWORK_EXCEPTION, and
+    the coordinator retries them."""
 
     __slots__ = ("_link",)
 

@@ -16,8 +16,8 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_lines, en
 
 class ClosedLog(NamedTuple):
     """The last segment of a log. `aborted` is the number of rows in its txnindex. `rows_crc` is the
-    CRC32C of these rows. `producers` is the number of producers in the snapshot at the log's end. 0
-    means that there is no snapshot."""
+    CRC32C of these rows. `producers` is the number of producers in the snapshot at the log's end. A
+    log without producers has no snapshot there."""
 
     base_offset: int
     size: int

@@ -22,9 +22,9 @@ LOG_APPEND_TIME: Final = "LogAppendTime"
 class LogConfig:
     """The settings of one log (Kafka's LogConfig). Sizes are in bytes, times in ms.
 
-    `validate_records` is a setting that Kafka does not have (`oncelog.validate.records`): decode
-    every record of a batch, not only its header and CRC. `preallocate` and `min_insync_replicas`
-    have no effect on the log itself.
+    `validate_records` is a setting that Kafka does not have (`oncelog.validate.records`): if True,
+    the broker decodes every record of a batch, and does not only check its header and CRC.
+    `preallocate` and `min_insync_replicas` have no effect on the log itself.
     """
 
     segment_bytes: int = 1 << 30

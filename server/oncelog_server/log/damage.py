@@ -28,7 +28,7 @@ from oncelog_server.storage.layout import LOG_SUFFIX, segment_file
 # The size of a sector, which a disk writes atomically.
 _SECTOR: Final = 512
 _HEADER: Final = 61
-# The length field of a batch does not count offset and length.
+# The length field of a batch counts neither the offset field nor itself.
 _BEFORE_LENGTH: Final = 12
 
 
@@ -52,14 +52,14 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
         size = 0 if segment is None else segment.size
         if size < sizes[base_offset]:
             path = f"{loaded.directory}/{segment_file(base_offset, LOG_SUFFIX)}"
-            held = "is gone" if segment is None else f"has {size}"
+            held = "is gone" if segment is None else f"now has {size}"
             raise CorruptLog(path, size, f"the segment had {sizes[base_offset]} bytes, and {held}")
 
 
 def lost_its_front(loaded: LoadedLog, log_start_offset: int) -> bool:
     """Return True if the first segment of a coordinator's log is missing. Return False with the
-    cleanup policy `delete`, because retention may have deleted the segment. Compaction keeps the
-    name of the segment's file."""
+    cleanup policy `delete`, because retention may have deleted the segment. Compaction does not
+    explain a missing first segment, because the compacted segment has the same name."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return False
     return loaded.segments[0].base_offset > log_start_offset

@@ -24,7 +24,7 @@ class RecordError(msgspec.Struct, frozen=True):
 
 class InvalidRecords(AppendError):
     """The batch was refused because the topic's settings do not allow some of its records. `errors`
-    lists these records in order. The list is empty if there are too many such records."""
+    lists these records in order. The list is empty if there are more than MAX_RECORD_ERRORS."""
 
     def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)

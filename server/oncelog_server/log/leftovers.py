@@ -57,7 +57,7 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     kept |= {name.removesuffix(SWAP_SUFFIX) for name in finished}
     gone += sorted(_orphans(kept))
     _rename_away(files, directory, gone)
-    # The log file first: the next start removes an index without a log.
+    # Rename the log file first, because the next start removes an index without a log.
     for name in sorted(finished, key=lambda name: finished[name].suffix != LOG_SUFFIX):
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     return [*gone, *finished]
@@ -70,8 +70,7 @@ def _replaced(
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
     """Return the files of the segments that complete swaps replace. These segments begin at the
-    offset of the first swap or later, and end at the last record of the last swap. Snapshots
-    stay."""
+    offset of the first swap or later, and before the end of the last swap. Snapshots stay."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []

@@ -53,7 +53,7 @@ class LoadedLog(msgspec.Struct):
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
     # The contents of the file of leader epochs.
     epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
-    # The entry of the last clean stop.
+    # The log's line in the file of the last clean stop.
     closed: ClosedLog | None = None
     # True if the file of leader epochs may be newer than its durable version.
     epochs_unsynced: bool = False
@@ -61,7 +61,7 @@ class LoadedLog(msgspec.Struct):
     # True for a coordinator's log. The load then raises CorruptLog if valid batches follow an
     # invalid batch and no power failure explains the damage.
     refuses_damage: bool = False
-    # True without a power failure since the last stop: no written byte can be missing.
+    # True if there was no power failure since the last stop. No written byte can then be missing.
     lost_nothing: bool = False
     closed_at: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache only.

@@ -42,7 +42,7 @@ from oncelog_server.storage.layout import (
 
 
 class PartitionLog:
-    """Offsets `log_start_offset`..`log_end_offset` (exclusive), in segments. Only the last grows.
+    """Offsets `log_start_offset`..`log_end_offset` (exclusive). Only the last segment grows.
 
     After a failed fsync, `failure` is set, and every append raises it. `refusals` has the writes
     that a full disk refused, and retries them. If the disk refuses a rename and then the undo of
@@ -60,11 +60,11 @@ class PartitionLog:
         self.producers: Final = loaded.producers
         self.snapshots: Final = loaded.snapshots
         self.leader_epochs: Final = loaded.leader_epochs
-        # The latest epoch in the file; a leader without an append writes no epoch.
+        # The latest epoch in the file. A leader writes its epoch with its first append.
         self._written_epoch = loaded.leader_epochs.latest_epoch
         # True if the file of leader epochs may be older on disk than in the page cache.
         self._epochs_unsynced = loaded.epochs_unsynced
-        # These three are attributes, because every append or read uses them.
+        # This is an attribute and not a property, because every append and read uses it.
         self.log_start_offset = loaded.log_start_offset
         end_offset = self.segments.active.end_offset
         self.recovery_point = min(loaded.recovery_point, end_offset)
@@ -76,7 +76,7 @@ class PartitionLog:
         self._last_flush_ms = now_ms
         self._jitter = jitter
         self._reader = LogReader(self.segments, self.producers)
-        # If the log still ends here, a close need not write any file.
+        # If the log still ends at this offset, a close need not write any file.
         self._closed_at = loaded.closed_at
         self.reconfigure(config)
         self.segments.active.jitter_ms = jitter(config.segment_jitter_ms)
@@ -106,7 +106,7 @@ class PartitionLog:
         missing file. `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
 
         `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without a
-        checkpoint. `closed` is this log's row in the file of the last clean stop.
+        checkpoint. `closed` is this log's line in the file of the last clean stop.
         `jitter(segment_jitter_ms)` returns a random time by which a segment is rolled earlier.
         Raises CorruptLog, InconsistentTopicId and StorageError.
         """
@@ -261,7 +261,7 @@ class PartitionLog:
         self.refusals.raise_failure()
         epochs = self.leader_epochs
         if epochs.truncate_from_end(self.log_end_offset):
-            # This broker was leader in an epoch without an append.
+            # The removed epochs had no batches: this broker was leader and appended nothing.
             self._written_epoch = epochs.latest_epoch
         for batch, header in check_replicated(
             batches, self.log_end_offset, epochs.latest_epoch, may_skip=self.config.is_compacted
@@ -365,8 +365,8 @@ class PartitionLog:
         return self._reader.headers_from(offset, end_offset, most)
 
     def size_from(self, offset: int) -> int:
-        """Return the bytes from the batch with `offset` to the end of the log. Raises StorageError
-        and CorruptLog."""
+        """Return the number of bytes from the batch with `offset` on. Raises StorageError and
+        CorruptLog."""
         return self._reader.size_from(offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
@@ -403,7 +403,7 @@ class PartitionLog:
         return segments.aborted.collect(bases, first_offset, last_offset_exclusive)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch up to `epoch` and its end (OffsetForLeaderEpoch)."""
+        """Return the largest epoch up to `epoch`, and its end offset (OffsetForLeaderEpoch)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Rolling and durability.
@@ -515,9 +515,9 @@ class PartitionLog:
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
-        above the high watermark. Return the number of deleted segments. Unlink due files of earlier
-        deletions. With `cleanup.policy=compact`, delete only segments below the log start. Raises
-        StorageError and CorruptLog; segments before the failed one stay deleted."""
+        above the high watermark. Without the cleanup policy `delete`, delete only segments below
+        the log start. Return the number of deleted segments. Unlink files of earlier deletions that
+        are due. Raises StorageError and CorruptLog; segments before the failed one stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)
@@ -565,7 +565,7 @@ class PartitionLog:
         """Close all descriptors. `clean`: write the state that the next start would otherwise
         compute, and return the files that must be durable before the stop counts as clean.
 
-        Raises StorageError, also for an earlier `failure`; this stop was then not clean."""
+        With `clean`, raises StorageError, also for an earlier `failure`."""
         segments, refusals = self.segments, self.refusals
         segments.close()
         if not clean:
@@ -593,7 +593,7 @@ class PartitionLog:
         return list(self.segments.unsynced)
 
     def remembered(self) -> ClosedLog:
-        """Return this closed log's row for the file of a clean stop. Raises StorageError and
+        """Return this closed log's line for the file of a clean stop. Raises StorageError and
         CorruptLog."""
         last = self.segments.active
         aborted, rows_crc = self.segments.aborted.sum_of(last.base_offset)

@@ -57,7 +57,7 @@ def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
             timestamp,
             max(row.current_txn_first_offset, NONE),
         )
-        if row.last_offset >= 0:  # a producer with markers only has no last offset
+        if row.last_offset >= 0:  # it is -1 for a producer without batches of records
             entry.batches.append(
                 BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, timestamp)
             )
@@ -86,8 +86,8 @@ class Snapshots:
         self._unfinished.remove(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
-        # A retry has a later offset. So the retry does not overwrite the temporary file of the
-        # earlier snapshot.
+        # Remove the temporary files of earlier offsets. A retry does not overwrite them, because it
+        # has a later offset.
         if self._unfinished:
             left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
             self._unfinished.clear()
@@ -111,8 +111,7 @@ class Snapshots:
             return None
 
     def keep(self, wanted: Collection[int]) -> None:
-        """Remove all snapshots except those at the offsets `wanted`. The others belong to deleted
-        segments, or to offsets above the end of the log."""
+        """Remove all snapshots except those at the offsets `wanted`."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:

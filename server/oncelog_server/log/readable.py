@@ -29,10 +29,12 @@ class Walked(NamedTuple):
 
 def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iterator[Walked]:
     """Count the records of `first_offset`..`end_offset` (exclusive) outside of control batches and
-    aborted transactions. Yield a total for each step. The log may change between two steps.
+    aborted transactions. Yield the total so far after each step. The log may change between two
+    steps.
 
-    Up to the last stable offset this is the number that a read_committed reader gets. Above the
-    last stable offset, records of open transactions also count. Raises StorageError and CorruptLog.
+    Up to the last stable offset, the total is the number of records that a read_committed reader
+    gets. Above the last stable offset, records of open transactions also count. Raises StorageError
+    and CorruptLog.
     """
     count = 0
     offset = max(first_offset, log.log_start_offset)

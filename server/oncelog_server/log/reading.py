@@ -17,7 +17,7 @@ _NOTHING: Final = LogRead(None)
 
 
 class LogReader:
-    """Reads one log. `producers` has the start offsets of transactions."""
+    """Reads one log. `producers` has the positions of the first batches of open transactions."""
 
     __slots__ = ("_limit_position", "_producers", "_segments")
 
@@ -85,8 +85,8 @@ class LogReader:
         return headers
 
     def size_from(self, offset: int) -> int:
-        """Return the bytes from the batch with `offset` to the end of the log. Raises StorageError
-        and CorruptLog."""
+        """Return the number of bytes from the batch with `offset` to the end of the log. Raises
+        StorageError and CorruptLog."""
         located = self._locate(offset)
         if located is None:
             return 0
@@ -95,8 +95,8 @@ class LogReader:
         return sum(following.size for following in later) - position
 
     def forget_limit(self) -> None:
-        """Forget the position of the limit after a truncation, because another batch may begin at
-        this position."""
+        """Forget the position of the limit after a truncation, because later appends may give the
+        limit another position."""
         self._limit_position = (-1, 0)
 
     def _position_of_limit(self, segment: Segment, limit: int) -> int:

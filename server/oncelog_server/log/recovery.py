@@ -78,8 +78,8 @@ def load(
 ) -> LoadedLog:
     """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
     those of the checkpoints, 0 without a checkpoint. `refuses_damage`: as in LoadedLog.
-    `lost_nothing`: the computer has run since the last stop. `closed` is this log's row of the last
-    clean stop.
+    `lost_nothing`: the computer has run since the last stop. `closed` is this log's line in the
+    file of the last clean stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
     next start repeats the work.
@@ -136,7 +136,8 @@ def _drop_covered(loaded: LoadedLog) -> bool:
 
 def _check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     """Check for lost segments (`check_segments`). If a power failure has removed the first segment
-    of a coordinator, delete the others: a log has no gaps, so their records are lost too."""
+    of a coordinator's log, delete the other segments: a log has no gaps, so their records are lost
+    too."""
     if not lost_its_front(loaded, log_start_offset) or front_was_durable(loaded, log_start_offset):
         check_segments(loaded, log_start_offset)
         return
@@ -167,7 +168,7 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
     _check_recovery_point(loaded)
     if segments[-1].end_offset < log_start_offset:
         _check_log_start(loaded, log_start_offset)
-        # The records were deleted before, and a power failure has restored the files.
+        # Records below the log's start count as deleted, and the log has no other records.
         _drop_all(loaded)
         _start_empty(loaded, log_start_offset)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -294,7 +295,7 @@ def _recover(loaded: LoadedLog) -> None:
             _drop_after(loaded, slot)
             break
     if loaded.report.cut_path or loaded.report.leftovers:
-        # This start cuts off or replaces bytes, which the next start must not report as missing.
+        # This start has cut off or replaced bytes. The next start must not report them as missing.
         loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
@@ -303,8 +304,8 @@ def _recover(loaded: LoadedLog) -> None:
 
 
 def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
-    """Check every batch of the segment, and rebuild everything that depends on the segment. Return
-    True if the segment was cut."""
+    """Check every batch of the segment. Rebuild the indexes of the segment, and apply its batches
+    to the producers and the leader epochs. Return True if the segment was cut."""
     report = loaded.report
     segment.start_indexes()
     loaded.aborted.start(segment.base_offset)
@@ -379,11 +380,11 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
 def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
-    """Return True if a power failure explains `tail`. `place` is the position in `tail` at which
-    valid batches begin again."""
+    """Return True if a power failure explains `tail`. `place` is the position at which valid
+    batches begin again: 0 at the start of `tail`, otherwise counted from the second byte."""
     sizes = loaded.aborted.sizes
     if place == 0:
-        return False  # a complete batch at a wrong place
+        return False  # a whole batch with a wrong offset
     if place is None and is_longer_than_written(sizes, segment):
         return True
     if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
@@ -392,9 +393,10 @@ def _is_of_a_power_failure(
 
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
-    """Return True if whole batches at the end of a segment are missing, although the next segment
-    exists. A power failure has removed them. Compaction also leaves such gaps. In a compacted log,
-    a gap therefore counts only if the checkpoint shows that bytes are missing (`lost_its_end`)."""
+    """Return True if a power failure has removed whole batches at the end of a segment, although
+    the next segment exists. Compaction also leaves a gap before the next segment. In a compacted
+    log, a gap therefore counts only if the checkpoint shows that bytes are missing
+    (`lost_its_end`)."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
         return False
@@ -429,9 +431,9 @@ def _check_recovery_point(loaded: LoadedLog) -> None:
 
 
 def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Handle a log that ends below its start. After an unclean stop, a power failure has removed
-    the end of the log. After a clean stop, the log or the checkpoint is damaged, so no file is
-    deleted."""
+    """Raise CorruptLog after a clean stop, if the log ends below its start: the log or the
+    checkpoint is damaged, and no file may be deleted. After an unclean stop, a power failure may
+    have removed the end of the log. The report then names the whole log as cut off."""
     last, report = loaded.segments[-1], loaded.report
     reason = (
         f"the log ends at offset {last.end_offset}, below its start {log_start_offset} in"

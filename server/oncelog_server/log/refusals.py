@@ -14,7 +14,8 @@ from typing import Final
 
 from oncelog_server.storage.files import File, StorageError
 
-# Bytes of a refused append that are written to find out whether there is room again.
+# Maximum number of zeros that a retry writes to find out if the disk has space for a refused append
+# again.
 _PROBE_BYTES: Final = 1 << 20
 
 
@@ -33,12 +34,12 @@ class Refusals:
         # By path: the function that writes the file, and True if a start would be wrong with the
         # old file.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
-        # Bytes of the largest refused append, at most _PROBE_BYTES. The second value is True if a
-        # new segment was refused.
+        # Bytes of the largest refused append, at most _PROBE_BYTES.
         self._probe_bytes = 0
+        # True if the disk refused a new segment.
         self._roll = False
-        # Undoes an operation that could be neither completed nor undone. This function runs before
-        # all other retries.
+        # The undo of an operation that failed halfway, if the disk refused the undo too. This
+        # function runs before all other retries.
         self.interrupted: Callable[[], None] | None = None
         self.failure: StorageError | None = None
         # The failure that lasts until the interrupted operation is undone.
@@ -112,17 +113,17 @@ class Refusals:
                 del self._owed[path]
 
     def try_again(self, log: Callable[[], File], roll: Callable[[], None]) -> None:
-        """Retry the refused writes. In place of a refused append, append the same number of zeros
-        to the file that `log` returns, at most 1 MiB, and cut the zeros off again. Raises
+        """Retry the refused writes. In place of a refused append, append the same number of zeros,
+        at most 1 MiB, to the file that `log` returns, and cut the zeros off again. Raises
         StorageError if the disk refuses."""
         if self.current is None:
             return
         if self._roll:
             roll()
             self._roll = False
-        self.write_owed(needed_only=False)  # after the roll, which may owe files too
+        self.write_owed(needed_only=False)  # after the roll, which may add files to write
         if self._probe_bytes:
-            file = log()  # after the roll: a closed segment gets no bytes
+            file = log()  # after the roll, because a closed segment must get no bytes
             size = file.size
             file.append(bytes(self._probe_bytes))
             file.truncate(size)

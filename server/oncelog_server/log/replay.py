@@ -26,9 +26,9 @@ def replay(
     now_ms: int,
     rows: list[AbortedTransaction] | None = None,
 ) -> int:
-    """Update `producers` with the batches from `from_offset` to the end of the segment. Only the
-    headers are read. Return the number of batches. `rows` gets the transactions that were aborted
-    in this range. Raises CorruptLog."""
+    """Update `producers` with the batches from `from_offset` to the end of the segment. Only
+    headers and markers are read. Return the number of batches. `rows` gets the transactions that
+    were aborted in this range. Raises CorruptLog."""
     with segment.borrowed_indexes():
         scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches = 0
@@ -57,8 +57,8 @@ def rebuild(
     """Bring `producers` to the end of the log. The newest snapshot is loaded, and the batches after
     the snapshot are replayed. Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
-    # These transactions have their markers before the snapshot, but perhaps at or above the high
-    # watermark.
+    # A snapshot does not have the transactions with markers before the snapshot. These markers may
+    # still be at or above the high watermark.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)
@@ -104,9 +104,9 @@ def apply_batch(
     read_batch: Callable[[], Bytes],
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Apply a batch to the state of its producer. No checks are made, because the append has made
-    them. `position` is the place of the batch in the segment's file. Return the txnindex row if the
-    batch aborted a transaction."""
+    """Apply a batch to the state of its producer. Check nothing, because the append has checked the
+    batch. `position` is the place of the batch in the segment's file. Return the txnindex row if
+    the batch aborted a transaction."""
     if header.producer_id < 0:
         return None
     if not header.is_control:
@@ -116,7 +116,7 @@ def apply_batch(
     records = read_records(read_batch(), max_bytes=_MARKER_BYTES, check_crc=False)
     marker = read_marker(records[0]) if records else None
     if marker is None:
-        return None  # compaction has removed the transaction, or the kind is unknown
+        return None  # compaction has emptied the batch, or the kind of control record is unknown
     completed = producers.completed_by(
         header.producer_id, offset=header.base_offset, committed=marker.committed
     )

@@ -43,6 +43,6 @@ def _check_place(
         raise UnexpectedBatch(f"{offsets} leave a gap: {missing} are missing")
     if header.partition_leader_epoch < leader_epoch:
         raise UnexpectedBatch(
-            f"{offsets} are of leader epoch {header.partition_leader_epoch}, but the log is"
-            f" already of epoch {leader_epoch}"
+            f"{offsets} have leader epoch {header.partition_leader_epoch}, but the log already has"
+            f" epoch {leader_epoch}"
         )

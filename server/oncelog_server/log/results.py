@@ -20,7 +20,7 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
 
 
-# Every append needs this member, and a look-up in the Enum takes as long as a call.
+# Every append needs this member. `Origin.CLIENT` would take as long as a function call.
 CLIENT: Final = Origin.CLIENT
 
 
@@ -59,7 +59,7 @@ class LogRead(msgspec.Struct, frozen=True):
     last batch.
 
     All records in `records` have offsets below `end_offset`. So the response needs only the aborted
-    transactions below `end_offset`.
+    transactions with records below `end_offset`.
     """
 
     records: FileRange | None

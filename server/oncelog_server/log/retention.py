@@ -1,5 +1,5 @@
-"""Computes how many segments can be deleted from the start of a log. The reason is the log's start,
-time, or size (UnifiedLog.deleteOldSegments)."""
+"""Computes how many segments at the start of a log can be deleted, by the log start offset, the age
+of the records, or the size of the log (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def too_old(
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int, high_watermark: int) -> int:
-    """Return the number of segments that can be deleted while the log keeps at least
+    """Return the number of segments that can be deleted so that the log keeps at least
     `retention_bytes`."""
     if retention_bytes < 0:
         return 0

@@ -1,8 +1,9 @@
 """One segment: a `.log` file with its indexes (Kafka's LogSegment).
 
 The active segment keeps its indexes in memory, and writes the index files when it is rolled or
-closed. Older segments load their indexes when needed. An index entry is used only if the log has
-such a batch. So a missing or damaged index only makes a walk over the headers necessary.
+closed. Older segments load their indexes when needed. An index entry is used only if the log has a
+batch with the entry's offset at the entry's position. So a missing or damaged index causes no wrong
+read, but only a longer walk over the headers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time
 
 
 class Segment:
-    """A segment. The segment has offsets from `base_offset` up to `end_offset`. An append moves the
+    """A segment with the offsets `base_offset`..`end_offset` (exclusive). An append moves the
     `end_offset` of the active segment. At a start, recovery sets the `end_offset` of the other
     segments."""
 
@@ -68,7 +69,7 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
-        # The result of `_measure_indexes`. -1 after a change.
+        # The result of `_measure_indexes`, or -1 if an index has changed since.
         self._index_bytes = -1
         self._bytes_since_entry = 0
         # The batches since the last index entry. With these lists, a read of these batches needs no
@@ -347,8 +348,8 @@ class Segment:
 
     @contextmanager
     def borrowed_indexes(self) -> Iterator[None]:
-        """Load the indexes for the block. Free the memory afterwards, unless the indexes were
-        loaded before."""
+        """Free the memory of indexes that the block has loaded. Indexes that were in memory before
+        the block stay."""
         borrowed = self._offset_index is None
         yield
         if borrowed:
@@ -426,11 +427,11 @@ class Segment:
         """Rename the files so that the next start removes them. Return the new paths. The caller
         unlinks these files.
 
-        The log file is renamed first. A crash may then leave indexes without a log. A start removes
-        such indexes. A crash never leaves a log without its txnindex, because a start would trust
-        this log. Raises StorageError. After the error the names are unchanged, or the disk has
-        refused to restore them and the log file is open under its new name. The next call completes
-        the renames, or `unmark_deleted` undoes them.
+        The log file is renamed first. A crash may then leave indexes without a log, and a start
+        removes these indexes. In any other order, a crash might leave a log without its txnindex,
+        and a start would trust this log. Raises StorageError. After the error the names are
+        unchanged, or the disk has refused to restore them and the log file is open under its new
+        name. The next call completes the renames, or `unmark_deleted` undoes them.
         """
         self.log.close()
         try:

@@ -131,8 +131,8 @@ class LogSegments(Sequence[Segment]):
 
     def remove_first(self, count: int, due_ms: int) -> None:
         """Remove the first `count` segments from the log. The active segment must not be among
-        them. Their files are renamed now, and unlinked from `due_ms` on. Raises StorageError at the
-        first segment that the disk refuses to rename."""
+        them. The files of the removed segments are renamed now, and unlinked from `due_ms` on.
+        Raises StorageError at the first segment that the disk refuses to rename."""
         for segment in self._ordered[:count]:
             self.deleted.append((due_ms, segment.mark_deleted()))
             self._exchange([segment], [])
@@ -207,8 +207,8 @@ class LogSegments(Sequence[Segment]):
             self._files.remove(later.mark_deleted())
         if cut.position < segment.size:
             segment.log.truncate(cut.position)
-        # The next sync includes the directory. Otherwise a power failure might restore a deleted
-        # file, and the log would end there, before later batches.
+        # The next sync includes the directory. Otherwise a power failure might restore a removed
+        # segment, and a start would then cut off batches that were appended later.
         segment.log.renamed(segment.log.path)
         self._truncations += 1
         if gone:
@@ -229,7 +229,8 @@ class LogSegments(Sequence[Segment]):
         if not self.deleted:
             return
         # If the disk refused a deletion halfway, a segment of the log is still read under its
-        # deleted name. An earlier segment with the same base offset had that name too.
+        # deleted name. An earlier segment with the same base offset had that name too. Its files
+        # must then stay.
         used = {segment.log.path for segment in self._ordered}
         due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
         self.deleted = [entry for entry in self.deleted if entry not in due]

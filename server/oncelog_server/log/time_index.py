@@ -1,8 +1,8 @@
 """The sparse index of a segment from timestamps to offsets (Kafka's TimeIndex).
 
-An entry has a timestamp and the last offset of a batch. The batch has a record with this timestamp,
-and no record up to the batch has a later timestamp. An entry takes 12 bytes in the file,
-big-endian.
+An entry has a timestamp, and the last offset of a batch, relative to the segment. The batch has a
+record with this timestamp, and no record up to the end of the batch has a later timestamp. An entry
+takes 12 bytes in the file, big-endian.
 """
 
 from __future__ import annotations

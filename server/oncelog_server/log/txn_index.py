@@ -1,5 +1,6 @@
-"""The aborted transactions of a segment, in the order of their markers (KIP-98; Kafka's
-TransactionIndex and AbortedTxn: rows of 34 bytes without a checksum; oncelog adds one)."""
+"""The aborted transactions of a segment, in the order of their markers (KIP-98). The rows have the
+format of Kafka's TransactionIndex and AbortedTxn: 34 bytes without a checksum. `log/aborted.py`
+keeps a checksum of the rows in another file."""
 
 from __future__ import annotations
 
@@ -47,8 +48,9 @@ class TxnIndex:
         self.crc = crc32c(data, self.crc)
 
     def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
-        """Add the transactions with records in `first_offset`..`end_offset` (exclusive). Return
-        True if no later segment can have more (TransactionIndex.collectAbortedTxns)."""
+        """Add the transactions with records in `first_offset`..`end_offset` (exclusive) to `into`.
+        Return True if no later segment can have more of them
+        (TransactionIndex.collectAbortedTxns)."""
         rows = self.rows
         for slot in range(bisect_left(rows, first_offset, key=_last_offset), len(rows)):
             row = rows[slot]

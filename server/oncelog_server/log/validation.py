@@ -1,9 +1,9 @@
 """Checks of the batch that a client sent (Kafka's UnifiedLog.analyzeAndValidateRecords,
-LogValidator.)
+LogValidator).
 
 The header, the count and the CRC are always checked. The records are decoded only if a setting of
 the topic requires it: keys of compacted topics, recompression, limits on the age of a record, or
-`validate_records`. Otherwise readers find invalid records.
+`validate_records`. Otherwise only a reader notices an invalid record.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
 from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
 
 NO_TIMESTAMP: Final = -1
-# A decompressed batch may have this number of bytes, or `max.message.bytes` times this factor if
-# that is more. The limit protects the broker from decompression bombs.
+# The maximum size of a decompressed batch is the larger of this number of bytes and
+# `max.message.bytes` times this factor. The limit protects the broker from decompression bombs.
 _MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
 _DECOMPRESSION_FACTOR: Final = 10
 
@@ -75,7 +75,7 @@ class BatchRules:
         self._partition = partition
         self.max_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
-        # A batch below both limits is not too large.
+        # A batch of at most this size is within both limits.
         self.own_max_bytes = min(self.max_bytes, self.segment_bytes)
         self.log_append_time = config.message_timestamp_type == TOPIC_LOG_APPEND_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
@@ -147,7 +147,8 @@ class BatchRules:
 
     def check_own(self, records: bytearray | memoryview, now_ms: int) -> BatchHeader:
         """Check the size of a batch that this broker has just made. Nothing else can be wrong.
-        Return the batch's header. Raises AppendError as `check` does."""
+        Return the batch's header. LogAppendTime is patched in place. Raises AppendError with
+        MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE."""
         self._check_size(len(records))
         if self.log_append_time:
             patch_max_timestamp_and_log_append(records, 0, now_ms)
@@ -170,7 +171,7 @@ class BatchRules:
     ) -> None:
         latest = header.max_timestamp
         if latest - now_ms > self._after_max_ms:
-            self._walk(records, header, now_ms)  # its error names the records
+            self._walk(records, header, now_ms)  # raises an error that names the records
             raise AppendError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",
@@ -271,7 +272,9 @@ def _check_framing(header: BatchHeader, there: int) -> None:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"unknown message format v{header.magic}")
     size = header.batch_length + LENGTH_OVERHEAD
     if size < HEADER_SIZE:
-        raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes")
+        raise AppendError(
+            ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes is smaller than a batch header"
+        )
     if size != there:
         raise _invalid(f"expected one batch of {size} bytes, got {there} bytes")
 
@@ -311,7 +314,8 @@ def _invalid(message: str) -> AppendError:
 
 
 def _target_codec(compression_type: str) -> Compression | None:
-    """Return the codec, None to keep the producer's. Raises ValueError for an unknown name."""
+    """Return the codec, None to keep the producer's codec. Raises ValueError for an unknown
+    name."""
     if compression_type == PRODUCER:
         return None
     if compression_type == _UNCOMPRESSED:

@@ -115,8 +115,8 @@ class Database:
             copied = self._copy.open(self.revision, self._lasting)
             if copied > self.revision:
                 raise DamagedStore(
-                    f"{self._path} is out of date: it ends at revision {self.revision}, its "
-                    f"copy {self._copy.path.name} at revision {copied}"
+                    f"{self._path} is out of date: it ends at revision {self.revision}, and "
+                    f"its copy {self._copy.path.name} ends at revision {copied}"
                 )
         self.end_lease(None)
 

@@ -15,7 +15,7 @@ from oncelog_server.slices import Steps
 T = TypeVar("T")
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Takes at most half a millisecond.
+# A slice of this many lines takes at most half a millisecond.
 LINES_PER_SLICE: Final = 100
 # Yielded in place of a line. It has no output, but its work counts for the slice.
 WORK: Final = ""
@@ -44,7 +44,7 @@ class Metric(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
 
     def head(self) -> str:
-        """Return the two lines before the samples."""
+        """Return the HELP and the TYPE line, which come before the samples."""
         text = self.help.translate(_ESCAPED_HELP)
         return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.kind}\n"
 
@@ -69,7 +69,7 @@ def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def as_work(steps: Steps[T]) -> Generator[str, None, T]:
-    """Run the steps, each as WORK of the page, and return their result."""
+    """Run the steps and return their result. Yield WORK after each step."""
     while True:
         try:
             next(steps)

@@ -3,7 +3,7 @@ that open transactions hold back.
 
 A difference of offsets counts markers, aborted and undecided records as well. Here records are
 counted by the headers of their batches. The counts at two offsets give the records between them, so
-a scrape walks only the batches that were written or committed since the last one."""
+a scrape walks only the batches that were written or committed since the last scrape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SERIES: Final = 10_000
 # Maximum number of steps of all walks in one scrape. A step takes about 0.5 ms.
 MAX_STEPS: Final = 200
 
-_Place: TypeAlias = tuple[TopicPartition, bytes]  # with the topic's id
+_Place: TypeAlias = tuple[TopicPartition, bytes]  # a partition and its topic's id
 
 
 class Committed(NamedTuple):
@@ -62,8 +62,8 @@ class KnownCounts:
         return below_end - below_first if (low, high) == (first, end) else None
 
     def keep(self, offsets: set[int]) -> None:
-        """Drop all counts except those at `offsets` and the highest, from which the next walk
-        continues."""
+        """Drop all counts except those at `offsets` and the count at the highest known offset. The
+        next walk continues from there."""
         highest = self._counts[-1:]
         self._counts = [known for known in self._counts[:-1] if known[0] in offsets] + highest
 
@@ -92,7 +92,7 @@ class GroupLag:
                 continue
             counts = self._known.get(place) or KnownCounts()
             if not view.is_compacted:
-                known[place] = counts  # compaction changes counts
+                known[place] = counts  # compaction would change kept counts
             try:
                 lag_of, held_of = yield from self._count(view, counts, committed)
             except Refused:

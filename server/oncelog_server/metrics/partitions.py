@@ -13,11 +13,11 @@ from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.partition.views import PartitionViews
 from oncelog_server.views.partitions import PartitionView
 
-# A transaction is late this long after transaction.max.timeout.ms, as in Kafka's
-# ProducerStateManager.
+# A transaction is late if its last write is older than transaction.max.timeout.ms plus this time,
+# as in Kafka's ProducerStateManager.
 LATE_AFTER_MS: Final = 300_000
 
-# One line each for every partition.
+# Each of these metrics has one line for every partition.
 BY_PARTITION: Final[tuple[tuple[Metric, Callable[[PartitionView], int]], ...]] = (
     (metrics.LAST_STABLE_OFFSET, lambda partition: partition.last_stable_offset),
     (

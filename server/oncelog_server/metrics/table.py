@@ -26,7 +26,7 @@ LAST_STABLE_OFFSET: Final = Metric(
 LAST_STABLE_OFFSET_LAG: Final = Metric(
     "kafka_cluster_partition_laststableoffsetlag",
     GAUGE,
-    "High watermark less last stable offset: the offsets that open transactions hold back.",
+    "High watermark minus last stable offset: the offsets that open transactions hold back.",
     _PARTITION,
 )
 LOG_START_OFFSET: Final = Metric(
@@ -58,7 +58,7 @@ OFFLINE_COUNT: Final = Metric(
     "kafka_server_replicamanager_offlinereplicacount",
     GAUGE,
     "Offline partitions (failed disk or corrupt log), and partitions with a write that the disk"
-    " refuses, mostly because it is full; the write is retried every second.",
+    " refuses, mostly because the disk is full; the write is retried every second.",
 )
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
@@ -73,7 +73,7 @@ PRODUCER_ID_COUNT: Final = Metric(
 LATE_TRANSACTIONS: Final = Metric(
     "kafka_server_replicamanager_partitionswithlatetransactionscount",
     GAUGE,
-    "Partitions with an open transaction without a write for transaction.max.timeout.ms plus"
+    "Partitions with an open transaction that had no write for transaction.max.timeout.ms plus"
     " five minutes (KIP-664).",
 )
 OPEN_TRANSACTIONS: Final = Metric(
@@ -143,7 +143,7 @@ TWO_PHASE_TRANSACTIONS: Final = Metric(
 MARKERS_PENDING: Final = Metric(
     "oncelog_markers_pending",
     GAUGE,
-    "Markers of decided transactions without a confirmed write yet.",
+    "Markers of decided transactions that are not confirmed as written yet.",
 )
 UNKNOWN_DESTINATION: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
@@ -153,7 +153,7 @@ UNKNOWN_DESTINATION: Final = Metric(
 UNAPPENDED: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
     GAUGE,
-    "Transactions with all markers, but not yet the record of their completion.",
+    "Transactions that have all markers, and no record of their completion yet.",
 )
 TRANSACTION_LOAD_MAX: Final = Metric(
     "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
@@ -191,7 +191,7 @@ PRODUCER_IDS_REFUSED: Final = Metric(
     "oncelog_producer_ids_refused_total",
     COUNTER,
     "Requests for a producer id, and first batches of a producer id, that were refused since the"
-    " start, by the setting with the limit.",
+    " start, by the setting that limits them.",
     ("setting",),
 )
 

@@ -1,8 +1,9 @@
 """Binds server sockets at the start, and listens when the broker is ready. Both steps can fail. The
 error then names the reason.
 
-This module calls `listen` itself. Two processes may bind the same port as long as neither listens,
-and uvloop's `start_serving` does not report a failure of `listen`.
+This module calls `listen` itself, because uvloop's `start_serving` does not report a failure of
+`listen`. Such a failure can follow a successful `bind`: two processes may bind the same port as
+long as neither listens.
 """
 
 from __future__ import annotations

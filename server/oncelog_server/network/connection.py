@@ -43,7 +43,7 @@ TURN_BYTES: Final = 1 << 20
 # (scenario H6).
 FRAME_DEADLINE_MS: Final = 30_000
 FRAME_BYTES_PER_S: Final = 1 << 10
-# The bytes of responses are counted after this number of requests.
+# Number of requests between two counts of the bytes of responses.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
@@ -282,8 +282,8 @@ class Connection(asyncio.BufferedProtocol):
                     ready += answer
                 elif isinstance(answer, Deferred):
                     if ready:
-                        # A later request may complete this response, which must not overtake the
-                        # earlier ones.
+                        # A later request may complete this response. The response must not overtake
+                        # the earlier responses.
                         self._send(ready)
                         ready = []
                     self._owe(answer)
@@ -369,7 +369,7 @@ class Connection(asyncio.BufferedProtocol):
         answer.on_abandon(lambda: self._guard(answer, self._abandoned))
 
     def _guard(self, answer: Deferred[Parts], take: Callable[[Deferred[Parts]], None]) -> None:
-        """Call `take`. A failure closes this connection, and is not raised in the package that
+        """Call `take`. A failure closes this connection, and is not raised in the code that
         completed the response."""
         try:
             take(answer)

@@ -3,8 +3,8 @@ sendfile.
 
 sendfile uses a duplicate of the transport's descriptor, which is made at the first use. sendfile
 runs only while the transport itself has nothing to write. While sendfile runs, all other parts wait
-in the queue. Without sendfile, ranges are read and written like other bytes: macOS has another
-sendfile, and a simulated network has no descriptors.
+in the queue. Without sendfile, ranges are read and written like other bytes. This is so on macOS,
+which has another sendfile, and in a simulated network, which has no descriptors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import Buffer, StorageError
 
-# Below this size one read and one joined write are cheaper than two system calls.
+# A smaller range is read, and written in one call together with the parts around it. That is
+# cheaper than a separate call of sendfile.
 SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 # A larger response is written at once, not held until the end of the turn.

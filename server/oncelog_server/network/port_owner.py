@@ -1,4 +1,5 @@
-"""Find the process that listens on a port, for the error of a start. Linux only, by /proc."""
+"""Find the process that listens on a port, for the error message of a failed start. This works on
+Linux only, because it reads /proc."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Spin:
         self._is_spinning = False
 
     def begin(self) -> None:
-        """Spin from now on, also if a spin has already begun."""
+        """Spin for `length_us` from now on, even if a spin has already begun."""
         if not self._length_us:
             return
         self._until_ns = self._clock.monotonic_ns() + self._length_us * 1_000

@@ -53,7 +53,7 @@ class Writables:
             try:
                 callback()
             except Exception as error:
-                # An edge is reported only once: after an exception here, the other sockets' edges
-                # would be lost.
+                # An edge is reported only once. If the exception ended this loop, the edges of the
+                # other sockets would be lost.
                 message = "the callback of a writable socket failed"
                 self._loop.call_exception_handler({"message": message, "exception": error})

@@ -24,8 +24,8 @@ for Kafka work. After the same work, Kafka and oncelog show the same figures
 Counters begin at 0 when the broker starts, those of a topic also when the topic is created. Metrics
 by topic have no line for all topics together.
 
-Every client that can connect to the port can read the names of topics. `oncelog.metrics.host` binds
-the port to one address.
+Every client that can connect to the port can read the names of topics and groups.
+`oncelog.metrics.host` binds the port to one address.
 
 If readers with `read_committed` wait, look at:
 """

@@ -1,6 +1,6 @@
-"""Log events of transactions. Two events are logged for an abort without a request of the producer:
-the abort, and the first request that is refused because of it. Markers that a coordinator skips in
-its log, and refused producer ids, are logged too."""
+"""Log events of transactions. If a transaction is aborted without a request of its producer, two
+events are logged: the abort, and the first request that is refused because of it. Other events are
+for markers that a coordinator skips in its log, and for refused producer ids."""
 
 from __future__ import annotations
 

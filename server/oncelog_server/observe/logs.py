@@ -1,5 +1,5 @@
-"""Set up structlog: readable lines on a terminal, JSON lines elsewhere. No request has its own
-event."""
+"""Set up structlog: readable lines on a terminal, JSON lines elsewhere. Requests are not logged one
+by one."""
 
 from __future__ import annotations
 

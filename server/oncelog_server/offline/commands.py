@@ -1,6 +1,6 @@
 """`oncelog logs`: print the files of a log, and check them.
 
-The commands change nothing. A broker may use the files meanwhile.
+The commands change nothing. A broker may be using the files.
 """
 
 from __future__ import annotations
@@ -280,9 +280,8 @@ class Dumper:
         return decode_text
 
     def _outcomes_from(self, directory: str, offset: int) -> Outcomes:
-        """Return the outcomes by the markers from this segment on.
-
-        A transaction may end in a later segment than its batches.
+        """Return the outcomes of transactions, from the markers in this segment and in later ones.
+        A marker may be in a later segment than the transaction's batches.
         """
         if self._outcomes[0] != directory:
             self._outcomes = directory, Outcomes.of(self._batches_from(directory, offset))

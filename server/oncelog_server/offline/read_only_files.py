@@ -80,7 +80,8 @@ class ReadOnlyFiles:
 
 
 def is_in_use(data_directory: str) -> bool:
-    """Return whether a broker holds the lock of the data directory, without creating its file."""
+    """Return True if a broker holds the lock of the data directory. The lock file is not
+    created."""
     try:
         descriptor = os.open(os.path.join(data_directory, LOCK), os.O_RDONLY)
     except OSError:

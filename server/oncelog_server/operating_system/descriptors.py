@@ -1,4 +1,5 @@
-"""The process's descriptors: the shares of files and connections, and retries if none is free."""
+"""The process's descriptors: the shares for files and connections, and retries if no descriptor is
+free."""
 
 from __future__ import annotations
 
@@ -31,16 +32,18 @@ def refused(operation: str, path: str, error: OSError, needed_bytes: int = 0) ->
 
 
 def affordable_descriptors() -> int:
-    """Return how many files of logs may be open at once.
+    """Return the number of log files that may be open at once.
 
-    They get at most a quarter of the process's descriptors, because clients need most of them.
+    Log files get at most a quarter of the process's descriptors, because client connections need
+    most of the descriptors.
     """
     soft = _allowed()
     return DESCRIPTOR_LIMIT if soft is None else min(DESCRIPTOR_LIMIT, soft // 4)
 
 
 def affordable_connections() -> int | None:
-    """Return how many connections leave enough descriptors to files, None if there is no limit."""
+    """Return the largest number of connections that leaves enough descriptors for files. Return
+    None if the process has no limit."""
     soft = _allowed()
     return None if soft is None else soft - affordable_descriptors() - min(_OTHERS, soft // 4)
 
@@ -62,7 +65,7 @@ class Shortage:
 
     def retry_later(self, work: Callable[[], None]) -> None:
         self._waiting.append(work)
-        if len(self._waiting) == 1:  # otherwise a thread of the executor waits already
+        if len(self._waiting) == 1:  # otherwise a thread of the executor is already waiting
             self._executor.submit(self._wait)
 
     def _wait(self) -> None:

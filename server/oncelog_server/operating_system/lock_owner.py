@@ -1,4 +1,5 @@
-"""The process that holds a lock file, for the error of a start. Only Linux has it, in /proc."""
+"""Finds the process that holds a lock file, for the error of a start. Only Linux shows this
+process, in /proc."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ _PROC: Final = Path("/proc")
 
 
 def lock_owner(path: Path, proc: Path = _PROC) -> str:
-    """Return `name (pid 42)` of the process that holds the flock of a file, "" if it is unknown.
+    """Return `name (pid 42)` of the process that holds the flock of a file, "" if the process is
+    unknown.
 
-    It is unknown on another operating system, and for a process of another user or container.
+    The process is unknown on another operating system, or if it belongs to another user or
+    container.
     """
     try:
         inode = path.stat().st_ino

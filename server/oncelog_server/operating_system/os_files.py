@@ -1,7 +1,7 @@
 """The operating system's implementation of `Files`.
 
-Descriptors are in a bounded cache. fsync and unlink run in an executor, everything else on the
-loop.
+Descriptors are in a bounded cache. `sync` and `remove` do their work in an executor, all other
+methods on the event loop.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 from oncelog_server.storage.turns import in_turns
 
-# Files that one job of the executor syncs. Their descriptors stay open meanwhile.
+# Maximum number of files that one job of the executor syncs. Their descriptors stay open during the
+# job.
 _SYNC_GROUP: Final = 64
-# Jobs that one call of `sync` has in the executor at once, so that other calls get a thread.
+# Maximum number of jobs that one call of `sync` has in the executor at once. Other calls then still
+# get a thread.
 _SYNCS_AT_ONCE: Final = 3
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 
 class CallOnLoop(Protocol):
-    """Schedules a callback on the loop: `loop.call_soon_threadsafe`, or a queue in a test."""
+    """Schedules a callback on the event loop: `loop.call_soon_threadsafe`, or a queue in a test."""
 
     def __call__(self, callback: Callable[[], None], /) -> object: ...
 
@@ -75,7 +77,7 @@ class OsFile:
         self.size = size
         self._files = files
         self._full_path = full_path
-        self._new = True  # its directory entry is not known to be durable
+        self._new = True  # until the file's directory entry is known to be durable
         self._descriptor = -1
         self._used = False
         self._pins = 0
@@ -97,7 +99,7 @@ class OsFile:
                 expected = sum(map(len, buffers))
                 written = os.writev(descriptor, buffers)
             if written != expected:
-                # A write of the rest raises the cause: the disk is full, or the file too large.
+                # A write of the rest raises the cause: the disk is full, or the file is too large.
                 rest = memoryview(b"".join(buffers))[written:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
@@ -215,7 +217,8 @@ class OsFiles:
         except OSError as error:
             raise refused("open", path, error) from None
         else:
-            # `_new` stays set: a crash may have hit the file's creator before its name was durable.
+            # `_new` stays set, because the process that created the file may have crashed before
+            # the file's name was durable.
             return self.file_class(self, path, full_path, size)
         file = self.file_class(self, path, full_path, 0)
         self._make_room()
@@ -304,7 +307,8 @@ class OsFiles:
         in_turns(groups, _SYNCS_AT_ONCE, self._sync_group, done)
 
     def _sync_group(self, group: Sequence[OsFile], done: Done) -> None:
-        """Sync in one job of the executor. Without free descriptors it is retried.
+        """Sync the files in one job of the executor. If no descriptor is free, the sync is retried
+        later.
 
         Only an error of the disk counts as a failed sync.
         """
@@ -338,7 +342,7 @@ class OsFiles:
         """Return the files' descriptors, which stay open until `_unpin`.
 
         Files that were deleted meanwhile are left out, because they need not be durable. After a
-        StorageError none is pinned.
+        StorageError, no file is pinned.
         """
         pinned: dict[OsFile, int] = {}
         for file in files:

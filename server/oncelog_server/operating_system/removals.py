@@ -1,4 +1,4 @@
-"""Files and directories that are being deleted, off the loop."""
+"""Deletes files and directories in an executor, so that the event loop does not wait."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ log = structlog.get_logger("oncelog.storage")
 
 
 class Removals:
-    """The queue of one disk. One job of the executor at a time deletes what is queued, in order.
+    """The queue of one disk. One job of the executor at a time deletes the queued files, in order.
 
     Several jobs would take the threads that syncs need. They would also fill the journal of the
-    file system, for which appends and renames on the loop would then wait.
+    file system, and appends and renames on the event loop would then wait for the journal.
     """
 
     def __init__(self, executor: Executor, call_on_loop: Callable[[Callable[[], None]], object]):
         self._executor = executor
         self._call_on_loop = call_on_loop
         self._lock = Lock()
-        # For each removal: its files, each by the path that an error names and the path in the file
-        # system, and the callback.
+        # For each removal: two paths of each file, and the callback. The first path is for errors,
+        # the second is the path in the file system.
         self._queue: deque[tuple[Sequence[tuple[str, str]], Done | None]] = deque()
         self._has_job = False
 
     def add(self, paths: Sequence[tuple[str, str]], done: Done | None) -> None:
         """Queue files and directories, each with its path for errors and its full path. Missing
-        files are no error. `done` is called on the loop, with the first error."""
+        files are no error. `done` is called on the event loop, with the first error or None."""
         with self._lock:
             self._queue.append((paths, done))
             has_job, self._has_job = self._has_job, True
@@ -54,8 +54,8 @@ class Removals:
                 log.exception("files could not be deleted", paths=[path for path, _ in paths])
 
     def _next(self) -> tuple[Sequence[tuple[str, str]], Done | None] | None:
-        """Take the first removal of the queue. Return None, which ends the job, if the queue is
-        empty."""
+        """Take the first removal of the queue. Return None if the queue is empty; the job then
+        ends."""
         with self._lock:
             if self._queue:
                 return self._queue.popleft()

@@ -51,7 +51,8 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
 
 
 class Partition:
-    """A topic-partition. Every use of the partition's log is a call of this class.
+    """A topic-partition. Code outside of this package uses the partition's log only through this
+    class, except the cleaner (`log_to_clean`).
 
     With `flush_on_ack` (oncelog.flush.on.ack), the high watermark does not move at the append, but
     in `on_flushed`. The same is true for an append after which flush.messages requires a flush. The

@@ -40,14 +40,15 @@ class PartitionViews:
         return self._partitions.offline_reason(name)
 
     def all(self) -> Iterator[PartitionView]:
-        """Yield the partitions that exist at the first step. Each view shows the state at its
-        yield."""
+        """Yield a view of each partition that exists at the first step. Each view shows the state
+        at the time when it is yielded."""
         for partition in list(self._partitions):
             yield partition_view(partition)
 
     def replicas(self, names: Iterable[TopicPartition] | None) -> Iterator[ReplicaView]:
-        """Yield the named partitions, or all partitions. Each view shows the state at its yield.
-        Unknown and offline partitions are left out."""
+        """Yield a view of each named partition, or of all partitions if `names` is None. Each view
+        shows the state at the time when it is yielded. Unknown and offline partitions are left
+        out."""
         partitions = self._partitions
         if names is None:
             found = list(partitions)

@@ -1,8 +1,8 @@
-"""A Produce request over very many partitions. The request is split into small requests that run in
-steps. Between two steps, the broker serves other requests. Such a request may delete a partition or
-end a transaction, so each part makes its own checks. Only two steps are common to all parts. One is
-the check that all batches belong to one transaction. The other is the coordinator's record with all
-partitions, if the client does not add the partitions itself."""
+"""A Produce request over very many partitions. The request is split into parts, which are small
+requests that run in steps. Between two steps, the broker serves other clients. Their requests may
+delete a partition or end the transaction, so each part makes its own checks. Only two steps are
+common to all parts. The first checks that all batches belong to one transaction. The second lets
+the coordinator add all partitions to the transaction, if the client does not add them itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class LargeProduce:
         self._unknown: list[PartitionAppend] = []
 
     def ask(self) -> Steps[TransactionAnswer | None]:
-        """Let the coordinator add the partitions to the transaction. Return its result.
+        """Let the coordinator add the partitions to the transaction. Return the coordinator's
+        result.
 
         Return None if no request to the coordinator is necessary. Refuse all appends if they do not
         belong to one transaction.

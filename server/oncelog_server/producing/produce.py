@@ -120,8 +120,8 @@ class Produce(msgspec.Struct, eq=False):
     caller: ClientRequest | None = None
 
     def run(self) -> Deferred[None] | None:
-        """Run the request. Return None if the request is complete. Otherwise return the Deferred
-        that completes it later."""
+        """Run the request. Return None if the request is complete. Otherwise return a Deferred that
+        completes together with the request."""
         if self.transactional:
             if not self._check_transactional():
                 return None
@@ -302,8 +302,8 @@ def _check_begins(append: PartitionAppend) -> None:
 def _check_begins_at_zero(append: PartitionAppend) -> None:
     """Refuse an unknown producer's batch with a sequence above 0 (KIP-890 part 2).
 
-    An unknown producer has a new epoch in each transaction, and begins each epoch with sequence 0.
-    So earlier batches of this producer were refused or are still in flight.
+    With part 2, a producer has a new epoch in each transaction, and begins each epoch with sequence
+    0. A sequence above 0 means that earlier batches were refused or are still in flight.
     """
     header = _header(append)
     if header.base_sequence > 0 and _is_unknown(append, header):
@@ -316,7 +316,7 @@ def _is_unknown(append: PartitionAppend, header: BatchHeader) -> bool:
 
 
 def _missing(header: BatchHeader, first: int) -> str:
-    return f"sequence {header.base_sequence} came first, but {first} is missing"
+    return f"sequence {header.base_sequence} arrived, but sequence {first} is missing"
 
 
 class _AllCommitted:

@@ -15,10 +15,10 @@ class Backlog:
     __slots__ = ("_added", "_position", "_taking", "waiting_bytes")
 
     def __init__(self) -> None:
-        # Kept as a number, because every request reads it.
+        # An attribute instead of a method, because every request reads it.
         self.waiting_bytes = 0
-        # Each frame follows its length. Frames are added to a second buffer, because views of this
-        # buffer are in use.
+        # The frames to yield, each after its length. New frames go to `_added`, because `_taking`
+        # cannot grow while views of it are in use.
         self._taking = memoryview(b"")
         self._position = 0
         self._added = bytearray()
@@ -43,7 +43,7 @@ class Backlog:
             self._position = end
             self.waiting_bytes -= _LENGTH_BYTES + end - start
             if not self.waiting_bytes:
-                self.clear()  # the caller may not take another frame
+                self.clear()  # clear before the yield: the caller may stop after this frame
             yield frame
 
     def clear(self) -> None:

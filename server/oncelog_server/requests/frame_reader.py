@@ -2,8 +2,8 @@
 
 All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
 BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
-frame moves to its own buffer, which grows with the bytes that have *arrived*, never with the claim
-of its length field."""
+frame moves to its own buffer, which grows with the bytes that have *arrived*, never to the size
+that its length field claims."""
 
 from __future__ import annotations
 

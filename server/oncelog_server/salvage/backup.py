@@ -1,6 +1,7 @@
 """The backup of a data directory's metadata: the store, its text copy and meta.properties.
 
-It is a copy of one moment, also while a broker runs. It holds no records of topics.
+The backup shows the metadata at one moment, even if a broker is running. It has no records of
+topics.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from oncelog_server.metadata.text_copy import encode_copy
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
 
-# How long the copy waits for the store, which a starting or stopping broker locks for a moment.
+# Time that the copy waits for the store, because a starting or stopping broker locks the store for
+# a moment.
 BUSY_S: Final = 10.0
 
 
@@ -24,7 +26,8 @@ class BackupFailed(Exception):
 
 
 def back_up(source: Path, target: Path) -> Snapshot:
-    """Copy the metadata in `source` to `target`, a new or empty directory. Return the records.
+    """Copy the metadata in `source` to `target`, a new or empty directory. Return the metadata
+    records.
 
     Raises BackupFailed and OSError.
     """

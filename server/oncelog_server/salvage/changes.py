@@ -1,7 +1,7 @@
 """The changes of a plan on disk. They may be interrupted after any step. The text copy is written
-first, because it has all records that the next run needs. The store follows the
-logs, and meta.properties comes last. A replaced text copy, store or meta.properties is kept under
-another name. The only deleted file is the mark of a clean stop.
+first, because it has all records that the next run needs. The folders of the partitions come next,
+then the store, and meta.properties comes last. A replaced text copy, store or meta.properties is
+kept under another name. Of the broker's files, only the mark of a clean stop is deleted.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from oncelog_server.storage.layout import (
     TEMPORARY_SUFFIX,
 )
 
-# A dot comes before the number, because a hyphen would make it the name of a partition.
+# A dot comes before the number. With a hyphen, the file would be named like a partition.
 BEFORE: Final = ".before."
 NEW: Final = ".new"
-# The log is renamed first, because sqlite would apply it to any file with the store's name.
+# The write-ahead log (-wal) is renamed first, because sqlite would apply this log to any file with
+# the store's name.
 STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
 class PlannedChanges:
-    """The changes of a data directory. `about_to` gets a description of each before it is made."""
+    """Makes the changes in the data directory `path`. `about_to` gets a description of each change
+    before the change is made."""
 
     def __init__(self, path: Path, about_to: Callable[[str], None] = lambda what: None) -> None:
         self._path = path
@@ -81,8 +83,8 @@ class PlannedChanges:
         self._replace(META_PROPERTIES, data)
 
     def _forget_clean_stop(self) -> None:
-        """Delete the mark of a clean stop, so that the next start scans all logs, because the
-        recovery points of strays are unknown.
+        """Delete the mark of a clean stop, so that the next start scans the logs. The recovery
+        points of strays are unknown.
         """
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():

@@ -60,8 +60,8 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
 
     Topics, ids, partitions, leader epochs and the next producer id are read from the folders.
     Settings are read from the store or its text copy, if one of them is left. Folders that were put
-    aside (-stray) are taken back. Nothing is deleted: replaced files are kept as *.before.1, and so
-    on.
+    aside (-stray) become partitions again. No data is deleted: a replaced store, text copy or
+    meta.properties is kept as *.before.1, and so on.
     """
     path = data.absolute()
     directory = DataDirectory(str(path))
@@ -81,7 +81,8 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         _show(found, plan, facts, verbose, is_done=yes)
         if not yes:
             click.echo(
-                f"\nNothing was changed. To do this: oncelog storage recover --data {data} --yes"
+                "\nNothing was changed. To make these changes:"
+                f" oncelog storage recover --data {data} --yes"
             )
             return
         PlannedChanges(path).make(plan, store_is_right=is_right)
@@ -165,7 +166,7 @@ def _shown(plan: Plan, *, is_done: bool) -> str:
     """Return the node and its cluster, without a random cluster id that the next run replaces."""
     node = f"node {plan.meta.node_id}"
     if plan.draws_cluster_id and not is_done:
-        return f"{node} of a cluster with a new id, as none is left"
+        return f"{node} of a cluster with a new id, because no cluster id is left"
     return f"{node} of cluster {plan.cluster_id}"
 
 

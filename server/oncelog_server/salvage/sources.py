@@ -60,7 +60,8 @@ def find(path: Path) -> Found:
 
 
 def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
-    """Return the content of the store and None, or None and the readable part if it is damaged."""
+    """Return the content of the store and None, or None and the readable part of a damaged
+    store."""
     if not (path / METADATA_FILE).exists():
         notes.append(f"{METADATA_FILE} is missing")
         return None, None

@@ -127,7 +127,8 @@ def authorized_operations(request: Request, resource: Resource) -> int:
 
 
 def _named(group: str | None) -> Resource:
-    """Return the resource of the parameters that only requests off the hot path name."""
+    """Return the group as a Resource. Raises ValueError for None. Only requests off the hot path
+    need this call."""
     if group is None:
         raise ValueError("a right is requested, but no resource is named")
     return Resource(ResourceType.GROUP, group)

@@ -11,7 +11,7 @@ UNKNOWN: Final = 0
 
 
 def check_known(*numbers: int) -> None:
-    """Raise ProtocolError if an ACL, or a filter of ACLs, has an UNKNOWN in it: Kafka cannot parse
+    """Raise ProtocolError if a code of an ACL or of a filter of ACLs is UNKNOWN. Kafka cannot parse
     such a request either, and closes the connection."""
     if UNKNOWN in numbers:
         raise ProtocolError("an ACL with a type, an operation or a permission that is UNKNOWN")

@@ -1,6 +1,5 @@
-"""The authorizer: may the principal of a session do an operation on a resource (KIP-11)?
-
-Only `access` calls it."""
+"""The authorizer decides whether the principal of a session may do an operation on a resource
+(KIP-11). Only `access` calls it."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "belongs to the Java virtual machine or to threads that do not exist here": _JVM,
         "there is no other broker to copy from or to connect to": _REPLICATION,
         "quotas are not built yet": _QUOTAS,
-        "only the classic group protocol is served, the setting is for another": _GROUPS,
+        "only the classic group protocol is served, the setting is for another one": _GROUPS,
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
         "the broker verifies a transaction's partitions without retries": _VERIFICATION,

@@ -38,7 +38,7 @@ class BrokerSettings:
     advertised_listeners: tuple[str, ...] | None = honoured(
         Kind.LIST,
         None,
-        "The addresses that clients get, by listener name; those of `listeners` unless set.",
+        "The addresses that clients get, by listener name; if not set, those of `listeners`.",
         importance=HIGH,
     )
     listener_security_protocol_map: str = honoured(
@@ -72,8 +72,7 @@ class BrokerSettings:
     log_dirs: tuple[str, ...] | None = honoured(
         Kind.LIST,
         None,
-        "The data directory; only one is possible for now. ./oncelog-data unless this or log.dir "
-        "is set.",
+        "The data directory; only one is possible for now. If not set, log.dir applies.",
         importance=HIGH,
     )
 
@@ -108,15 +107,16 @@ class BrokerSettings:
     socket_request_max_bytes: int = honoured(
         Kind.INT,
         104_857_600,
-        "Maximum size of a request. The connection of a larger one is closed before memory is "
-        "allocated for it.",
+        "Maximum size of a request. A connection with a larger request is closed before memory is "
+        "allocated for the request.",
         at_least(1),
         importance=HIGH,
     )
     queued_max_request_bytes: int = honoured(
         Kind.LONG,
         -1,
-        "Maximum bytes of requests that are received or wait, over all connections; -1: no limit.",
+        "Maximum bytes of the requests that are being received or are waiting, over all "
+        "connections; -1: no limit.",
     )
     fetch_max_bytes: int = honoured(
         Kind.INT, 57_671_680, "Maximum bytes in one Fetch response.", at_least(1024)

@@ -23,8 +23,8 @@ class CoordinatorSettings:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = honoured(
         Kind.INT,
         1000,
-        "Interval between searches for transactions past their timeout. Kafka's default is 10000: "
-        "readers wait that much longer for the records of a crashed producer.",
+        "Interval between searches for transactions past their timeout. Kafka's default is 10000. "
+        "With a longer interval, readers wait longer behind a crashed producer's open transaction.",
         at_least(1),
         importance=LOW,
     )

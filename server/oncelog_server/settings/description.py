@@ -25,7 +25,8 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(msgspec.Struct, frozen=True):
-    """A setting of a topic or broker that gives the value, or could."""
+    """A setting of a topic or broker that gives the value, or that would give it if no setting
+    before it were set."""
 
     name: str
     value: str | None

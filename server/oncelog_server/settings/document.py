@@ -22,7 +22,7 @@ _HEAD = """\
 
 This page answers: which settings does a broker have, with which defaults, and how are they set?
 Names, types, defaults and ranges are Apache Kafka 4.3's unless a row says otherwise. Each of
-Kafka's broker settings is in one of three tables: honored, accepted without effect, refused.
+Kafka's broker settings is in one of three sections: honored, accepted without effect, refused.
 
 A later source wins over an earlier one:
 
@@ -66,7 +66,7 @@ def document() -> str:
         "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Of a topic\n",
-        "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name in the column "
+        "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name in the column\n"
         "`default` is the broker's setting with the default.\n",
         *_topics(row for row in TOPIC_SETTINGS.values() if row.name not in INTERNAL),
         "## Accepted without effect\n",
@@ -79,8 +79,8 @@ def document() -> str:
 
 
 def _is_ours(row: Setting) -> bool:
-    """Return True if Kafka has no such setting. A single one of them has no prefix: its name is
-    that of KIP-447's draft.
+    """Return True if Kafka has no such setting. These settings have the prefix `oncelog.`, except
+    one: its name is that of KIP-447's draft.
     """
     return row.name.startswith("oncelog.") or row.name == "group.transactions.enable"
 

@@ -101,7 +101,7 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
 
 
 def shares_an_address(host: str, other: str) -> bool:
-    """Return whether two hosts to listen on overlap: they are equal, or either is every address."""
+    """Return True if two hosts to listen on overlap: they are equal, or either is every address."""
     return host == other or bool(_EVERY_ADDRESS & {host, other})
 
 

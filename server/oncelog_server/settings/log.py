@@ -124,7 +124,7 @@ class LogSettings:
     log_flush_interval_messages: int = honoured(
         Kind.LONG,
         FOREVER,
-        "Records after which a partition is fsynced.",
+        "Number of records after which a partition is fsynced.",
         at_least(1),
         importance=HIGH,
         topic="flush.messages",

@@ -83,7 +83,8 @@ def check_length(name: str, text: str) -> None:
     size = len(text.encode())
     if size > MAX_STRING:
         raise InvalidValue(
-            f"Invalid value for configuration {name}: {size} bytes, {MAX_STRING} fit"
+            f"Invalid value for configuration {name}: it has {size} bytes, and the maximum is "
+            f"{MAX_STRING}"
         )
 
 

@@ -36,6 +36,6 @@ def client_of(caller: ClientRequest) -> Client:
 
 def is_admin_tool(caller: ClientRequest) -> bool:
     """Return True if the client id is that of Kafka's admin client. Any client may use this id, so
-    the result may decide about a label, never about a right."""
+    the result may choose a label for operators, but must never grant a permission."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)
     return number.isdecimal() and caller.client_id != number

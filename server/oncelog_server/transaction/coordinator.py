@@ -205,8 +205,8 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
         if self.runtime.is_loading:
-            # A transactional id with a group is in the shard of the group. Only all shards together
-            # know the ids with groups, so all must be loaded first.
+            # A transactional id with a group is in the shard of the group, and the id alone does
+            # not say which shard that is. So all shards must be loaded first.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
@@ -424,7 +424,7 @@ class _Finishing:
         for partition, sender in zip(self.work.partitions, senders, strict=True):
             yield
             if not self.coordinator._is_due(self.shard, self.work):
-                return  # another broker leads the shard meanwhile
+                return  # the shard is unloaded, or the transaction is complete
             if partition.topic in NEVER_IN_TRANSACTIONS:
                 # An older release has added this internal partition to the transaction. It needs no
                 # marker.

@@ -152,8 +152,9 @@ def with_fence(known: Iterable[Fence], fence: Fence) -> tuple[Fence, ...]:
 
 
 def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) -> Fence | None:
-    """Return the fence that refuses this producer. This is the first fence with the producer's
-    epoch or a higher epoch."""
+    """Return the fence that refuses this producer. The candidates are the fences with the
+    producer's epoch or a higher epoch. The result is the first candidate that is for good (see
+    `Fence`), or else the last candidate."""
     reaching = [
         fence
         for fence in known
@@ -161,7 +162,7 @@ def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) ->
         and fence.producer_id == producer_id
         and fence.producer_epoch >= producer_epoch
     ]
-    # If the causes are changes of the group, the last change is the reason.
+    # A fence that is not for good comes from a change of the group. The last change is the reason.
     return next((fence for fence in reaching if fence.for_good), reaching[-1] if reaching else None)
 
 
@@ -179,7 +180,7 @@ def fence_for(
     wall_ms: int,
     for_good: bool = True,
 ) -> Fence:
-    """Return the fence of `producer`. The fence refuses this producer id and epoch."""
+    """Return the fence of `producer`, which is a producer id and an epoch."""
     by = None if reason.by is None else client_of(reason.by)
     at_ms = wall_ms if reason.at_ms is None else reason.at_ms
     return Fence(transactional_id, *producer, reason.cause, at_ms, owner, by, aborted, for_good)

@@ -199,7 +199,7 @@ class TransactionGroups:
         return (*left, to_record(transactional_id, membership))
 
     def expect(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """Note that a record of this membership was appended, and is not committed yet."""
+        """Count a record of this membership that was appended and is not committed yet."""
         coming = self._coming.setdefault(membership.group_id, [])
         coming.append((membership.generation_id, transactional_id))
         self._ids[transactional_id] += 1
@@ -230,7 +230,9 @@ class TransactionGroups:
         return tuple(records)
 
     def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
-        """Return the record that keeps the group's newest generation for the remaining ids."""
+        """Return the record that keeps the group's newest generation when only the ids `staying`
+        remain in the group. Return no record if one of these ids has the newest generation. If no
+        id remains, return the tombstone of an earlier such record, if there is one."""
         newest = self.newest_generation(group_id)
         if not staying:
             return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []

@@ -15,8 +15,8 @@ TOMBSTONES_PER_STEP: Final = 200
 # Maximum size of one batch. The size is far below every usual `max.message.bytes`. An id has at
 # most 32 KiB.
 TOMBSTONE_BYTES_PER_STEP: Final = 131_072
-# If the wall clock and the monotonic clock advance by times that differ by more than this, the wall
-# clock was set.
+# The wall clock was set if its advance differs from the advance of the monotonic clock by more than
+# this.
 _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 

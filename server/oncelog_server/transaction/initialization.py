@@ -52,8 +52,8 @@ class Initialization:
 
     def _is_current(self, membership: GroupAssignment) -> bool:
         """Return True if the group coordinator has the group in this generation. Return False if
-        the group coordinator does not have the group (as with a Spark sink). Raises Refused if the
-        group has another generation."""
+        the group coordinator does not have the group, or the group has no members (the group of a
+        Spark sink, for example). Raises Refused if the group has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False
@@ -75,9 +75,9 @@ class Initialization:
 
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize an unknown transactional id. The quota is charged first, because many requests
-        may be in flight at once. If the response is an error, the charge is taken back, because the
-        request was refused or must be retried. If this broker does not coordinate the id any more,
-        the charge stays, because the record of the id may be committed."""
+        may be in flight at once. An error response takes the charge back, because the request was
+        refused or must be retried. There is one exception: if this broker does not coordinate the
+        id any more, the charge stays, because the record of the id may be committed."""
         quota, address = self._quota, self._caller.client_address
         quota.charge(address, self._monotonic_ms())
 

@@ -26,8 +26,8 @@ OffsetsMarker = Callable[[int, int, bool], None]
 
 
 class MarkerOutcome(Enum):
-    WRITTEN = "the partition has it"
-    RETRY = "retry later, at the leader of that time"
+    WRITTEN = "the partition has the marker, or does not need it"
+    RETRY = "find the leader again later, and retry"
     STALE = "a newer coordinator has taken over: stop"
 
 
@@ -61,8 +61,8 @@ def marker_outcome(code: ErrorCode) -> MarkerOutcome:
 
 
 class MarkerSender(Protocol):
-    # True if `send` knows every outcome before it returns. Only an append that has to wait for the
-    # disk makes an outcome late.
+    # True if the leader is this broker. Every outcome is then known when `send` returns, except
+    # that of an append that waits for the disk.
     is_local: bool
 
     def send(

@@ -144,7 +144,7 @@ class TransactionalCommit:
         self, aborted: TransactionResult
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Write the offsets if the abort of the older transactions has succeeded. Otherwise return
-        its error code."""
+        the error code of the abort."""
         code = aborted.code
         if code is ErrorCode.NONE:
             try:

@@ -21,9 +21,9 @@ REPEAT_MS: Final = 60_000
 
 
 class Refusal(NamedTuple):
-    """A refused request for a producer id. `setting` is the limit's setting, and `limit` is its
-    value. `refused` counts the refused requests since the last logged one. `where` is the client or
-    the partition, by the name of a field."""
+    """A refused request for a producer id. `setting` is the name of the setting that limits the
+    ids, and `limit` is its value. `refused` counts the requests that were refused since the last
+    log event. `where` has the fields of the log event that name the client or the partition."""
 
     setting: str
     limit: int

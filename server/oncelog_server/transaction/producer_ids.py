@@ -29,8 +29,8 @@ class ProducerIds:
         return self._left
 
     def start_at(self, first: int) -> None:
-        """Note that earlier brokers have assigned the ids below `first`, the start of the next
-        block. A full disk may refuse the first block, and these ids must be known without it."""
+        """Set the start of the next block. Earlier brokers have assigned all ids below `first`.
+        These ids must be known even if a full disk refuses the first block."""
         self._end = first
 
     def add(self, block: range) -> None:

@@ -116,7 +116,8 @@ class TransactionShard:
         self.ongoing: dict[str, LiveTransaction] = {}
         # Number of control records in the log, which should have none.
         self.stray_markers = 0
-        # The metadata of the pending decisions. With it, replay need not decode the records.
+        # The metadata of the pending decisions by record, so that replay need not decode the
+        # records.
         self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
 
     def get(self, transactional_id: str) -> LiveTransaction | None:
@@ -253,8 +254,9 @@ class TransactionShard:
             live = self.transactions[transactional_id] = LiveTransaction(metadata)
         live.metadata = metadata
         live.pending = None
-        # Any record may follow any other. If a power failure undoes a part of a compaction, a
-        # PREPARE can be left without the COMPLETE that a newer record has replaced.
+        # Any record may follow any other, so the id may be prepared here. If a power failure undoes
+        # a part of a compaction, a PREPARE can be left without the COMPLETE that a newer record has
+        # replaced.
         self.prepared.pop(transactional_id, None)
         live.markers_left = _NONE_LEFT
         if metadata.state is TransactionState.ONGOING:

@@ -42,7 +42,7 @@ INIT_PRODUCER_ID: Final[dict[State, Verdict]] = {
     State.PREPARE_ABORT: Verdict.BUSY,
     State.COMPLETE_COMMIT: Verdict.INITIALISE,
     State.COMPLETE_ABORT: Verdict.INITIALISE,
-    # The id is at another coordinator now, or came from one (see `groups`).
+    # The id has moved to another coordinator (see `grouped/init.py`), and can come back.
     State.DEAD: Verdict.INITIALISE,
 }
 
@@ -81,11 +81,11 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
 }
 
-# EndTxn v5+ with the epoch before the stored epoch. This is a retry after a lost response. A retry
-# of a commit that finds an abort has lost a race against the timeout. The producer is then fenced,
-# and does not get INVALID_TXN_STATE (KAFKA-20785). If the next transaction has begun, or the
-# producer has requested another epoch, a later request of the producer has overtaken this retry
-# (scenario R7).
+# EndTxn v5+ with the epoch before the stored epoch. This is a retry after a lost response. If a
+# retry of a commit finds an aborted transaction, the commit has lost a race against the timeout.
+# The producer is then fenced, and does not get INVALID_TXN_STATE (KAFKA-20785). If the next
+# transaction has begun, or the producer has requested another epoch, a later request of the
+# producer has overtaken this retry (scenario R7).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, True): Verdict.FENCED,
     (State.EMPTY, False): Verdict.FENCED,

@@ -20,8 +20,8 @@ class GroupView(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberView(msgspec.Struct, frozen=True, gc=False):
-    """A member of a group. `metadata` is that for the group's protocol, empty while the members do
-    not agree on a protocol."""
+    """A member of a group. `metadata` is the member's metadata for the group's protocol, empty
+    while the members do not agree on a protocol."""
 
     member_id: str
     group_instance_id: str | None

@@ -1,5 +1,5 @@
-"""The times in which a coordinator loaded partitions of its internal topic (Kafka's
-partition-load-time)."""
+"""The read model of load times: how long a coordinator takes to load a partition of its internal
+topic (Kafka's partition-load-time)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 
 
 class LoadView(msgspec.Struct, frozen=True):
-    """In ms, since the start."""
+    """Load times in ms, over all loads since the start."""
 
     longest_ms: int
     average_ms: float

@@ -51,8 +51,8 @@ class TransactionDetails(msgspec.Struct, frozen=True):
 
 class TransactionTotals(msgspec.Struct, frozen=True):
     """Sums over the transactional ids of one coordinator. `oldest_start_ms` is that of the oldest
-    undecided transaction, None without one. `unappended`: number of decided transactions with all
-    markers, and without the record of their completion."""
+    undecided transaction, None without one. `unappended`: number of decided transactions that have
+    all their markers, but no completion record in the log yet."""
 
     by_state: Mapping[TransactionState, int]
     two_phase: int

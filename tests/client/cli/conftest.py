@@ -52,7 +52,7 @@ class CommandLine:
             said = json.loads(result.stdout) if result.exit_code == 0 else None
             return said is not None and promise(said)
 
-        wait_until(holds, f"the promise of {arguments}", SETTLE_TIMEOUT_S)
+        wait_until(holds, f"the expected output of {arguments}", SETTLE_TIMEOUT_S)
         assert said is not None
         return said
 

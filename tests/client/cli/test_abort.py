@@ -53,7 +53,7 @@ def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
     )
 
 
-def test_what_its_coordinator_knows_is_refused_and_still_whole(
+def test_a_transaction_that_its_coordinator_knows_gets_no_marker(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
     """However the call names the transaction, the command refuses, because the marker would end the
@@ -106,7 +106,7 @@ class Interrupted(Admin):
         return await super().list_transactions(**asked)
 
 
-async def test_what_ended_before_the_coordinators_were_asked_is_left_alone(
+async def test_a_transaction_that_ends_before_the_coordinators_are_asked_gets_no_marker(
     command_line: CommandLine, topic: str
 ) -> None:
     """The marker would otherwise end the producer's next transaction."""

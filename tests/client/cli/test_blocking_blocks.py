@@ -28,7 +28,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
         yield CommandLine(broker.address)
 
 
-def test_one_command_ends_what_hangs_of_one_producer(here: CommandLine, name: str) -> None:
+def test_one_command_ends_all_hanging_transactions_of_a_producer(
+    here: CommandLine, name: str
+) -> None:
     here.create(name, partitions=PARTITIONS)
     with Wire(here.address) as wire:
         producer = new_identity(wire, name, version=2)

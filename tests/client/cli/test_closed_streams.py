@@ -36,12 +36,12 @@ def test_output_to_a_full_device_is_a_failure_with_a_reason() -> None:
     assert done.returncode == 1
 
 
-def test_a_closed_error_output_takes_no_result_away() -> None:
+def test_the_result_is_printed_although_standard_error_is_closed() -> None:
     done = closed("2>&-", "completion", "bash")
     assert (done.returncode, "complete -o nosort" in done.stdout) == (0, True)
 
 
-def test_without_any_stream_the_exit_code_is_left() -> None:
+def test_without_any_stream_the_exit_code_still_reports_the_failure() -> None:
     done = closed("<&- >&- 2>&-", "completion", "bash")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 

@@ -15,9 +15,7 @@ def settle(command_line: CommandLine, topic: str, expected: dict[str, str]) -> N
     )
 
 
-def test_only_what_was_set_is_shown_unless_all_is_asked_for(
-    command_line: CommandLine, topic: str
-) -> None:
+def test_default_settings_are_shown_only_with_all(command_line: CommandLine, topic: str) -> None:
     settle(command_line, topic, {})
     shown = command_line.json("config", "--describe", "--topic", topic, "--all")
     assert "retention.ms" in {row["name"] for row in shown}

@@ -43,7 +43,7 @@ def test_a_topic_that_is_compacted_and_deleted_is_trimmed(here: CommandLine, nam
         assert row["deleted"] == 2
 
 
-def test_a_trim_beyond_the_end_names_what_can_be_given(here: CommandLine, name: str) -> None:
+def test_a_trim_beyond_the_end_names_the_end(here: CommandLine, name: str) -> None:
     written(here, name)
     for execute in ((), ("--execute",)):
         said = here.refused("topic", "trim", name, "-p", "0", "--before", "99", *execute)

@@ -134,7 +134,7 @@ def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
     assert read_properties(path) == {"client_id": "x"}
 
 
-def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
+def test_a_closed_pipe_ends_the_output_without_an_error() -> None:
     """An example is `| head -1`."""
     program = (
         "import sys; from oncelog_client.cli.failures import exit_code_of\n"

@@ -46,8 +46,8 @@ def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) ->
 def test_a_lag_has_no_markers_and_no_undecided_records(
     command_line: CommandLine, name: str
 ) -> None:
-    """A read_committed reader reads no marker, and an open record only after its commit. Apache
-    Kafka does not count records, so its lag contains the marker."""
+    """A read_committed reader gets no marker, and gets a record of an open transaction only after
+    the commit. Apache Kafka does not count records, so its lag includes the marker."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\n")
     assert command_line.values(name, "--group", name, count=1) == ["a"]
@@ -128,7 +128,7 @@ def test_a_reset_shows_where_offsets_were_and_whether_it_happened(
 
 
 @pytest.mark.parametrize("narrow_first", [False, True])
-def test_of_a_topic_and_some_of_its_partitions_the_topic_counts(
+def test_a_topic_beside_some_of_its_partitions_means_all_partitions(
     command_line: CommandLine, name: str, narrow_first: bool
 ) -> None:
     command_line.create(name, partitions=2)

@@ -75,7 +75,7 @@ FOR_OPTION = {
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield the words and the command of everything that connects to a broker."""
+    """Yield the words and the command of every visible call, without LEFT_OUT."""
     context = click.Context(oncelog)
     for name in COMMANDS:
         command = oncelog.get_command(context, name)

@@ -142,7 +142,7 @@ def test_a_result_into_a_pipe_that_is_not_read(here: CommandLine) -> None:
 
 @pytest.mark.parametrize("verb", ["produce", "consume", "topics"])
 def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
-    """As behind a firewall, the address drops SYNs, because its queue of connections is full."""
+    """The address drops SYNs, as a firewall does. Its queue of connections is full."""
     flags = ("--list",) if verb == "topics" else (name,)
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())

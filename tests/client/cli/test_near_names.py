@@ -47,7 +47,7 @@ def test_a_name_like_no_other_gets_no_suggestion(here: CommandLine) -> None:
     assert "Did you mean" not in here.refused("topic", "describe", "qqq")
 
 
-def test_a_topic_that_a_record_makes_is_said_to_be_new(here: CommandLine) -> None:
+def test_the_creation_of_a_topic_by_its_first_record_is_reported(here: CommandLine) -> None:
     made = here.call("produce", "custmers", lines="a\n")
     assert "created topic custmers. Did you mean 'customers'?" in made.stderr
     assert "created topic" not in here.call("produce", "custmers", lines="a\n").stderr

@@ -237,7 +237,7 @@ def test_trim_beyond_the_end_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("noun", ["topic", "group", "txn", "transactions"])
-def test_an_output_before_the_verb_is_as_behind_it(command_line: CommandLine, noun: str) -> None:
+def test_the_output_option_may_stand_before_the_verb(command_line: CommandLine, noun: str) -> None:
     def names(*arguments: str) -> list[set[str]]:
         return [set(row) for row in json.loads(command_line.text(noun, *arguments))]
 

@@ -69,7 +69,7 @@ POSITIONS = st.one_of(
 
 @given(POSITIONS, POSITIONS)
 def test_a_range_is_two_positions(first: str, last: str) -> None:
-    # Two digits after a time that ends with minutes would count as its seconds.
+    # Without seconds in the first time, a second position of two digits would count as seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:
@@ -102,7 +102,7 @@ def test_anything_else_is_wrong_usage(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", ":::", "@", "@yesterday", "1.5", "--1", "@-1y", "9" * 25, "²"]
 )
-def test_what_looks_like_a_position_is_refused(text: str) -> None:
+def test_an_invalid_range_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_range(text, NOW_MS)
 
@@ -135,7 +135,7 @@ def test_a_place_is_within_the_log(kind: Kind, value: int, start: int, length: i
     assert start <= resolved(Position(kind, value), start, end) <= end
 
 
-def test_places_in_a_log() -> None:
+def test_positions_resolve_to_offsets() -> None:
     assert resolved(Position(Kind.BEFORE_END, 3), 10, 20) == 17
     assert resolved(Position(Kind.AFTER_START, 3), 10, 20) == 13
     assert resolved(Position(Kind.OFFSET, 12), 10, 20) == 12

@@ -27,9 +27,9 @@ from tests.harness.writing import batch, new_identity, produce
 
 TOPIC = "topic-" + "t" * 48 + "-final"
 GROUP = "group-" + "g" * 48 + "-final"
-ID = TOPIC  # writing.new_identity uses the name of the caller as the id
+ID = TOPIC
 SECONDS = 60.0
-# Words of headings and states must not be split either: a line would have only a few letters.
+# Begins the lines of PROGRAM before and after the output of a command.
 MARK = "----- "
 
 PROGRAM = f"""

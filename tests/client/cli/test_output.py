@@ -128,7 +128,7 @@ def test_no_identifier_and_no_word_of_a_heading_is_broken(
             assert word in shown
 
 
-def test_nothing_is_said_to_be_nothing_on_standard_error(
+def test_an_empty_table_is_a_message_on_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     show(COLUMNS, [], output="table", empty="no groups")
@@ -167,7 +167,9 @@ def test_an_identifier_of_thousands_of_characters_is_cut_in_a_table_alone(
     assert long in on_terminal(80, COLUMNS, rows, output="json")
 
 
-def test_in_a_pipe_it_is_whole_and_pads_no_other_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_pipe_a_long_identifier_is_whole_and_pads_no_other_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     long = "y" * 30_000
     show(COLUMNS, [(long, 1, 2, []), ("g", 1, 2, [])], output="table")
     shown = capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_a_template_is_understood_or_wrong_usage(template: str) -> None:
 @pytest.mark.parametrize(
     "template", ["%", "%x", "\\", "\\q", "\\xg1", "%k{", "%k{rot13}", "%t{hex}"]
 )
-def test_a_slip_is_named_with_what_there_is(template: str) -> None:
+def test_an_invalid_template_is_a_usage_error(template: str) -> None:
     with pytest.raises(click.UsageError):
         RecordFormat(template)
 

@@ -279,7 +279,7 @@ def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str
     assert before_ms <= fence["since_ms"] <= after_ms
 
 
-def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_group_that_does_not_exist_gives_no_cause(broker: Broker, wire: Wire, topic: str) -> None:
     """The group does not exist, so there is neither a newer generation nor a known cause."""
     find_coordinator(wire, topic, key_type=0)
     member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}

@@ -31,11 +31,13 @@ def test_refused_records_are_counted_as_refused(
     said = here.refused("produce", name, lines=lines)
     assert f"0 records written to {name}, {refused} refused" in said
     assert "unknown" not in said
-    assert said.count(reason) == 1, "said once"
+    assert said.count(reason) == 1, "the reason is printed once"
     assert here.json("topic", "offsets", name)[0]["end"] == 0
 
 
-def test_what_was_written_before_is_counted_beside(here: CommandLine, name: str) -> None:
+def test_records_that_were_written_before_a_refused_one_are_counted(
+    here: CommandLine, name: str
+) -> None:
     here.text("topic", "create", name, "-p", "1", "-c", "cleanup.policy=compact")
     null = ("--property", "parse.key=true", "--property", "null.marker=-")
     said = here.refused("produce", name, "--sync", *null, lines="a\t1\n-\t2\nb\t3\n")

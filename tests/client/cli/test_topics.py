@@ -49,14 +49,14 @@ def test_a_description_shows_the_topics_own_settings(command_line: CommandLine, 
     assert "cleanup.policy=compact,retention.ms=60000" in shown
 
 
-def test_an_existing_topic_is_refused_unless_it_will_do(
+def test_an_existing_topic_is_refused_without_if_not_exists(
     command_line: CommandLine, topic: str
 ) -> None:
     assert "TOPIC_ALREADY_EXISTS" in command_line.refused("topics", "--create", "--topic", topic)
     command_line.text("topics", "--create", "--topic", topic, "--if-not-exists")
 
 
-def test_a_missing_topic_is_refused_unless_it_will_do(command_line: CommandLine, name: str) -> None:
+def test_a_missing_topic_is_refused_without_if_exists(command_line: CommandLine, name: str) -> None:
     for verb in ("--describe", "--delete"):
         assert name in command_line.refused("topics", verb, "--topic", name)
         command_line.text("topics", verb, "--topic", name, "--if-exists")

@@ -71,7 +71,7 @@ def test_the_list_says_since_when_and_by_which_client(tmp_path: Path, name: str)
         assert row["age_ms"] >= 0
 
 
-def test_abort_wants_to_know_which(command_line: CommandLine) -> None:
+def test_abort_and_find_hanging_need_complete_arguments(command_line: CommandLine) -> None:
     place = ("--topic", "t", "--partition", "0")
     assert command_line.call("transactions", "abort", *place).exit_code == 2
     assert command_line.call("transactions", "find-hanging").exit_code == 2

@@ -50,7 +50,7 @@ def test_a_full_batch_leaves_at_once_and_append_returns_true() -> None:
     assert [batch.deliveries for batch in drain(acc)] == [[0]]
 
 
-def test_hurry_ends_the_linger() -> None:
+def test_a_flush_ends_the_linger() -> None:
     acc = accumulator(linger_ms=60_000)
     acc.append(TP, record(), 0, 0)
     acc.flushes_in_progress += 1
@@ -147,7 +147,7 @@ def test_no_new_batch_is_sent_while_an_earlier_one_is_resent() -> None:
     assert len(drain(acc, 100)) == 1
 
 
-def test_nothing_new_leaves_behind_one_that_was_sent_while_the_first_was_retried() -> None:
+def test_no_third_batch_is_sent_while_the_first_is_resent_and_the_second_in_flight() -> None:
     acc = known(accumulator())
     fill(acc, 3)
     first, second = drain(acc)[0], drain(acc)[0]
@@ -264,7 +264,7 @@ def test_whole_batches_keep_their_place_and_their_sequences() -> None:
     assert [batch.deliveries for batch in batches] == [[0], [1], [2]]
 
 
-def test_a_whole_batch_found_too_large_is_split_and_its_last_part_redeems_the_ticket() -> None:
+def test_a_whole_batch_found_too_large_is_split_and_its_last_part_completes_the_delivery() -> None:
     acc = accumulator()
     acc.append_encoded(TP, EncodedRecords.of([record() for _ in range(5)]), 9, 0)
     parts = []
@@ -321,8 +321,8 @@ def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
 
 
 def test_batches_that_may_be_written_are_resent_unchanged_after_an_expired_one() -> None:
-    """The leader wrote all three before the connection broke. Under a new epoch, it would write two
-    of them again."""
+    """The leader wrote all three batches before the connection broke. Under a new epoch, it would
+    write two of them again."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     fill(acc, 1, now=1000)
@@ -335,7 +335,8 @@ def test_batches_that_may_be_written_are_resent_unchanged_after_an_expired_one()
 
 
 def test_batches_that_are_missing_after_an_expired_one_begin_the_new_epoch() -> None:
-    """The leader wrote none of the three. The response to the first resent batch shows this."""
+    """The leader wrote none of the three batches. The response to the first resent batch shows
+    this."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     assert drain(acc, 1100) == [first]

@@ -1,5 +1,5 @@
 """The accumulator against a model of the broker's rules. The broker writes every record once and in
-order, and an expired one at most once."""
+order, and an expired record at most once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def numbers(batch: Batch[int]) -> list[int]:
 
 @dataclass
 class ModelBroker:
-    """One partition's log by the rules of KIP-98: in order and once, although the network loses
-    messages."""
+    """One partition's log by the rules of KIP-98. The log gets each batch once and in order,
+    although the network loses messages."""
 
     epoch: int = -1
     next_sequence: int = 0

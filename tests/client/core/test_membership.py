@@ -76,7 +76,7 @@ def test_joining_makes_a_member_with_partitions() -> None:
 def test_a_heartbeat_or_a_join_between_two_polls_leaves_the_metadata_of_the_polled_records() -> (
     None
 ):
-    """Otherwise the broker would take offsets of a removed member in a transaction (KIP-447)."""
+    """Otherwise the broker would accept offsets of a removed member in a transaction (KIP-447)."""
     member = stable(ONE)
     member.refresh_metadata()
     polled = ConsumerGroupMetadata("g", 1, "me", None)
@@ -98,7 +98,7 @@ def test_a_protocol_that_no_member_offers_is_refused() -> None:
         member.joined(joined())
 
 
-def test_the_subscription_says_what_is_owned_since_when() -> None:
+def test_the_subscription_has_the_owned_partitions_and_their_generation() -> None:
     member = stable(ONE)
     request = member.join_request(["u", "t"], [TWO, ONE], 0)
     subscription = decode_subscription(request.protocols[0].metadata)
@@ -188,7 +188,7 @@ def test_heartbeats_are_due_at_their_interval_while_stable_only() -> None:
     assert member.next_heartbeat_ms() is None
 
 
-def test_a_session_without_answers_ends_and_a_poll_that_never_comes_too() -> None:
+def test_the_session_and_the_poll_interval_expire() -> None:
     member = stable()
     assert not member.session_expired(45_000)
     assert member.session_expired(45_001)

@@ -41,7 +41,7 @@ def test_an_answer_tells_leaders() -> None:
     assert metadata.partition_counts(frozenset("tu")) == {"t": 1}
 
 
-def test_an_older_leader_epoch_is_not_believed_unless_the_topic_is_another() -> None:
+def test_an_older_leader_epoch_counts_only_for_a_recreated_topic() -> None:
     metadata = Metadata().merged(answer(leader=2, epoch=6), whole=False)
     assert metadata.merged(answer(leader=1, epoch=5), whole=False).leader(TP) == 2
     recreated = answer(leader=1, epoch=0, topic_id=b"x" * 16)
@@ -57,7 +57,7 @@ def test_a_topic_with_an_error_is_not_usable() -> None:
     assert not metadata.topics["t"].usable
 
 
-def test_a_whole_answer_forgets_what_is_gone() -> None:
+def test_a_full_response_removes_missing_topics() -> None:
     metadata = Metadata().merged(answer(), whole=False)
     nothing = MetadataResponse(brokers=answer().brokers)
     assert "t" in metadata.merged(nothing, whole=False).topics

@@ -39,7 +39,7 @@ def test_what_is_accepted_can_be_encoded_together() -> None:
     assert EncodedRecords.of([last, first, last]).records_count == 3
 
 
-def test_what_may_change_is_copied() -> None:
+def test_mutable_bytes_are_copied() -> None:
     buffer: Any = bytearray(b"before")
     view: Any = memoryview(buffer)
     record = new_record(0, view, buffer, [("h", view)])

@@ -60,7 +60,7 @@ def test_records_without_a_key_stick_until_a_batch_is_full() -> None:
     assert chosen == [1, 1, 1, 0]
 
 
-def test_twice_the_batch_size_ends_the_stay_even_without_a_full_batch() -> None:
+def test_the_sticky_partition_changes_after_twice_the_batch_size() -> None:
     draws = iter([2, 0])
     partitioner = Partitioner(100, lambda n: next(draws))
     chosen = [give(partitioner, 50, {}, closed=False) for _ in range(5)]
@@ -77,7 +77,7 @@ def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
     assert seen == {0: 1, 1: 5, 2: 5}
 
 
-def test_a_topic_that_shrank_draws_again() -> None:
+def test_the_partition_is_drawn_again_if_the_topic_has_fewer() -> None:
     draws = iter([4, 1])
     partitioner = Partitioner(100, lambda n: next(draws))
     assert partitioner.partition("t", None, 5) == 4

@@ -52,7 +52,7 @@ def test_what_is_not_assigned_cannot_be_asked_about() -> None:
         Subscription()[ONE]
 
 
-def test_only_a_partition_with_a_position_that_is_not_paused_or_going_is_fetched() -> None:
+def test_a_partition_without_a_position_or_paused_or_being_revoked_is_not_fetched() -> None:
     subscription = Subscription()
     subscription.assign([ONE])
     state = subscription[ONE]
@@ -77,7 +77,7 @@ def test_lag_ends_at_the_last_stable_offset_for_committed_readers() -> None:
     assert state.lag(read_committed=True) == 0
 
 
-def test_none_chosen_means_all() -> None:
+def test_an_empty_choice_means_all_partitions() -> None:
     subscription = Subscription()
     subscription.assign([ONE, TWO])
     assert [state.partition for state in subscription.chosen([])] == [ONE, TWO]

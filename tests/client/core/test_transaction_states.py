@@ -293,7 +293,7 @@ def test_every_end_forgets_the_partitions_and_takes_the_new_identity() -> None:
     assert core.identity == ProducerIdAndEpoch(5, 1)
 
 
-def test_once_prepared_only_its_end_is_left_and_no_error_ends_it() -> None:
+def test_a_prepared_transaction_can_only_be_ended() -> None:
     core = in_transaction()
     core.want_partition(TopicPartition("t", 0))
     core.apply(Event.PREPARE)
@@ -317,7 +317,7 @@ def test_w2_what_is_kept_is_ended_with_the_new_epoch_and_known_by_the_old_one() 
     assert core.started, "there is something to end at the coordinator"
 
 
-def test_keeping_where_nothing_is_open_says_that_it_was_ended_before() -> None:
+def test_keep_prepared_without_an_open_transaction_keeps_nothing() -> None:
     core = ProducerTransaction()
     core.apply(Event.INIT)
     core.kept(ProducerIdAndEpoch(7, 3), PreparedTxnState(), 2)

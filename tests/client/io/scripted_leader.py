@@ -63,8 +63,10 @@ async def reading(
     auto_offset_reset: OffsetReset = "latest", retry_backoff_ms: int = 1
 ) -> AsyncIterator[tuple[Subscription, Fetcher, Leader]]:
     """A subscription at offset 0, its fetcher, and the leader that it reads from."""
-    options = {"retry_backoff_ms": retry_backoff_ms, "auto_offset_reset": auto_offset_reset}
-    config = consumer_config("127.0.0.1:9", options)
+    config = consumer_config(
+        "127.0.0.1:9",
+        {"retry_backoff_ms": retry_backoff_ms, "auto_offset_reset": auto_offset_reset},
+    )
     cluster, leader, subscription = Cluster(config, auto_create=False), Leader(), Subscription()
     partitions = (PartitionInfo("t", 0, 1, 0, (1,), (1,)),)
     cluster.metadata = Metadata(topics={"t": TopicInfo("t", partitions=partitions)})

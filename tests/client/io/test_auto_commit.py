@@ -47,8 +47,9 @@ async def filled(producer: Producer, topic: str) -> TopicPartition:
 
 
 async def committed_now(consumer: Consumer, partition: TopicPartition) -> int:
-    """Return the committed offset. The consumer sends its background commits in the first turn of
-    the loop, on the same connection, so they are served before the second of these requests."""
+    """Return the committed offset from the second of two requests. The consumer sends its
+    background commits in the first turn of the loop, on the same connection, so the broker serves
+    them before the second request."""
     for _ in range(2):
         found = await consumer.committed(partition)
     offset = found[partition]
@@ -84,7 +85,7 @@ async def test_iterating_does_not_commit_the_record_at_hand(
                 break
 
 
-async def test_a_commit_of_ones_own_is_the_last_one(
+async def test_an_explicit_commit_comes_after_a_background_commit(
     bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
 ) -> None:
     """The commit of the previous poll is in flight, with older positions."""
@@ -97,7 +98,7 @@ async def test_a_commit_of_ones_own_is_the_last_one(
         assert await committed_now(consumer, filled) == given[-1].offset + 1 == 4
 
 
-async def test_one_partition_that_is_refused_does_not_keep_old_positions_coming(
+async def test_a_retried_commit_sends_the_present_positions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A retried commit must have the present positions, not those of its first attempt."""

@@ -86,7 +86,8 @@ async def test_every_failed_fetch_is_repeated_by_the_timer_of_the_fetcher(
     for _ in range(4):
         _, response = await leader.asked()
         response.set_exception(RetriableError("no response"))
-    await leader.asked()
+    asked, _ = await leader.asked()
+    assert asked.fetch_offset == 0
 
 
 async def test_without_a_backoff_a_failed_fetch_is_repeated_at_once() -> None:
@@ -95,4 +96,5 @@ async def test_without_a_backoff_a_failed_fetch_is_repeated_at_once() -> None:
         for _ in range(4):
             _, response = await leader.asked()
             response.set_exception(RetriableError("no response"))
-        await leader.asked()
+        asked, _ = await leader.asked()
+        assert asked.fetch_offset == 0

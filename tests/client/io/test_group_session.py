@@ -111,8 +111,8 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
 async def test_the_metadata_of_polled_records_lasts_until_the_member_joins_or_leaves(
     member: Any,
 ) -> None:
-    """Offsets in a transaction go with it. Without a generation, the broker would not check them
-    (KIP-447, seed 61329 of the simulation)."""
+    """The producer sends this metadata with the offsets of a transaction. Without a generation, the
+    broker would not check the offsets (KIP-447, seed 61329 of the simulation)."""
     session, coordinator = member
     membership = session.membership
     assert membership.metadata.generation_id == -1
@@ -182,8 +182,8 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 async def test_a_leader_that_came_back_sees_new_partitions(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """The response says to keep the assignment and that the member is the leader, so it looks for
-    new partitions."""
+    """The response says that the member is still the leader and keeps its assignment. The leader
+    must nevertheless notice new partitions."""
     settings: dict[str, Any] = {
         "group_id": name,
         "group_instance_id": "one",

@@ -80,7 +80,7 @@ async def test_results_of_leaders_that_respond_come_before_those_that_fail(
     assert not found
 
 
-async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
+async def test_a_late_response_sets_no_position_that_was_dropped_meanwhile(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A former defect: the late response had no offset, and the consumer set the position by
@@ -144,6 +144,6 @@ async def test_a_poll_with_timeout_0_returns_records_as_well(
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         await consumer.assign([TopicPartition(topic, 0)])
         deadline = time.monotonic() + DEADLINE_S
-        # `asyncio.timeout` would need a turn of the event loop, too.
+        # `asyncio.timeout` would not end this loop without a turn of the event loop.
         while not await consumer.poll(0):
             assert time.monotonic() < deadline

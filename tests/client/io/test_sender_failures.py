@@ -178,7 +178,7 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
     producer: Producer, topic: str
 ) -> None:
     never = asyncio.get_running_loop().create_future()
-    # The partition has no leader, so closing waits for it until its timeout.
+    # The partition has no leader, so `close` waits for this record until `close` times out.
     producer._accumulator.append(
         TopicPartition("t", 99), NewRecord(0, None, b""), never, monotonic_ms()
     )

@@ -8,7 +8,8 @@ from typing import Protocol
 
 # Maximum wait of a client, so that a broker without a response soon fails the test.
 ANSWER_TIMEOUT_S = 20.0
-# Longer than a pause of the computer or the absence of a member, shorter than a test waits.
+# The session timeout. It is longer than a pause of the computer or the absence of a static member,
+# and shorter than the wait of a test.
 SESSION_MS = 15_000
 
 
@@ -77,7 +78,7 @@ class Producer(Protocol):
 
 
 class Client(Protocol):
-    """A client: opens producers and consumers. `strategies` are its assignors."""
+    """A client library. It opens producers and consumers. `strategies` are its assignors."""
 
     @property
     def name(self) -> str: ...

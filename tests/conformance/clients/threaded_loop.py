@@ -33,7 +33,7 @@ class ThreadedLoop:
         return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout_s), self._loop)
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
-        """Return the result of `work` on the loop. Raises Refused, also at the timeout."""
+        """Return the result of `work` on the loop. Raises Refused for an error or the timeout."""
         return self.result(self.start(work, timeout_s))
 
     def result(self, future: concurrent.futures.Future[T]) -> T:

@@ -48,7 +48,7 @@ def classpath() -> str:
 
 @cache
 def class_archive() -> ClassArchive:
-    """Return the jars of Apache Kafka and its tools. Raises KafkaUnavailable."""
+    """Return the archive of the classes of Apache Kafka and its tools. Raises KafkaUnavailable."""
     return ClassArchive(cache_directory(), java(), jars_of(_POM, cache_directory()))
 
 

@@ -66,7 +66,7 @@ def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
 
 
 def correlation_id_of(answer: bytes) -> int:
-    """Return the correlation id of a response. `data` includes the length."""
+    """Return the correlation id of a response. `answer` includes the length."""
     (found,) = _CORRELATION.unpack_from(answer, 4)
     return int(found)
 

@@ -154,7 +154,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Connection:
-    """A client's connection and the connection to the broker that belongs to it."""
+    """A client's connection, and the connection to the broker that carries its frames."""
 
     def __init__(self, proxy: Proxy, number: int, client: Streams, broker: Streams) -> None:
         self._proxy = proxy
@@ -169,7 +169,8 @@ class _Connection:
         requests = asyncio.ensure_future(self._requests())
         answers = asyncio.ensure_future(self._answers())
         try:
-            # The broker gets the requests of a client that has closed its connection, too.
+            # The broker gets all requests of a client, even those that the proxy still holds when
+            # the client closes its connection.
             await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
             if self._late:
                 await asyncio.wait(set(self._late))
@@ -249,7 +250,7 @@ class _Way:
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the next frame, or None if the connection ends, also in the middle of a frame."""
+    """Return the next frame, or None if the connection ends before or within a frame."""
     try:
         head = await reader.readexactly(4)
         return head + await reader.readexactly(length_of(head))

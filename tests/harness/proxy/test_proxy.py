@@ -54,7 +54,7 @@ def test_a_held_request_comes_on_release_though_its_client_has_hung_up(
                 produce(wire, "held", build_batch(records()))
         assert end_offset(direct, "held") == 0
         held.release()
-        wait_until(lambda: end_offset(direct, "held") == 1, "it has come")
+        wait_until(lambda: end_offset(direct, "held") == 1, "the held request has arrived")
 
 
 def test_an_answer_is_lost_with_its_connection(broker: Oncelog, proxy: Proxy) -> None:

@@ -91,7 +91,8 @@ def test_bytes_left_over_in_a_record_are_refused(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", CONSUMER_PROTOCOL, ids=kind_id)
 @pytest.mark.parametrize("version", [3, 4, 32767])
 def test_a_member_may_speak_a_later_consumer_protocol(kind: Kind, version: int) -> None:
-    """A later version begins with the fields of our newest. The decoder ignores further fields."""
+    """A later version begins with the fields of the newest version that oncelog knows. The decoder
+    ignores further fields."""
     message = sample(kind.cls, 3)
     raw = version.to_bytes(2, "big") + kind.encode(message, 3)[2:] + b"fields of tomorrow"
     assert kind.decode(raw) == message

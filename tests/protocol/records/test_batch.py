@@ -233,8 +233,9 @@ def _packed(header: BatchHeader) -> bytes:
 
 
 @pytest.mark.parametrize("size", range(SMALL_LIMIT - 16, SMALL_LIMIT + 2))
-def test_lengths_around_the_end_of_the_table_are_the_same_from_both_builders(size: int) -> None:
-    """`size` is the length of the key, then of the value. The record is a few bytes longer."""
+def test_both_builders_encode_the_same_lengths_around_small_limit(size: int) -> None:
+    """Below SMALL_LIMIT, varints come from a table. `size` is the length of the key, then of the
+    value. The record is a few bytes longer."""
     for key, value in ((bytes(size), b""), (b"", bytes(size))):
         built = build_single_record_batch(0, key, value)
         assert built == build_batch([NewRecord(0, key, value)])
@@ -250,7 +251,7 @@ def test_lengths_around_the_end_of_the_table_are_the_same_from_both_builders(siz
     st.integers(-1, 2**15 - 1),
     st.booleans(),
 )
-def test_a_batch_of_one_record_is_the_same_from_both_builders(
+def test_both_builders_encode_the_same_batch_of_one_record(
     timestamp: int,
     key: bytes,
     value: bytes | None,

@@ -89,7 +89,7 @@ def test_a_marker_of_another_partition_has_the_same_crc() -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_a_batch_of_kafkas_own_builder(compression: Compression) -> None:
-    """The batch begins at sequence 2^31 - 2, so its last sequence is 0 again."""
+    """The batch begins at sequence 2^31 - 2 and has three records, so the last sequence is 0."""
     kafkas = BATCHES[compression]
     header = read_header(kafkas)
     assert (header.compression, header.is_transactional) == (compression, True)

@@ -101,7 +101,9 @@ def test_s9_a_broker_killed_again_and_again_while_it_compacts_loses_nothing(
         for life in range(4):
             latest = write(broker.address, life)
             wait_until(
-                lambda: is_under_way() or is_clean(), "a pass is under way, or over", PATIENCE_S
+                lambda: is_under_way() or is_clean(),
+                "a pass is in progress or has ended",
+                PATIENCE_S,
             )
             broker.kill()
             broker.start()

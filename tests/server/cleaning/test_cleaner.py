@@ -1,5 +1,5 @@
 """The log cleaner in a broker: the choice of the next log, the result of a pass, and coordinators
-that load from compacted logs the same state as before."""
+that load the same state from compacted logs."""
 
 from __future__ import annotations
 

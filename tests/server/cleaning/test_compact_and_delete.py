@@ -20,7 +20,8 @@ from tests.server.transaction.world import A0
 
 DAY_MS = 86_400_000
 DAYS = 6
-# Two thirds of a segment after compaction, so that no two segments are merged.
+# A compacted segment with one such value has more than half of SEGMENT_BYTES, so compaction merges
+# no two segments.
 VALUE = bytes(300)
 SEGMENT_BYTES = 700
 # Delays of the cleaner's first pass: long before, and long after, the first check of retention.

@@ -27,7 +27,7 @@ from tests.server.cleaning.cleanings import BACKOFF_MS, SETTINGS, Cleaning, writ
 from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.world import A0, A1
 
-# Files that a full disk still accepts.
+# The largest append that the full disk still accepts, in bytes.
 ROOM = 10
 
 
@@ -73,7 +73,7 @@ def noted(cleaning: Cleaning) -> list[object]:
     return started
 
 
-def test_d6_a_disk_that_takes_what_is_written_and_refuses_its_name_begins_no_other_pass(
+def test_d6_no_other_pass_begins_while_the_disk_refuses_a_rename(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cleaning = Cleaning()
@@ -107,7 +107,9 @@ def refuse_records(files: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "before_append", full)
 
 
-def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d6_a_log_that_is_refused_after_the_probe_waits_for_its_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cleaning = Cleaning()
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
@@ -159,7 +161,7 @@ def later_by(refused: tuple[StorageError, int], by_ms: int) -> tuple[StorageErro
 def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The probe succeeds, and the cleaner finds no log to clean in the same turn."""
+    """In the turn in which the probe succeeds, the cleaner finds no log to clean."""
     cleaning = Cleaning()
     files = cleaning.world.files
     compacted = cleaning.compact(A0)
@@ -175,7 +177,7 @@ def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
 
 
 def refused_once() -> Cleaning:
-    """Return a cleaner after a pass over A0 that a full disk has refused. It waits for a retry."""
+    """Return a cleaner after a full disk has refused a pass over A0. The pass waits for a retry."""
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
     write(cleaning.compact(A0), 100)
     cleaning.world.files.fail_append(match=".log.cleaned", reason="No space left on device")

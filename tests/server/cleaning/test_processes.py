@@ -65,7 +65,7 @@ class Heard:
         self.ended.set_result(error)
 
     def on_starved(self) -> None:
-        raise AssertionError("no other process is here")
+        raise AssertionError("the pass got too little CPU time")
 
 
 def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = None) -> CleaningJob:

@@ -86,7 +86,7 @@ def test_blocks_of_producer_ids_follow_each_other() -> None:
 
 
 def test_producer_ids_end() -> None:
-    """The record can hold the first id after the last block."""
+    """The last block may end at LAST_PRODUCER_ID. A block beyond it is an OverflowError."""
     record = records.encode(records.ProducerIdsRecord(LAST_PRODUCER_ID - 1000))
     assert next_block(Entry("producer_ids", record, 1, 1))[0].end == LAST_PRODUCER_ID
     record = records.encode(records.ProducerIdsRecord(LAST_PRODUCER_ID - 999))

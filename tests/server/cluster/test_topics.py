@@ -169,7 +169,7 @@ def test_of_two_requests_for_the_same_topic_one_creates_it(cluster: Cluster) -> 
     assert not cluster.apply(two)
 
 
-def test_h64_the_topics_of_a_request_have_so_many_partitions_together() -> None:
+def test_h64_the_partitions_of_all_topics_of_a_request_are_limited() -> None:
     """As in Kafka, the limit counts all topics of a request, including topics that are refused."""
     check_creation(SETTINGS, [NewTopic("a", 9_998), NewTopic("b"), NewTopic("b", -7)])
     by_hand = NewTopic("a", assignments=tuple((number, (1,)) for number in range(10_000)))
@@ -184,7 +184,7 @@ def test_h64_the_topics_of_a_request_have_so_many_partitions_together() -> None:
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
+def test_h64_the_partitions_of_the_cluster_are_limited() -> None:
     settings = replace(SETTINGS, oncelog_max_partitions=100)
     cluster = Cluster((1,))
 

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
-# Most values are of exactly these types. Containers keep them without a call.
+# Most values have exactly these types. The frozen container has them unchanged, without a call.
 _MOSTLY: Final = frozenset({str, bytes, int, float, bool, type(None)})
 
 Met: TypeAlias = dict[int, int]

@@ -133,7 +133,7 @@ def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_L6_a_reader_of_the_committed_wakes_by_the_marker_and_by_nothing_before(
+def test_L6_only_the_marker_wakes_a_read_committed_reader(
     committed: bool,
 ) -> None:
     reader = Reader(RC)

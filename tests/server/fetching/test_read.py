@@ -175,7 +175,7 @@ def test_KIP227_an_incremental_response_has_only_changes_since_the_last_response
     assert read().is_news(), "the log start offset is new"
 
 
-def test_KIP227_an_error_is_in_every_response_and_so_is_its_end() -> None:
+def test_KIP227_an_error_is_in_every_response_and_its_end_in_the_next_one() -> None:
     wanted = [FetchedPartition(key(0), 1, 10_000)]
     partitions = filled(1, 1)
     (before,) = fetch(partitions, wanted, 10_000).partitions

@@ -168,14 +168,14 @@ def test_h29_a_stale_session_makes_room() -> None:
     broker.fetch(0, 0, 0)
     broker.fetch(0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS
-    broker.fetch(1, 1)  # the session is in use, so the other session is the least recently used
+    broker.fetch(1, 1)  # now session 2 is the least recently used
     broker.now_ms += 1
     assert broker.fetch(0, 0, 2).session_id == 3
     assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert indexes(broker.fetch(1, 2)) == [0]
 
 
-def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_is_not_young() -> None:
+def test_a_larger_session_replaces_a_smaller_one_that_is_old_enough() -> None:
     broker = Broker(slots=2)
     broker.fetch(0, 0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS + 1

@@ -82,7 +82,7 @@ class Driver:
     config: GroupConfig = field(default_factory=GroupConfig)
     now_ms: int = 1_000
     log: list[Appended | Marker] = field(default_factory=list)
-    # Error code of every append, until it is removed.
+    # Error code of every append, or None if appends succeed.
     append_error: int | None = None
     # If True, commits wait for `release_commits`.
     holds_commits: bool = False

@@ -130,8 +130,8 @@ def test_no_metadata_is_empty_metadata() -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [(1 << 63) - 1, -(1 << 63)])
-def test_a_retention_beyond_all_time_is_kept_as_long_as_there_is_time(retention_ms: int) -> None:
-    """The record of such an expiry time once could not be encoded (found by the fuzzer)."""
+def test_a_retention_beyond_the_largest_timestamp_is_accepted(retention_ms: int) -> None:
+    """An expiry time beyond an int64 could not be encoded in the record (found by the fuzzer)."""
     driver = Driver()
     assert driver.commit(("t", 0, 5), retention_ms=retention_ms, version=4) == [0]
 

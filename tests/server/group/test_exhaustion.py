@@ -12,7 +12,7 @@ from tests.server.group.driver import GROUP, Driver
 from tests.server.resident import resident_growth
 
 MANY = 100_000
-# More joins than a group accepts. A test that needs only a full group makes no more of them.
+# More joins than a group accepts. A test that needs only a full group makes no more joins.
 ENOUGH = 20_000
 MIB = 1 << 20
 
@@ -56,12 +56,12 @@ def test_h61_a_hundred_thousand_groups_take_two_kibibytes_each() -> None:
 
 
 @needs_proc
-def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows() -> None:
+def test_h61_a_group_with_a_hundred_thousand_joins_takes_bounded_memory() -> None:
     """`group.max.size` is unlimited by default, as in Kafka; a group is limited to 32 MiB."""
     assert resident_growth(many_members) < 64 * MIB
 
 
-def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
+def test_h61_a_full_group_refuses_a_new_member_and_its_members_continue() -> None:
     """The members of the full group form a generation. A further member is refused until some of
     them have left."""
     driver, _ = many_members(ENOUGH)

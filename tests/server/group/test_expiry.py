@@ -216,7 +216,7 @@ def test_offsets_of_deleted_topics_are_deleted_also_in_a_transaction() -> None:
     assert GROUP in driver.shard.table.groups
 
 
-def test_how_far_a_sink_is_never_expires_and_keeps_its_group() -> None:
+def test_the_offset_of_a_sink_never_expires_and_keeps_its_group() -> None:
     driver = retention()
     driver.commit(("__oncelog_sink", 0, 7), ("t", 0, 1))
     driver.advance(1000 * HOUR_MS)

@@ -104,7 +104,7 @@ Right = tuple[Operation, ResourceType]
 
 
 class Granting:
-    """An authorizer that allows these rights on every resource of the kind, and nothing else."""
+    """An authorizer that allows only `rights`, each on every resource of its type."""
 
     def __init__(self, *rights: Right) -> None:
         self._rights = rights
@@ -238,7 +238,7 @@ DENIALS: Final = [
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
-# These APIs respond to every client. Their responses have no secrets, or leave them out.
+# These APIs respond to every client. Their responses leave out what the client may not see.
 OPEN: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -303,8 +303,8 @@ async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
 
 
 async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
-    """Return the transactional ids that ListTransactions lists. The coordinator has these ids, or
-    without arguments the id `id`."""
+    """Return the transactional ids that ListTransactions lists. The coordinator has `ids`, or if
+    there are none, the id `id`."""
     listing: Any = Transactions(*(ids or ("id",)))
     services = replace(services, transactions=listing)
     request = list_transactions_request(TOPIC)
@@ -428,6 +428,6 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     async with broker(settings, Granting(*rights[: 1 + may])) as services:
         services = without_internal_topics(services)
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
-    # An allowed request gets past the checks, and this broker is no coordinator.
+    # An allowed request passes the checks, and is refused because this broker is no coordinator.
     allowed = switched_on and may
     assert response.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

@@ -74,7 +74,7 @@ async def test_only_the_requested_settings_are_described() -> None:
         assert some.configs[0].documentation is None
 
 
-async def test_what_is_asked_again_is_answered_once() -> None:
+async def test_a_repeated_resource_is_described_once() -> None:
     """A resource of 10 bytes in the request must not add 41 KB to the response each time it is
     repeated. A request for other keys of the same resource is no repetition."""
     async with broker() as services:

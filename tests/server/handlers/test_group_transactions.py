@@ -69,7 +69,7 @@ async def test_the_fields_of_a_group_are_all_set_or_none_and_never_without_an_id
         assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_no_input_partitions_are_an_assignment_too() -> None:
+async def test_an_empty_list_of_input_partitions_is_a_valid_assignment() -> None:
     async with broker() as services:
         request = InitProducerIdRequest(
             transaction_timeout_ms=1_000, **(WHOLE | {"assigned_partitions": []})
@@ -99,7 +99,7 @@ async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> 
 @pytest.mark.parametrize(
     ("version", "switched_on"), [(6, True), (5, False)], ids=["share group", "switched off"]
 )
-async def test_key_type_2_means_nothing_else(version: int, switched_on: bool) -> None:
+async def test_other_uses_of_key_type_2_are_refused(version: int, switched_on: bool) -> None:
     async with broker(Settings(group_transactions_enable=switched_on)) as services:
         request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g"])
         (coordinator,) = (await ask(find_coordinator, services, request, version)).coordinators

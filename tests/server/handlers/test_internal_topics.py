@@ -62,7 +62,7 @@ class Adding:
 
 @pytest.mark.parametrize("version", APIS[add_partitions_to_txn.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_of_internal_topics_only_brokers_add_the_offsets_to_a_transaction(
+async def test_brokers_may_add_the_offsets_topic_and_clients_no_internal_topic(
     topic: str, version: int
 ) -> None:
     by_broker = version >= add_partitions_to_txn.BROKERS_SINCE

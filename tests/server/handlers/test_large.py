@@ -155,7 +155,7 @@ WIDE = [
 async def test_a_wide_request_is_served_in_slices(
     handler: Any, about: Callable[[str], Any], array: str, version: int
 ) -> None:
-    """The handler returns steps, and has not checked the rights to any element yet."""
+    """The handler returns steps before it checks the rights to any element."""
     request = copy(about("t"))
     setattr(request, array, getattr(request, array) * COUNT)
     rights = CountedRights()

@@ -116,13 +116,13 @@ def codes(response: ProduceResponse) -> set[int]:
 async def some_appended(broker: Broker) -> None:
     """Wait until some of the appends are done."""
     async with asyncio.timeout(DEADLINE_S):
-        while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
+        while ends(broker) != {0, 1}:  # noqa: ASYNC110 - waits for turns of the loop
             await asyncio.sleep(0)
 
 
 async def all_appended(broker: Broker) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while ends(broker) != {1}:  # noqa: ASYNC110 - turns of the loop, no time
+        while ends(broker) != {1}:  # noqa: ASYNC110 - waits for turns of the loop
             await asyncio.sleep(0)
 
 

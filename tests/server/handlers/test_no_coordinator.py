@@ -105,7 +105,7 @@ async def test_a_client_has_to_look_for_the_coordinator(
         assert set(codes(response)) | {ErrorCode.NONE} == {code, ErrorCode.NONE}
 
 
-async def test_add_offsets_to_txn_has_the_offsets_topic_created() -> None:
+async def test_add_offsets_to_txn_creates_the_offsets_topic() -> None:
     """A producer may send AddOffsetsToTxn before any consumer has looked for the group's
     coordinator."""
     async with broker() as bare:

@@ -40,7 +40,7 @@ async def test_h60_a_refused_call_costs_nothing_and_a_new_id_does() -> None:
         assert await code_of(services, InitProducerIdRequest("t0", 1_000)) is ErrorCode.NONE
 
 
-async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
+async def test_h60_a_request_without_a_coordinator_costs_nothing() -> None:
     async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)
@@ -54,7 +54,7 @@ async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
         assert await code_of(services, request) is ErrorCode.NONE
 
 
-async def test_h60_a_request_that_has_to_come_back_costs_nothing() -> None:
+async def test_h60_a_request_that_has_to_be_retried_costs_nothing() -> None:
     """The InitProducerId of an id that joins a group is retried until the id's open transaction is
     aborted."""
     async with broker() as services:

@@ -108,7 +108,7 @@ def waiting_for_the_older(
     ("version", "code"),
     [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)],
 )
-async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
+async def test_r12_offsets_that_wait_are_refused_if_their_transaction_ends(
     version: int, code: ErrorCode
 ) -> None:
     """The transaction was verified before the abort of the older transactions. If its offsets were
@@ -127,7 +127,7 @@ async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
         assert world.offset(require_stable=True) == (ErrorCode.NONE, -1)
 
 
-async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
+async def test_r12_offsets_of_an_ended_transaction_are_not_staged_in_the_next_one() -> None:
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, 4)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
@@ -142,7 +142,7 @@ async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
         assert not is_open(world)
 
 
-async def test_offsets_of_an_open_transaction_are_staged_once_the_older_ones_are_aborted() -> None:
+async def test_offsets_are_staged_once_the_older_transactions_are_aborted() -> None:
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, 4)
         world.hurry()
@@ -158,7 +158,8 @@ async def test_offsets_of_an_open_transaction_are_staged_once_the_older_ones_are
 
 
 async def test_a_producer_that_gives_way_to_an_older_commit_learns_why() -> None:
-    """The older transaction has its outcome, but its marker cannot be written yet."""
+    """The older transaction is committed, but its marker cannot be written yet. The newer producer
+    is refused, and its fence has the cause."""
     async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)
         response = commit(services, OLDER, older, 5, 4)

@@ -352,7 +352,7 @@ def test_a_missing_path_is_reported(tmp_path: Path) -> None:
     assert "nosuch-0: no such file or folder" in found.output
 
 
-def test_text_has_an_advice_once_and_json_with_each_finding(data: Path) -> None:
+def test_text_shows_the_same_advice_once_and_json_with_each_finding(data: Path) -> None:
     for log in segments(data):
         log.with_suffix(".timeindex").unlink()
     found = verify(data).problems

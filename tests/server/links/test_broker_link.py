@@ -29,7 +29,7 @@ Responses = list[Any]
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 (many things may make it true)
+        while not condition():  # noqa: ASYNC110 (waits for turns of the loop)
             await asyncio.sleep(0)
 
 

@@ -76,7 +76,7 @@ def markers(links: BrokerLinks) -> RemoteMarkers:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 (many things may make it true)
+        while not condition():  # noqa: ASYNC110 (waits for turns of the loop)
             await asyncio.sleep(0)
 
 
@@ -142,7 +142,7 @@ async def test_every_partition_has_its_own_error_code(
     }
 
 
-async def test_Z13_a_coordinator_that_was_replaced_learns_it(
+async def test_Z13_a_replaced_coordinator_gets_a_fencing_error(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
     link = link_to(markers)

@@ -82,8 +82,8 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 def test_a_start_fails_each_time_if_a_segment_lost_batches(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
-    """After a kill the last segment is not damaged here, because it is above the recovery point. A
-    power failure may have lost its records."""
+    """After a kill, the test does not damage the last segment: its records are above the recovery
+    point, so the start would accept their loss as that of a power failure."""
     driver = written()
     clean = how == "clean stop"
     point = driver.stop()[0] if clean else driver.log.recovery_point
@@ -115,7 +115,7 @@ def test_a_coordinators_log_does_not_start_without_batches_that_a_kill_cannot_lo
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-def test_a_closed_segment_that_ends_within_a_batch_was_cut_if_the_computer_has_run(
+def test_a_torn_closed_segment_is_damage_if_the_computer_kept_running(
     zeros: bool,
 ) -> None:
     driver = written()

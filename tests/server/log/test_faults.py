@@ -179,7 +179,7 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 
 @pytest.mark.parametrize("kind", SIDE_FILES)
 @pytest.mark.parametrize("then", ["stop", "kill"])
-def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then: str) -> None:
+def test_d3_a_refused_side_file_is_written_later(driver: Driver, kind: str, then: str) -> None:
     """While the disk refuses the file, the log appends an abort marker, gets a new leader epoch and
     rolls. The records that another producer has committed stay visible. Once the disk has space,
     the log writes the file."""

@@ -25,13 +25,16 @@ def name(offset: int, rest: str) -> str:
 
 
 CASES = {
-    "deleted files go": ([name(0, "log.deleted"), name(2, "log")], [name(2, "log")]),
-    "deleted snapshots go": ([name(0, "log"), name(0, "snapshot.deleted")], [name(0, "log")]),
-    "an unfinished compaction goes": (
+    "deleted files are removed": ([name(0, "log.deleted"), name(2, "log")], [name(2, "log")]),
+    "deleted snapshots are removed": (
+        [name(0, "log"), name(0, "snapshot.deleted")],
+        [name(0, "log")],
+    ),
+    "an unfinished compaction is removed": (
         [name(0, "log"), name(0, "log.cleaned"), name(0, "index.cleaned")],
         [name(0, "log")],
     ),
-    "an unfinished compaction goes with the swaps of later segments": (
+    "an unfinished compaction is removed with the swaps of later segments": (
         [name(0, "log"), name(2, "log"), name(0, "log.cleaned"), name(2, "log.swap")],
         [name(0, "log"), name(2, "log")],
     ),
@@ -43,7 +46,7 @@ CASES = {
         [name(0, "log.swap"), name(0, "index.swap"), name(2, "log")],
         [name(0, "index"), name(0, "log"), name(2, "log")],
     ),
-    "indexes without a log go": (
+    "indexes without a log are removed": (
         [name(0, "log"), name(2, "index"), name(2, "timeindex"), name(2, "txnindex")],
         [name(0, "log")],
     ),
@@ -51,7 +54,7 @@ CASES = {
         [name(0, "log"), name(2, "snapshot")],
         [name(0, "log"), name(2, "snapshot")],
     ),
-    "temporary files go": ([name(0, "log"), name(0, "snapshot.tmp")], [name(0, "log")]),
+    "temporary files are removed": ([name(0, "log"), name(0, "snapshot.tmp")], [name(0, "log")]),
 }
 
 

@@ -41,7 +41,7 @@ def sent(driver: Driver, count: int = 7) -> Driver:
 
 
 @pytest.mark.parametrize("back", range(1, 6))
-def test_r1_r2_one_of_the_last_five_batches_is_answered_with_its_first_place(
+def test_r1_r2_a_retry_of_one_of_the_last_five_batches_gets_its_first_offsets(
     driver: Driver, back: int
 ) -> None:
     sent(driver)
@@ -179,7 +179,7 @@ def test_records_of_coordinators_have_no_sequence(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 3_000_000])
-def test_k5_x7_state_lives_by_the_broker_s_time_whatever_the_records_say(
+def test_k5_x7_state_expires_by_the_broker_s_time_and_not_by_record_times(
     driver: Driver, timestamp: int
 ) -> None:
     driver.send(1, 0, 1, timestamp=timestamp)
@@ -214,7 +214,7 @@ def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver)
     )
 
 
-def test_x9_retention_of_its_records_does_not_forget_a_producer(driver: Driver) -> None:
+def test_x9_retention_of_records_does_not_forget_their_producer(driver: Driver) -> None:
     driver.send(1, 0, 2)
     driver.log.roll(driver.now_ms)
     driver.plain()

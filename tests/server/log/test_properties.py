@@ -137,7 +137,7 @@ def test_the_state_of_a_log_is_that_of_its_bytes(
     model = Model()
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
-    # Transactions decided before a restart are committed: the high watermark starts at the end.
+    # A restart moves the high watermark to the log end, so all earlier markers are committed.
     restarted = {"restart", "kill", "lose"} & {step[0] for step in steps}
     watermark = model.log.log_end_offset if restarted else min(watermark, model.log.log_end_offset)
     check_invariants(model.log, model.driver.files, watermark)

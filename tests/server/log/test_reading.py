@@ -83,7 +83,7 @@ class Counted(MemoryFile):
 
 
 @pytest.mark.parametrize("interval", ["0", "400000", "2147483647"])
-def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
+def test_h67_a_tiny_fetch_at_any_offset_reads_little(
     interval: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has one record a batch, closed segments and an active segment, and sparse indexes. It

@@ -180,11 +180,11 @@ def refuse_a_roll(driver: Driver) -> None:
     full.free()
 
 
-def test_a_retry_is_not_done_while_its_roll_owes_a_file() -> None:
+def test_a_retry_fails_while_the_disk_refuses_a_file_of_its_roll() -> None:
     """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
     driver = busy()
     refuse_a_roll(driver)
-    full = Full(driver.files, KINDS["snapshot"], 1)  # its creation succeeds
+    full = Full(driver.files, KINDS["snapshot"], 1)  # the file is created
     with pytest.raises(StorageError):
         driver.log.try_again(driver.now_ms)
     assert driver.log.refusals.current is not None
@@ -197,9 +197,9 @@ def test_a_retry_is_not_done_while_its_roll_owes_a_file() -> None:
 
 
 def test_a_retry_that_rolls_probes_the_new_segment() -> None:
-    """The probe for space appends zeros and cuts them off again. The last sync of the closed
-    segment may have begun before, so a power failure could bring back zeros there (seeds 54173 and
-    54651 of the simulation)."""
+    """The probe for space appends zeros and cuts them off again. It must not do so in the closed
+    segment: the last sync of that segment may have begun before the cut, so a power failure could
+    bring the zeros back (seeds 54173 and 54651 of the simulation)."""
     driver = busy()
     closed = driver.log.segments.active
     refuse_a_roll(driver)

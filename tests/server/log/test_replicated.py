@@ -50,7 +50,7 @@ def corrupt(data: bytearray) -> bytearray:
         (placed(5, 3), UnexpectedBatch, "offsets 5..6 leave a gap: 4..4 are missing"),
         (placed(3, 3), UnexpectedBatch, "offsets 3..4 overlap the log, which ends at 4"),
         (placed(0, 3), UnexpectedBatch, "offsets 0..1 overlap"),
-        (placed(4, 2), UnexpectedBatch, "leader epoch 2, but the log is already of epoch 3"),
+        (placed(4, 2), UnexpectedBatch, "leader epoch 2, but the log already has epoch 3"),
         (corrupt(placed(4, 3)), CorruptRecords, "CRC of the batch at offset 4"),
         (placed(4, 3) + placed(4, 3), UnexpectedBatch, "overlap the log, which ends at 6"),
         (placed(4, 4) + placed(6, 3), UnexpectedBatch, "leader epoch 3"),

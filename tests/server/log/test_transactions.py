@@ -84,8 +84,9 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
 def test_a_newer_epoch_does_not_continue_an_open_transaction_of_an_older_epoch(
     driver: Driver,
 ) -> None:
-    """Only a coordinator that has lost its log lets a newer epoch write here. Its COMMIT would make
-    the records of both transactions visible, so the old transaction must be aborted first (I4)."""
+    """Only a coordinator that has lost its log lets a newer epoch write here. The COMMIT of the
+    newer epoch would make the records of both transactions visible, so the old transaction must be
+    aborted first (I4)."""
     driver.send(1, 0, 1, transactional=True)
     for origin in Origin:
         late = batch(producer_id=1, producer_epoch=1, base_sequence=0, is_transactional=True)
@@ -168,8 +169,8 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
 
 
 def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
-    """The aborted transactions below the end offset of a read include it. This end offset is above
-    the last record of the read, by at most 10."""
+    """The aborted transactions of a read are those between its first offset and its end offset. The
+    end offset is above the last record of the read, by at most 10."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
         driver.send(2, n, 1, size=100)

@@ -1,4 +1,4 @@
-"""The requirements of a batch (scenarios H40-H50): a table of invalid ones, and the checks that
+"""The requirements of a batch (scenarios H40-H50): a table of invalid batches, and the checks that
 depend on a topic's settings."""
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     driver.mark(1)
 
 
-def test_a_batch_with_more_faulty_records_than_an_answer_may_name_names_none() -> None:
+def test_record_errors_are_left_out_if_too_many_records_are_faulty() -> None:
     driver = Driver(replace(DEFAULT, cleanup_policy=frozenset({"compact"})))
     for count in (MAX_RECORD_ERRORS, MAX_RECORD_ERRORS + 1):
         with pytest.raises(InvalidRecords, match=f"due to {count} record errors") as refused:

@@ -53,7 +53,7 @@ class MemoryStore:
         return self.apply(operations)
 
     def apply(self, operations: Sequence[WriteOperation]) -> TxnResult:
-        """Apply a transaction at once, independent of the loop."""
+        """Apply a transaction at once, independently of the loop."""
         revision = self.feed.revision + 1
         events = [
             event for operation in operations if (event := self._operate(operation, revision))

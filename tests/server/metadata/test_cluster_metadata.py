@@ -88,7 +88,8 @@ async def test_many_topics_are_created_in_few_transactions(
     }
     sizes = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}
     assert sizes == {**{f"t{number}": 3 for number in range(96)}, "big": MAX_OPERATIONS}
-    # 384 records in transactions of 128 or 129: a transaction ends before or after the big topic.
+    # A transaction has at most 128 records. The 96 topics have 4 records each, and the big topic
+    # has 129.
     assert store.feed.revision - before <= 8
 
 
@@ -114,7 +115,8 @@ async def test_many_topics_are_deleted_in_few_transactions(
     before = store.feed.revision
     assert await metadata.delete_topics(names) == [None] * len(names)
     assert not metadata.image.topics
-    # Transactions of 128 records: 96 topics, 96 partitions, and 96 deletions written and removed.
+    # A transaction changes at most 128 records. 96 topics and 96 partitions are deleted, and 96
+    # records of the deletions are written and then removed.
     assert store.feed.revision - before <= 5
 
 

@@ -119,7 +119,7 @@ class Session:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Run the loop until a condition is true."""
         async with asyncio.timeout(DEADLINE_S):
-            while not condition():  # noqa: ASYNC110 - the loop itself is what is waited for
+            while not condition():  # noqa: ASYNC110 - waits for turns of the loop
                 await asyncio.sleep(0)
 
     async def expect_end(self) -> None:

@@ -121,8 +121,8 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
 
 
 async def test_each_line_of_a_large_page_takes_little_work(page: Page, world: World) -> None:
-    """The page shows a topic with many partitions. A group reads the topic, and a transaction with
-    all its partitions waits for their leaders."""
+    """The page shows a topic with many partitions. A group reads the topic. A transaction with all
+    partitions of the topic waits for their leaders."""
     count = 10 * SMALL
     wide = [TopicPartition("wide", number) for number in range(count)]
     for name in wide:

@@ -102,7 +102,7 @@ def test_a_callback_that_cannot_be_scheduled_stops_no_other_deletion(tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
-def test_a_path_that_is_no_path_stops_no_other_deletion(tmp_path: Path) -> None:
+def test_an_invalid_path_stops_no_other_deletion(tmp_path: Path) -> None:
     executor = HeldJobs()
     removals = Removals(executor, lambda callback: callback())
     removals.add([("a", str(tmp_path / "a\0"))], None)

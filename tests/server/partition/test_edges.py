@@ -57,7 +57,7 @@ def test_an_update_with_the_current_leader_epoch_is_applied() -> None:
     assert not found.is_leader
 
 
-def test_the_first_segment_offset_is_that_after_deletion() -> None:
+def test_the_first_segment_offset_follows_deletions() -> None:
     found = partition(segment_bytes=200, retention_ms=-1)
     for _ in range(3):
         found.append(batch(2), now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""One fsync serves all requests that wait for it. The tests call it a round."""
+"""All waiting requests share one fsync. The tests call such an fsync a round."""
 
 from __future__ import annotations
 

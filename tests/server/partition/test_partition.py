@@ -102,7 +102,7 @@ def test_a_failed_append_moves_no_offset() -> None:
 
 
 def test_d6_a_refused_leader_epoch_is_written_later_and_the_append_succeeds() -> None:
-    """The batch itself has the epoch, so its checkpoint may come later.
+    """The batch itself has the epoch, so the epoch checkpoint may be written later.
     `tests/server/log/test_refused_files.py` tests all files."""
     files = MemoryFiles()
     replica = partition(files)
@@ -115,7 +115,7 @@ def test_d6_a_refused_leader_epoch_is_written_later_and_the_append_succeeds() ->
     assert files.exists("topic-0/leader-epoch-checkpoint")
 
 
-def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_it_back() -> None:
+def test_S16_a_failed_flush_takes_the_partition_offline_for_good() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(), now_ms=NOW_MS)

@@ -32,7 +32,7 @@ def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
     assert [produce(sequence) for sequence in range(5)] == [[NONE]] * 5
 
 
-def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
+def test_r11_a_batch_does_not_overtake_one_that_the_disk_has_refused() -> None:
     """The batches belong to no transaction. The disk is full for the first of the batches in
     flight."""
     broker = Broker()

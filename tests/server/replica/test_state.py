@@ -126,7 +126,7 @@ def test_a_replica_that_joins_counts_from_the_proposal() -> None:
     assert found.high_watermark(8, 10) == 10
 
 
-def test_a_replica_that_leaves_counts_until_that_is_committed() -> None:
+def test_a_replica_that_leaves_counts_until_the_change_is_committed() -> None:
     found = replicas((0, 1), f1=8)
     found.propose_isr((0,))
     assert found.high_watermark(3, 10) == 8
@@ -223,14 +223,14 @@ def test_a_follower_that_fetches_but_falls_behind_is_out_of_sync() -> None:
     assert found.out_of_sync(200, MAX_LAG_MS + 1, MAX_LAG_MS) == (1,)
 
 
-def test_the_time_of_a_follower_that_never_caught_up_begins_with_the_first_look() -> None:
+def test_the_lag_time_of_a_follower_that_never_caught_up_begins_at_the_first_check() -> None:
     found = replicas((0, 1))
     assert found.out_of_sync(10, 500, MAX_LAG_MS) == ()
     assert found.out_of_sync(10, 500 + MAX_LAG_MS, MAX_LAG_MS) == ()
     assert found.out_of_sync(10, 501 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
 
 
-def test_a_fetch_does_not_shorten_the_time_of_a_follower() -> None:
+def test_a_fetch_does_not_move_the_caught_up_time_back() -> None:
     found = replicas((0, 1), f1=5)
     assert found.out_of_sync(10, 20, MAX_LAG_MS) == ()
     found.record_fetch(1, 10, 11, 40)  # The leader's log end at time 0 was 10.
@@ -303,9 +303,9 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time at which the follower had last caught up, or the time of the first look
-        for followers out of sync if that is later. At a fetch it has caught up if this fetch or the
-        next one starts at or after the log end that the leader has at this fetch."""
+        """Return the time at which the follower had last caught up. It has caught up at a fetch if
+        that fetch or the next fetch starts at or after the log end that the leader had at that
+        fetch. If the first check for followers out of sync is later, return its time."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

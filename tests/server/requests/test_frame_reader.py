@@ -57,7 +57,7 @@ def test_a_frame_larger_than_the_shared_buffer_has_its_own() -> None:
 
 @pytest.mark.parametrize("announced", [100_000, 60 << 20])
 @pytest.mark.parametrize("arrived", [0, 1, 1_000, 30_000])
-def test_h3_a_frame_takes_four_times_what_has_arrived_whatever_it_announces(
+def test_h3_a_frame_takes_at_most_four_times_the_memory_of_what_has_arrived(
     announced: int, arrived: int
 ) -> None:
     reader = FrameReader(SharedBuffer(), LIMIT)

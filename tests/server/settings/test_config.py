@@ -115,7 +115,7 @@ def test_the_options_of_serve_win() -> None:
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "log.dir"])
-def test_an_option_of_serve_excludes_a_set_of_the_same(name: str) -> None:
+def test_an_option_of_serve_excludes_set_of_the_same_setting(name: str) -> None:
     option = "--port 9092" if name == "listeners" else "--data here"
     with pytest.raises(SettingsError) as caught:
         load_settings(assignments=[f"{name}=PLAINTEXT://:1"], port=9092, data="here")

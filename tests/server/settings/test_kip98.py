@@ -83,7 +83,7 @@ def test_the_kips_spelling_is_taken_from_every_source_with_a_warning(
 
 
 @rows
-def test_in_one_file_kafkas_name_holds_over_the_kips(row: Row, tmp_path: Path) -> None:
+def test_in_one_file_kafkas_name_wins_over_the_kips(row: Row, tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     for lines in ((f"{row.name}=8", f"{row.alias}=7"), (f"{row.alias}=7", f"{row.name}=8")):
         file.write_text("\n".join(lines))

@@ -205,7 +205,7 @@ DIFFERENT = {
 }
 
 
-def test_defaults_and_types_are_kafkas_but_where_said() -> None:
+def test_defaults_and_types_are_kafkas_with_the_listed_exceptions() -> None:
     for name, (kind, default) in BROKER_SETTINGS.items():
         if name in HONOURED:
             row = HONOURED[name]
@@ -248,5 +248,7 @@ def test_each_setting_is_declared_in_one_part() -> None:
 def test_a_value_may_be_as_long_as_a_string_of_the_protocol(text: str) -> None:
     """DescribeConfigs before v4 encodes the length of a string as an INT16."""
     check_length("a.setting", text)
-    with pytest.raises(InvalidValue, match=r"a\.setting: 32768 bytes, 32767 fit"):
+    with pytest.raises(
+        InvalidValue, match=r"a\.setting: it has 32768 bytes, and the maximum is 32767"
+    ):
         check_length("a.setting", text + "x")

@@ -63,7 +63,7 @@ class Auditor:
             epochs[value.producer_id] = value.producer_epoch
             if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
                 # The transaction is kept prepared. Its keeper is newer than the producer that began
-                # the transaction, and than an earlier keeper.
+                # the transaction, and not older than an earlier keeper.
                 keeper = (value.next_producer_id, value.next_producer_epoch)
                 assert keeper > (value.producer_id, value.producer_epoch)
                 assert keeper >= last_keeper

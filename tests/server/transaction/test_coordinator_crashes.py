@@ -254,7 +254,7 @@ def test_CD_a_completion_that_the_power_takes_is_made_again(
     def until_complete_is_written() -> bool:
         if client.asked_to_end:
             ends.append(world.partitions[TXN_LOG].log_end_offset)
-            if ends[-1] == ends[0] + 1:  # the first end includes PREPARE
+            if ends[-1] == ends[0] + 1:  # ends[0] is the log end after PREPARE
                 raise Stopped("COMPLETE is written")
         return step()
 

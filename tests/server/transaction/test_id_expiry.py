@@ -69,7 +69,7 @@ def test_x1_each_use_begins_the_time_anew() -> None:
         assert sweep(sweeper) == 0
 
 
-def test_x2_after_that_its_producer_begins_with_another_producer_id() -> None:
+def test_x2_the_producer_of_an_expired_id_gets_another_producer_id() -> None:
     world = World()
     producer = world.producer()
     sweeper = expiry(world)
@@ -95,7 +95,7 @@ def test_x3_what_is_open_or_decided_never_expires(prepared: bool) -> None:
     assert state(world) is (State.PREPARE_COMMIT if prepared else State.ONGOING)
 
 
-def test_x4_while_its_tombstone_is_on_its_way_an_id_is_busy_and_then_new() -> None:
+def test_x4_an_id_is_busy_while_its_tombstone_is_pending_and_then_new() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     sweeper = expiry(world)
@@ -112,7 +112,7 @@ def test_x4_while_its_tombstone_is_on_its_way_an_id_is_busy_and_then_new() -> No
     assert again.producer_id != producer[0]
 
 
-def test_x5_ten_thousand_ids_go_in_one_sweep_in_small_batches() -> None:
+def test_x5_ten_thousand_ids_expire_in_one_sweep_in_small_batches() -> None:
     world = World()
     for number in range(10_000):
         world.init(f"t{number}")
@@ -148,7 +148,7 @@ def test_x5_long_ids_make_smaller_batches() -> None:
     assert max(sizes) < 200_000
 
 
-def test_x6_where_no_tombstone_can_be_written_the_ids_go_on() -> None:
+def test_x6_ids_stay_usable_if_no_tombstone_can_be_written() -> None:
     world = World()
     producer = world.producer()
     sweeper = expiry(world)

@@ -43,7 +43,7 @@ LEADERS = ImageLeaders(0, SimpleNamespace(image=IMAGE), LOCAL, {1: OTHER}.get)
         pytest.param("t", 2, OTHER, False, id="on another broker"),
         pytest.param("t", 3, None, False, id="on a broker that is not alive"),
         pytest.param("t", 4, None, True, id="beyond the topic"),
-        pytest.param("deleted", 0, None, True, id="of a topic that is gone"),
+        pytest.param("deleted", 0, None, True, id="of a deleted topic"),
     ],
 )
 def test_partitions_that_get_a_marker(

@@ -58,7 +58,7 @@ def test_T7_a_leader_that_is_away_is_asked_with_back_off_until_it_is_back() -> N
     assert outcomes(world, A1) == [False]
 
 
-def test_CK_the_marker_of_a_partition_that_is_gone_is_dropped_and_all_completes() -> None:
+def test_CK_the_marker_of_a_deleted_partition_is_dropped_and_the_rest_completes() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.gone.add(A1)

@@ -53,7 +53,7 @@ def test_T1_a_transaction_with_offsets_alone_is_aborted_at_its_time_out() -> Non
 
 
 @pytest.mark.parametrize("staged", [True, False], ids=["an offset", "nothing yet"])
-def test_T5_a_fail_over_does_not_let_offsets_alone_wait_for_ever(staged: bool) -> None:
+def test_T5_offsets_without_records_do_not_wait_for_ever_after_a_fail_over(staged: bool) -> None:
     world = World()
     if staged:
         never_ended(world)

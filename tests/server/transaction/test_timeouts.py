@@ -226,7 +226,7 @@ def test_t7_a_timeout_without_a_leader_completes_when_the_leader_is_back() -> No
 
 
 @pytest.mark.parametrize("scan", ["before the end", "while PREPARE is pending", "after the end"])
-def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(scan: str) -> None:
+def test_t10_a_commit_around_its_timeout_is_committed_or_aborted_as_a_whole(scan: str) -> None:
     world = World(flush_on_ack=True)
     producer = world.producer(timeout_ms=1)
     response = world.add(producer, A0)

@@ -1,5 +1,5 @@
-"""Participation in two-phase commit (KIP-939). Such a transaction has no timeout. If a new instance
-keeps the transaction prepared, its markers have the original producer id."""
+"""Transactions of producers in two-phase commit (KIP-939). The transactions have no timeout. If a
+new instance keeps a transaction prepared, the markers have the original producer id."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def marked(driver: Driver) -> set[tuple[int, int, bool]]:
     return {(work.producer_id, work.producer_epoch, work.committed) for work, _ in driver.markers}
 
 
-def test_w1_it_outlives_every_time_out_and_three_coordinators() -> None:
+def test_w1_a_two_phase_transaction_outlives_timeouts_and_coordinators() -> None:
     driver = Driver()
     producer = opened(driver)
     for _ in range(3):
@@ -51,13 +51,13 @@ def test_w1_it_outlives_every_time_out_and_three_coordinators() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [1, -1, 0, 900_001, NO_TIMEOUT_MS])
-def test_w1_the_time_out_it_names_does_not_matter(timeout_ms: int) -> None:
+def test_w1_the_timeout_of_a_two_phase_request_has_no_effect(timeout_ms: int) -> None:
     driver = Driver()
     assert driver.init(two_phase=True, timeout_ms=timeout_ms).value.code is OK
     assert driver.metadata.is_two_phase
 
 
-def test_w1_the_next_instance_may_do_without() -> None:
+def test_w1_the_next_instance_need_not_use_two_phase_commit() -> None:
     driver = Driver()
     driver.init(two_phase=True)
     producer = ids(driver.init(timeout_ms=1_000).value)
@@ -177,7 +177,7 @@ def test_w2_a_decided_transaction_is_completed_first(state: State) -> None:
     assert driver.init(two_phase=True, keep=True).value.code is BUSY
 
 
-def test_w2_a_keeping_that_cannot_be_written_changes_nothing() -> None:
+def test_w2_a_keep_prepared_that_cannot_be_written_changes_nothing() -> None:
     driver = Driver()
     producer = opened(driver)
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -285,7 +285,7 @@ def test_w5_epochs_run_out_twice_in_one_transaction() -> None:
     assert ids(driver.end(73, LAST, committed=False).value) == (1_000, 0)
 
 
-def test_w5_keeping_by_name_at_the_last_epoch_can_be_repeated() -> None:
+def test_w5_a_producer_may_repeat_keep_prepared_at_the_last_epoch() -> None:
     driver = Driver()
     driver.put(State.ONGOING, producer_id=42, producer_epoch=LAST, timeout_ms=NO_TIMEOUT_MS)
     kept = driver.init(42, LAST, two_phase=True, keep=True).value

@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 
 def prepared(world: World) -> tuple[int, int]:
-    """Prepare a transaction over two partitions and an offset. Its producer is lost."""
+    """Prepare a transaction over two partitions and an offset. Return its producer."""
     producer = world.producer(two_phase=True)
     for partition in (A0, B0):
         world.produce(producer, partition, 0)
@@ -28,7 +28,7 @@ def kept(world: World) -> tuple[int, int]:
     return result.producer_id, result.producer_epoch
 
 
-def test_w1_readers_wait_for_it_over_every_time_out_and_three_fail_overs() -> None:
+def test_w1_readers_wait_for_a_prepared_transaction_over_three_fail_overs() -> None:
     world = World()
     producer = prepared(world)
     for _ in range(3):
@@ -80,8 +80,8 @@ def test_w2_neither_the_old_nor_the_new_instance_writes_into_a_kept_transaction(
 
 
 def test_w2_the_first_keeper_cannot_write_after_another_keeper_has_ended_the_transaction() -> None:
-    """The markers have the same epoch as the first keeper, so partitions cannot recognize the
-    keeper. Only the coordinator can."""
+    """The markers have the same epoch as the first keeper, so the partitions do not fence the
+    keeper. Only the coordinator does."""
     world = World()
     prepared(world)
     first, second = kept(world), kept(world)
@@ -93,7 +93,7 @@ def test_w2_the_first_keeper_cannot_write_after_another_keeper_has_ended_the_tra
     assert world.read(A0) == [b"v"]
 
 
-def test_w3_a_plain_start_aborts_it_everywhere() -> None:
+def test_w3_a_start_without_keep_prepared_aborts_every_partition() -> None:
     world = World()
     prepared(world)
     kept(world)

@@ -1,5 +1,5 @@
 """Two-phase commit with any sequence of failures, crashes and timeouts (KIP-939). A prepared
-transaction ends only by an EndTxn, or by a new instance that does not keep it. Its markers have the
+transaction ends only by an EndTxn, or by a new instance that does not keep it. The markers have the
 original producer id."""
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The responses that clients got, compared with the logs (I1, I7, I9, I10, I13).
 
-The durability settings cover some crashes. Call `forget` after any other crash.
+In some crashes the durability settings protect acknowledged records. Call `forget` after any other
+crash.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_an_aborted_read_is_g1a() -> None:
     assert story.errors() == {"G1a"}
 
 
-def test_an_aborted_value_polled_by_an_operation_that_failed_is_none() -> None:
+def test_an_aborted_value_polled_by_a_failed_operation_is_no_anomaly() -> None:
     story = Story().does(Send("a", 1), outcome=FAIL).does(reads(a=[(0, 1)]), outcome=FAIL)
     assert story.errors() == set()
 

@@ -417,7 +417,7 @@ def test_i12_live_transactions_are_those_of_the_replay() -> None:
         assert {violation.invariant for violation in found} == {"I12"}
 
 
-def test_what_is_set_aside_is_no_partition() -> None:
+def test_directories_that_were_put_aside_are_no_partitions() -> None:
     hand = begun(A)
     files = hand.files()
     files[f"a-0.0123456789abcdef0123456789abcdef-delete/{0:020d}.log"] = b"x"

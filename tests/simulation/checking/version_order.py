@@ -14,7 +14,7 @@ class VersionOrder:
     """The order of versions. The `index` of a value is the rank of its offset among the key's
     offsets with a visible value.
 
-    The values of all polls are visible, also of failed operations, because a reader must never see
+    The values of all polls are visible, even in failed operations, because a reader must never see
     an undecided value. The values of sends are visible if their operation has certainly happened.
     """
 

@@ -50,7 +50,7 @@ class Append(TransactionalClient):
             await self.close(producer)
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        # The consumer has no group, so it continues at its position after an abort, too.
+        # The consumer has no group, so even after an abort it continues at its position.
         attempt.rewound = False
         for _ in range(self.rng.randint(1, 4)):
             if self._consumer is not None and self.rng.random() < 0.3:

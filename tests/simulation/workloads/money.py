@@ -1,5 +1,5 @@
-"""W3: transfers between accounts. Each transaction takes an amount from one partition and adds it
-to another."""
+"""W3: transfers between accounts. Each transaction writes a negative and a positive record of the
+same amount, each to a random partition."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ UNDECIDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 async def abort_hanging(admin: Admin, partitions: list[TopicPartition]) -> int:
-    """Abort transactions in these partitions that no coordinator knows, as `kafka-transactions
-    find-hanging` and `abort` do (KIP-664). Return their number."""
+    """Abort the hanging transactions in these partitions, as `kafka-transactions find-hanging` and
+    `abort` do (KIP-664). No coordinator knows such a transaction. Return the number of aborted
+    transactions."""
     producers = await admin.describe_producers(partitions)
     known = {
         list_transaction.producer_id

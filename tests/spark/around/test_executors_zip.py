@@ -50,7 +50,7 @@ def run(python: Path, code: str, *path: Path) -> subprocess.CompletedProcess[str
     )
 
 
-def test_it_works_where_nothing_is_installed(bare_python: Path, archive: Path) -> None:
+def test_the_zip_works_in_a_python_without_packages(bare_python: Path, archive: Path) -> None:
     said = run(bare_python, USE_ALL, archive)
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("oncelog_client.producer\n")
@@ -72,7 +72,7 @@ def test_extensions_are_unpacked_once_for_many_processes(
     assert len([*tmp_path.iterdir()]) == 2, "the zip and one folder beside it"
 
 
-def test_what_is_installed_is_taken_before_what_is_in_the_zip(
+def test_an_installed_extension_has_precedence_over_the_zip(
     bare_python: Path, archive: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "crc32c.py").write_text("crc32c = 'installed'")
@@ -80,7 +80,7 @@ def test_what_is_installed_is_taken_before_what_is_in_the_zip(
     assert said.stdout == "installed\n"
 
 
-def test_a_zip_for_another_machine_says_so_in_one_line(
+def test_a_zip_for_another_platform_is_refused_in_one_line(
     bare_python: Path, archive: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.zip"
@@ -94,7 +94,7 @@ def test_a_zip_for_another_machine_says_so_in_one_line(
     )
 
 
-def test_it_has_no_more_than_executors_need(archive: Path) -> None:
+def test_the_zip_contains_only_files_for_executors(archive: Path) -> None:
     with zipfile.ZipFile(archive) as zipped:
         tops = {name.split("/")[0] for name in zipped.namelist()}
         unwanted = ("/cli/", "__pycache__", "__main__")
@@ -111,7 +111,7 @@ def test_the_same_packages_make_the_same_zip(archive: Path, tmp_path: Path) -> N
     assert again.read_bytes() == archive.read_bytes()
 
 
-def test_every_module_in_it_can_be_imported_with_what_spark_brings(
+def test_every_module_in_the_zip_can_be_imported_on_an_executor(
     archive: Path, tmp_path: Path
 ) -> None:
     """No module of the executors imports a package that only drivers have."""

@@ -40,7 +40,7 @@ def with_rows(progress: queue.Queue[BatchProgress], query: str, count: int) -> l
     return batches
 
 
-def test_lag_falls_batch_by_batch_to_nothing(
+def test_lag_falls_to_0_batch_by_batch(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     topics.create(name, partitions=1)

@@ -27,7 +27,7 @@ print(*places.collect())
 """
 
 
-def test_a_job_reads_where_nothing_but_the_zip_has_oncelog(
+def test_a_job_reads_with_oncelog_only_in_the_zip(
     has_java: None, topics: Topics, name: str, tmp_path: Path
 ) -> None:
     topics.create(name)

@@ -30,7 +30,7 @@ from oncelog_client.spark.requirements import (
         ("5.0.0", True),
     ],
 )
-def test_pyspark_from_4_2_on_will_do(version: str, will_do: bool) -> None:
+def test_pyspark_is_accepted_from_version_4_2_on(version: str, will_do: bool) -> None:
     try:
         check_pyspark(version)
     except UnsupportedSpark:
@@ -40,7 +40,7 @@ def test_pyspark_from_4_2_on_will_do(version: str, will_do: bool) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.1.4"])
-def test_an_older_pyspark_is_refused_with_what_to_install(version: str) -> None:
+def test_the_error_for_an_old_pyspark_says_what_to_install(version: str) -> None:
     with pytest.raises(UnsupportedSpark) as refused:
         check_pyspark(version)
     assert str(refused.value) == (
@@ -50,7 +50,7 @@ def test_an_older_pyspark_is_refused_with_what_to_install(version: str) -> None:
 
 
 def java_that_says(folder: Path, words: str) -> dict[str, str]:
-    """An environment with a `java` that reports this version."""
+    """Return an environment with a `java` that prints `words` as its version."""
     (folder / "bin").mkdir()
     java = folder / "bin" / "java"
     java.write_text(f"#!/bin/sh\necho '{words}' >&2\n")
@@ -74,7 +74,7 @@ def test_the_java_that_spark_will_start_is_found(tmp_path: Path, words: str, ver
         ("Unable to locate a Java Runtime.", "none in JAVA_HOME="),
     ],
 )
-def test_an_old_java_is_named_with_how_to_get_a_new_one(
+def test_the_error_for_an_old_java_says_how_to_install_a_newer_one(
     tmp_path: Path, words: str, what: str
 ) -> None:
     with pytest.raises(MissingJava) as missing:
@@ -90,14 +90,14 @@ def test_an_old_java_is_named_with_how_to_get_a_new_one(
     ("environment", "where"),
     [({"PATH": "/nowhere"}, "none on the PATH"), ({"JAVA_HOME": "/nowhere"}, "none in JAVA_HOME")],
 )
-def test_no_java_at_all_is_named_with_where_it_was_looked_for(
+def test_the_error_for_missing_java_says_where_it_was_searched(
     environment: dict[str, str], where: str
 ) -> None:
     with pytest.raises(MissingJava, match=where):
         check_java(environment)
 
 
-def test_workers_that_would_have_no_oncelog_are_named(tmp_path: Path) -> None:
+def test_workers_with_a_python_without_oncelog_are_refused(tmp_path: Path) -> None:
     bare = tmp_path / "bare" / "bin"
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(bare.parent)], check=True, timeout=60
@@ -110,7 +110,7 @@ def test_workers_that_would_have_no_oncelog_are_named(tmp_path: Path) -> None:
     assert check_workers(ready) == sys.executable
 
 
-def test_the_command_says_what_is_there_and_fails_where_something_is_not() -> None:
+def test_the_command_lists_what_is_installed_and_fails_without_java() -> None:
     command = [sys.executable, "-m", "oncelog_client.spark"]
     environment = {"PATH": "/nowhere", "PYSPARK_PYTHON": sys.executable}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -121,7 +121,7 @@ def test_the_command_says_what_is_there_and_fails_where_something_is_not() -> No
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "pyspark"])
-def test_the_command_names_a_package_that_is_not_installed_and_the_way_to_it(missing: str) -> None:
+def test_the_command_says_how_to_install_a_missing_package(missing: str) -> None:
     program = (
         f"import sys, runpy; sys.modules[{missing!r}] = None;"
         "runpy.run_module('oncelog_client.spark', run_name='__main__')"

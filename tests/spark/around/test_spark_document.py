@@ -33,7 +33,7 @@ def rows(heading: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize(
     ("heading", "side"), [("Source options", "source"), ("Sink options", "sink")]
 )
-def test_the_tables_have_every_option_and_no_other(heading: str, side: str) -> None:
+def test_the_tables_list_exactly_the_options_of_the_code(heading: str, side: str) -> None:
     cells = [row[0] for row in rows(heading)]
     assert len({*cells}) == len(cells)
     documented = {re.sub(r"[` *]", "", cell): cell.endswith("*") for cell in cells}
@@ -42,7 +42,7 @@ def test_the_tables_have_every_option_and_no_other(heading: str, side: str) -> N
     }
 
 
-def test_defaults_are_those_of_the_code() -> None:
+def test_the_documented_defaults_are_the_defaults_of_the_code() -> None:
     documented = {row[0].strip("` *"): row[1].strip("`") for row in rows("Source options")}
     given = Options({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "purchases"})
     source = source_options(given, streaming=True)
@@ -56,7 +56,7 @@ def test_defaults_are_those_of_the_code() -> None:
     assert (sink.forced, sink.adopts) == (None, False)
 
 
-def test_columns_are_those_of_the_code() -> None:
+def test_the_documented_columns_are_the_columns_of_the_code() -> None:
     read = [name for cell, *_ in rows("Reading") for name in re.findall(r"\w+", cell)]
     assert read == [*COLUMNS]
     written = {row[0].strip("`"): row[1] for row in rows("Writing")}
@@ -78,7 +78,7 @@ def with_other(program: str, *replacements: tuple[str, str]) -> str:
     return program
 
 
-def test_the_first_program_runs_as_it_stands(
+def test_the_first_program_of_the_document_runs(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     lengths = f"lengths-of-{name}"
@@ -102,7 +102,7 @@ def test_the_first_program_runs_as_it_stands(
     assert read == [(b"every", b"5"), (b"once", b"4"), (b"word", b"4")]
 
 
-def test_update_mode_works_as_it_is_written(
+def test_the_documented_program_for_update_mode_works(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     totals = f"totals-of-{name}"

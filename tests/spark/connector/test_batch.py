@@ -141,7 +141,7 @@ def test_a_read_begins_and_ends_at_timestamps(
     assert [value for (value,) in found] == expected
 
 
-def test_a_start_after_every_timestamp_is_an_error_unless_it_may_be_the_end(
+def test_a_start_time_after_every_record_is_an_error_or_by_option_the_end(
     connector: SparkProcess, log: Log, topic: str
 ) -> None:
     log.create(topic, partitions=1)
@@ -155,7 +155,7 @@ def test_a_start_after_every_timestamp_is_an_error_unless_it_may_be_the_end(
 LENIENT = {"startingOffsetsByTimestampStrategy": "latest"}
 
 
-def test_a_partition_is_read_in_pieces_where_that_is_asked_for(
+def test_min_partitions_splits_a_partition_into_pieces(
     connector: SparkProcess, log: Log, topic: str
 ) -> None:
     log.create(topic, partitions=1)
@@ -178,7 +178,7 @@ def test_a_read_from_before_the_log_start_fails_with_fail_on_data_loss(
     assert found == [(offset,) for offset in range(4, 10)]
 
 
-def test_a_write_has_every_column_and_goes_where_the_row_says(
+def test_a_write_has_every_column_and_uses_the_partition_of_each_row(
     connector: SparkProcess, log: Log, topic: str
 ) -> None:
     a, b = (log.create(f"{topic}-{letter}", partitions=3) for letter in "ab")
@@ -204,7 +204,7 @@ def row(topic: str, key: str | None, value: str | None, headers: Any, partition:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_written_with_any_codec_is_read_again(
+def test_rows_written_with_any_codec_are_read_back(
     connector: SparkProcess, log: Log, topic: str, codec: str
 ) -> None:
     log.create(topic, partitions=2)

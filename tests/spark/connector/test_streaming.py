@@ -76,7 +76,7 @@ def running(copy: Copy, log: Log) -> Iterator[Copy]:
     copy.stop()
 
 
-def test_what_is_available_is_copied_in_micro_batches_of_the_size_asked_for(
+def test_available_records_are_copied_in_micro_batches_of_the_maximum_size(
     copy: Copy, log: Log
 ) -> None:
     log.append(copy.topic, [Row(b"%02d" % i, partition=i % 2) for i in range(40)])
@@ -85,9 +85,7 @@ def test_what_is_available_is_copied_in_micro_batches_of_the_size_asked_for(
     assert copy.copied() == [f"{i:02}" for i in range(40)]
 
 
-def test_a_query_ends_at_the_last_stable_offset_and_goes_on_from_there(
-    copy: Copy, log: Log
-) -> None:
+def test_a_query_ends_at_the_last_stable_offset_and_continues_there(copy: Copy, log: Log) -> None:
     log.append_transaction(copy.topic, [Row(b"a", partition=0)])
     log.append_transaction(copy.topic, [Row(b"aborted", partition=1)], commit=False)
     with log.open_transaction(copy.topic, [Row(b"open", partition=0)]):
@@ -100,9 +98,7 @@ def test_a_query_ends_at_the_last_stable_offset_and_goes_on_from_there(
     assert copy.copied() == ["a", "after", "open"]
 
 
-def test_a_query_sees_a_transaction_when_it_is_committed_and_never_an_aborted_one(
-    running: Copy, log: Log
-) -> None:
+def test_a_query_reads_only_committed_transactions(running: Copy, log: Log) -> None:
     with log.open_transaction(running.topic, [Row(b"late", partition=0)]):
         log.append(running.topic, [Row(b"early", partition=1)])
         running.catch_up()
@@ -112,7 +108,7 @@ def test_a_query_sees_a_transaction_when_it_is_committed_and_never_an_aborted_on
     assert running.copied() == ["early", "late"]
 
 
-def test_a_query_goes_on_when_the_broker_was_killed_and_started_again(
+def test_a_query_continues_after_a_restart_of_the_broker(
     running: Copy, log: Log, either: Broker
 ) -> None:
     before = [b"before-%03d" % i for i in range(100)]
@@ -172,7 +168,7 @@ def test_a_query_starts_at_offsets(copy: Copy, log: Log) -> None:
     assert copy.copied() == ["8"]
 
 
-def test_records_that_were_deleted_before_they_were_read_raise_or_are_passed_over(
+def test_records_deleted_before_they_were_read_are_an_error_or_are_skipped(
     copy: Copy, log: Log
 ) -> None:
     log.append(copy.topic, [Row(b"%d" % i, partition=0) for i in range(10)])

@@ -20,13 +20,13 @@ from tests.spark.session import Spark
 # A micro-batch takes three purchases from each partition: both tasks write, and a test has several
 # micro-batches.
 LIMIT = {"maxOffsetsPerTrigger": "6"}
-# Commit by records, although the broker could commit all tasks at once.
+# Commit by record, although the broker could commit all tasks at once.
 RECORD = {"sinkProtocol": "record"}
 
 
 @pytest.fixture
 def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
-    """A pipeline on oncelog, with one decision for all tasks of a micro-batch (A-group)."""
+    """A pipeline on oncelog, with one decision for all tasks of a micro-batch."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
 
 

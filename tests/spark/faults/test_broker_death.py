@@ -40,7 +40,7 @@ def pipeline(mortal: Oncelog, name: str, checkpoint: str) -> Pipeline:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
+def test_a_decision_during_which_the_broker_dies_takes_effect_once(
     spark: SparkSession,
     mortal: Oncelog,
     pipeline: Pipeline,
@@ -54,7 +54,8 @@ def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
         fail_points.pause(DECIDING)
         query = pipeline.start(spark)
         fail_points.wait_for(DECIDING)
-        # This restart makes the batch the broker's first decision, so the fail point meets it.
+        # The fail point kills the broker at its first decision after this restart, which is the
+        # decision of the batch.
         mortal.kill()
         mortal.fail_at(point)
         mortal.start()
@@ -67,7 +68,7 @@ def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
         audit.assert_exactly_once(14)
 
 
-def test_a_broker_killed_between_a_tasks_writes(
+def test_rows_are_written_once_if_the_broker_dies_between_writes_of_a_task(
     spark: SparkSession, mortal: Oncelog, pipeline: Pipeline, fail_points: FailPoints
 ) -> None:
     with audited(pipeline) as audit:

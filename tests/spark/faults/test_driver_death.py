@@ -27,14 +27,14 @@ def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
 
 
 @pytest.mark.parametrize("point", [BEFORE_DECISION, AFTER_DECISION])
-def test_a_driver_killed_inside_commit_is_succeeded_by_another(
+def test_another_driver_continues_after_a_driver_died_in_its_commit(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
     succeed(driver, pipeline, spark, point, atomic=True)
 
 
 @pytest.mark.parametrize("point", ["commit.decide.after", "commit.done.after"])
-def test_a_driver_killed_inside_a_commit_by_a_record_is_succeeded_by_another(
+def test_another_driver_continues_after_a_driver_died_in_a_commit_by_record(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
     succeed(driver, pipeline._replace(options=RECORD), spark, point, atomic=False)
@@ -58,7 +58,7 @@ def succeed(
 
 
 @pytest.mark.parametrize("point", [BEFORE_DECISION, AFTER_DECISION])
-def test_what_a_dead_driver_was_about_to_do_comes_too_late(
+def test_the_late_commit_of_a_dead_driver_has_no_effect(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
     """The driver's JVM dies. Its committing process is only paused, and resumes after the successor
@@ -78,7 +78,7 @@ def test_what_a_dead_driver_was_about_to_do_comes_too_late(
         audit.assert_exactly_once(18)
 
 
-def test_of_two_drivers_on_one_checkpoint_the_newer_goes_on(
+def test_the_newer_of_two_drivers_on_one_checkpoint_continues(
     spark: SparkSession, pipeline: Pipeline, driver: Driver
 ) -> None:
     with audited(pipeline) as audit:

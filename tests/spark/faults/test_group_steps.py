@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("lines", ["group"], indirect=True)
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if CommitKind.GROUP in STEPS[step]])
-def test_killed_before_and_after_a_step_a_batch_is_there_once_and_never_in_part(
+def test_a_batch_is_visible_once_and_never_in_part_after_kills_around_a_step(
     line: Line, step: Step
 ) -> None:
     line.kill_at(step, "before")

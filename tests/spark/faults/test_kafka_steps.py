@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("lines", ["kafka"], indirect=True)
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if CommitKind.RECORD in STEPS[step]])
-def test_killed_before_and_after_a_step_every_row_is_there_once(line: Line, step: Step) -> None:
+def test_every_row_is_visible_once_after_kills_around_a_step(line: Line, step: Step) -> None:
     line.kill_at(step, "before")
     line.kill_at(step, "after")
     line.go_on()

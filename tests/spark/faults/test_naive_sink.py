@@ -10,7 +10,7 @@ from tests.spark.faults.running import append_purchases, audited, run, to_its_en
 from tests.spark.pipeline import Pipeline
 
 
-def test_a_batch_run_again_is_doubled(
+def test_a_repeated_batch_is_written_twice(
     spark: SparkSession, pipeline: Pipeline, fail_points: FailPoints
 ) -> None:
     spark.dataSource.register(NaiveSink)
@@ -27,7 +27,7 @@ def test_a_batch_run_again_is_doubled(
         assert not verdict.losses
 
 
-def test_a_task_tried_again_is_doubled_and_its_batch_is_seen_by_halves(
+def test_a_retried_task_writes_twice_and_its_batch_is_visible_in_part(
     spark: SparkSession, pipeline: Pipeline, fail_points: FailPoints
 ) -> None:
     spark.dataSource.register(NaiveSink)

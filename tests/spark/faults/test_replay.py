@@ -16,7 +16,7 @@ def last_commit(pipeline: Pipeline) -> Path:
     return max(files, key=lambda file: int(file.name))
 
 
-def test_a_batch_whose_commit_log_entry_is_lost_is_skipped(
+def test_a_batch_with_a_lost_commit_log_entry_is_skipped(
     spark: SparkSession, pipeline: Pipeline
 ) -> None:
     with audited(pipeline) as audit:

@@ -13,7 +13,7 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.processes import orphan
 from tests.spark.standalone import Standalone, executors
 
-# Spark starts a copy when one of two tasks is done. It does not stop the copy that loses.
+# Spark starts a copy when one of two tasks is done. Spark does not stop the copy that loses.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -57,7 +57,7 @@ def test_executors_on_two_hosts_write_over_tcp(driver: Driver, pipeline: Pipelin
 
 
 @pytest.mark.parametrize("point", [FIRST, WRITING])
-def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
+def test_the_slower_copy_of_a_task_resumes_after_the_commit_of_its_batch(
     cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
 ) -> None:
     with audited(pipeline) as audit:
@@ -77,7 +77,7 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
 
 
 @pytest.mark.parametrize("point", [WRITING, WRITTEN])
-def test_a_lost_executor_is_replaced_and_what_it_still_writes_does_not_count(
+def test_a_lost_executor_is_replaced_and_its_late_rows_stay_invisible(
     cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
 ) -> None:
     with audited(pipeline) as audit:

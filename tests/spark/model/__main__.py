@@ -1,4 +1,4 @@
-"""`make explore`: the sink in every order of events, in large worlds."""
+"""`make explore`: the sink in every order of events, in large configurations."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def _nothing(world: World) -> tuple[()]:
     help="Maximum number of states per configuration.",
 )
 @click.option("--jobs", default=2, show_default=True)
-@click.option("--small", is_flag=True, help="Search the worlds of each test run instead.")
-@click.option("--only", default="", help="Search the worlds with this text in the name.")
+@click.option("--small", is_flag=True, help="Search the small configurations of each test run.")
+@click.option(
+    "--only", default="", help="Search only the configurations with this text in their names."
+)
 def main(states: int, jobs: int, small: bool, only: str) -> None:
     total = 0
     wanted = [world for world in (SMALL if small else LARGE) if only in str(world)]

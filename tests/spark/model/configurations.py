@@ -1,4 +1,5 @@
-"""Worlds to search completely: the small ones in each test run, the others by `make explore`."""
+"""Configurations to search completely: the small ones in each test run, the others by `make
+explore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A-group: the requests of `group_commit` in the model."""
+"""The commit by group: the requests of `group_commit` in the model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _decode = lru_cache(maxsize=None)(decode)
 
 @dataclass(frozen=True)
 class GroupSink(Machines):
-    """A sink of A-group. `splits_looks`: the two requests of a look are two steps."""
+    """A sink that commits by group. `splits_looks`: the two requests of a look are two steps."""
 
     splits_looks: bool = False
 

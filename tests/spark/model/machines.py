@@ -59,7 +59,8 @@ class Writing(NamedTuple):
 
 @dataclass(frozen=True)
 class Machines:
-    """`knows_query`: whether the driver can read the query's id in the checkpoint."""
+    """The part of a sink that both back-ends share. `knows_query`: whether the driver can read the
+    query's id in the checkpoint."""
 
     knows_query: bool = True
     adopts: bool = False

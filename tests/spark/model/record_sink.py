@@ -1,5 +1,5 @@
-"""A-record: the requests of `record_commit` in the model. The machine of `record_steps` runs inside
-a decision."""
+"""The commit by record: the requests of `record_commit` in the model. The machine of `record_steps`
+runs inside a decision."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ _INIT: Final = "init"
 
 @dataclass(frozen=True)
 class RecordSink(Machines):
-    """A sink of A-record. `two_phase`: with KIP-939, the members' transactions never time out."""
+    """A sink that commits by record. `two_phase`: with KIP-939, the members' transactions never
+    time out."""
 
     two_phase: bool = True
 

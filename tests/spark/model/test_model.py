@@ -1,6 +1,6 @@
-"""The sink's machines in every order of events of small worlds. No row is a duplicate, no row of a
-done batch is invisible, and no row of an undecided batch is visible. With A-group no batch is
-visible in part. From every world the query can still end."""
+"""The sink's machines in every order of events of small configurations. No row is a duplicate, no
+row of a done batch is invisible, and no row of an undecided batch is visible. With a commit by
+group no batch is visible in part. From every world the query can still end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.spark.model.world import Budget
 
 
 @pytest.mark.parametrize("configuration", SMALL, ids=str)
-def test_no_order_of_events_breaks_a_promise(configuration: Configuration) -> None:
+def test_no_order_of_events_breaks_an_invariant(configuration: Configuration) -> None:
     found = search(configuration)
     print(found)  # noqa: T201 - the trace, for the author of the defect
     assert found.violation is None, str(found)
@@ -48,8 +48,9 @@ def test_without_faults_there_are_few_states() -> None:
     assert found.states < 50
 
 
-# A-record cannot keep these promises of A-group. The query then stops with DECIDED_MEMBER_LOST, or
-# continues after an operator's decision. It never continues by itself with a part of a batch.
+# In these cases a commit by record loses rows, and a commit by group does not. The query then stops
+# with DECIDED_MEMBER_LOST, or continues after an operator's decision. It never continues by itself
+# with a part of a batch.
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,9 @@ def test_without_faults_there_are_few_states() -> None:
         ),
     ],
 )
-def test_known_exposure_a_record_loses_a_decided_member(sink: RecordSink, budget: Budget) -> None:
+def test_known_exposure_a_commit_by_record_loses_a_decided_member(
+    sink: RecordSink, budget: Budget
+) -> None:
     found = search(Configuration(sink, ONE_BY_ONE, budget))
     assert found.violation == "the query never ends", str(found)
 
@@ -70,14 +73,12 @@ def test_known_exposure_a_record_loses_a_decided_member(sink: RecordSink, budget
 @pytest.mark.parametrize(
     "budget", [Budget(timeouts=1), Budget(copies=1), Budget(crashes=1, rests=1)]
 )
-def test_a_group_has_none_of_these_exposures(budget: Budget) -> None:
+def test_a_commit_by_group_has_none_of_these_exposures(budget: Budget) -> None:
     found = search(Configuration(GROUP, ONE_BY_ONE, budget))
     assert found.violation is None, str(found)
 
 
-def test_generations_grow_slowly_where_two_drivers_begin_at_once_and_a_lost_state_is_found() -> (
-    None
-):
+def test_generations_grow_slowly_with_two_drivers_or_a_lost_state() -> None:
     """Generations have 31 bits for the sink's whole life."""
     assert _fences(refused_below=0, overtaken=planning.MOST_TAKEOVERS // 2) < 100
     assert _fences(refused_below=1 << 20, overtaken=0) < 1 << 22

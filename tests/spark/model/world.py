@@ -116,7 +116,8 @@ Session = tuple[Generation | None, ...]
 
 
 class World(NamedTuple):
-    """`sessions`: for each session, the generations that the driver's Python processes have begun.
+    """One state of the model. `sessions`: for each session, the generations that the driver's
+    Python processes have begun.
     `held`: requests that the network will deliver once more. `processes`: the Python processes of
     the executors."""
 

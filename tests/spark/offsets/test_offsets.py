@@ -42,7 +42,7 @@ offsets = st.dictionaries(
 
 
 @given(offsets)
-def test_offsets_survive_json_as_the_same_text_each_time(given_offsets: dict[Any, int]) -> None:
+def test_offsets_survive_json_and_always_have_the_same_text(given_offsets: dict[Any, int]) -> None:
     text = json.dumps(to_json(given_offsets))
     found = from_json(json.loads(text))
     assert found == given_offsets
@@ -56,7 +56,7 @@ def test_the_json_is_that_of_the_official_connector() -> None:
 
 
 @pytest.mark.parametrize("document", [{"a": 1}, {"a": [1]}, {"a": {"x": 1}}, {"a": {"0": "x"}}])
-def test_what_is_no_offset_is_refused(document: dict[str, Any]) -> None:
+def test_json_that_is_no_offset_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not an offset of this source"):
         from_json(document)
 
@@ -72,13 +72,13 @@ def test_what_is_no_offset_is_refused(document: dict[str, Any]) -> None:
         (AtSink("s"), "sink:s"),
     ],
 )
-def test_the_start_of_a_query_is_a_symbol_and_no_offset(place: OffsetSpec, shown: str) -> None:
+def test_the_start_of_a_query_is_a_text_without_offsets(place: OffsetSpec, shown: str) -> None:
     symbol = start_symbol(place)
     assert symbol == {START: shown}
     assert from_json(json.loads(json.dumps(symbol))) is None
 
 
-def test_the_only_batch_of_a_query_carries_its_start() -> None:
+def test_the_end_of_the_only_batch_of_a_query_contains_its_start() -> None:
     end = json.loads(json.dumps(whole_stream({A0: 3}, {A0: 9, A1: 4})))
     assert from_json(end) == {A0: 9, A1: 4}
     assert carried_start(end) == {A0: 3}
@@ -99,7 +99,7 @@ def test_the_only_batch_of_a_query_carries_its_start() -> None:
         ("t", AtTimes(((A0, 88),)), AtTimes(((A0, 88),))),
     ],
 )
-def test_a_time_wins_over_times_and_they_over_offsets(
+def test_a_time_has_precedence_over_times_and_times_over_offsets(
     given_options: str, start: OffsetSpec, end: OffsetSpec
 ) -> None:
     names = {
@@ -114,7 +114,7 @@ def test_a_time_wins_over_times_and_they_over_offsets(
     assert ending_spec(ending) == end
 
 
-def test_words_may_be_written_in_any_case_and_a_sink_be_named() -> None:
+def test_earliest_and_latest_may_have_any_case_and_a_sink_may_be_a_start() -> None:
     at = {text: starting_spec(Options({"startingOffsets": text}), streaming=True) for text in (
         "EARLIEST", " latest ", "sink: orders ",
     )}  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_batch_starts_at_earliest_and_a_stream_at_latest() -> None:
         ("startingOffsets", '{"a":{"0":-1}}', "a-0: latest (-1) is no start of a batch"),
         ("endingOffsets", "earliest", "earliest (-2) is no end"),
         ("endingOffsets", '{"a":{"0":-2}}', "a-0: earliest (-2) is no end"),
-        ("endingOffsets", "sink:s", "only a start can be so"),
+        ("endingOffsets", "sink:s", "only startingOffsets can be a sink"),
         ("startingOffsets", "newest", "is no JSON such as"),
         ("startingOffsets", '{"a":{"0":-3}}', "a-0: must be -2 or more"),
         ("startingOffsets", '{"a":{"x":3}}', "is no JSON such as"),
@@ -145,7 +145,9 @@ def test_a_batch_starts_at_earliest_and_a_stream_at_latest() -> None:
         ("startingOffsetsByTimestamp", '{"a":{"0":-1}}', "a-0: must be 0 or more"),
     ],
 )
-def test_places_that_make_no_sense_are_refused_by_name(name: str, text: str, message: str) -> None:
+def test_an_invalid_start_or_end_is_refused_with_the_name_of_its_option(
+    name: str, text: str, message: str
+) -> None:
     def read() -> OffsetSpec:
         options = Options({name: text})
         starts = name.startswith("starting")
@@ -161,8 +163,8 @@ def test_places_that_make_no_sense_are_refused_by_name(name: str, text: str, mes
     ("start", "end", "message"),
     [
         (AtOffsets(((A0, 3),)), AtOffsets(((A1, 3),)), "only one of start and end: a-0, a-1"),
-        (AtOffsets(((A0, 3),)), AtOffsets(((A0, 2),)), "a-0: 3 to 2"),
-        (AtTimes(((A0, 3),)), AtTimes(((A0, 2),)), "a-0: 3 to 2"),
+        (AtOffsets(((A0, 3),)), AtOffsets(((A0, 2),)), "a-0: start 3 is after end 2"),
+        (AtTimes(((A0, 3),)), AtTimes(((A0, 2),)), "a-0: start 3 is after end 2"),
     ],
 )
 def test_a_start_after_its_end_is_refused(start: OffsetSpec, end: OffsetSpec, message: str) -> None:
@@ -178,7 +180,7 @@ def is_refused(start: OffsetSpec, end: OffsetSpec) -> bool:
     return False
 
 
-def test_edges_are_not_compared() -> None:
+def test_earliest_and_latest_are_not_compared() -> None:
     earliest, three, latest = (AtOffsets(((A0, offset),)) for offset in (EARLIEST, 3, LATEST))
     assert is_refused(three, AtOffsets(((A0, 2),)))
     assert not is_refused(earliest, latest)

@@ -37,7 +37,7 @@ SOURCE = {
 }
 
 
-def test_lag_and_rate_of_each_partition_are_those_of_its_offsets() -> None:
+def test_each_partition_has_the_lag_and_the_rate_of_its_offsets() -> None:
     batch = batch_progress(progress(SOURCE))
     assert batch.partitions == (
         PartitionProgress("purchases", 0, start=100, end=200, latest=260, seconds=0.5),
@@ -48,7 +48,7 @@ def test_lag_and_rate_of_each_partition_are_those_of_its_offsets() -> None:
     assert (batch.lags, batch.rows_per_second) == ((60, 0), 300.0)
 
 
-def test_metrics_are_those_of_sparks_own_connector() -> None:
+def test_metrics_have_the_names_and_values_of_sparks_own_connector() -> None:
     assert batch_progress(progress(SOURCE)).metrics() == {
         "minOffsetsBehindLatest": "0",
         "maxOffsetsBehindLatest": "60",
@@ -56,23 +56,23 @@ def test_metrics_are_those_of_sparks_own_connector() -> None:
     }
 
 
-def test_offsets_as_text_are_read_as_well() -> None:
+def test_offsets_may_be_text() -> None:
     as_text = {name: str(offsets).replace("'", '"') for name, offsets in SOURCE.items()}
     assert batch_progress(progress(as_text)) == batch_progress(progress(SOURCE))
 
 
-def test_a_partition_that_is_new_is_behind_by_all_it_has() -> None:
+def test_the_lag_of_a_new_partition_is_its_whole_log() -> None:
     source = SOURCE | {"latestOffset": {"purchases": {"0": 260, "1": 90, "2": 5}}}
     new = batch_progress(progress(source)).partitions[2]
     assert (new.partition, new.start, new.end, new.lag) == (2, 0, 0, 5)
 
 
-def test_a_batch_may_end_after_the_latest_offset_that_was_asked_for_before() -> None:
+def test_lag_is_0_if_a_batch_ends_after_the_reported_latest_offset() -> None:
     source = SOURCE | {"latestOffset": {"purchases": {"0": 150, "1": 90}}}
     assert batch_progress(progress(source)).lags == (0, 0)
 
 
-def test_several_sources_are_added_up() -> None:
+def test_the_partitions_of_several_sources_are_combined() -> None:
     other = {
         "startOffset": {"refunds": {"0": 0}},
         "endOffset": {"refunds": {"0": 10}},
@@ -98,7 +98,7 @@ def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
     assert progress_line(batch) == "bills: batch 7, 150 rows in 0.50 s (300/s)"
 
 
-def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
+def test_the_start_of_a_query_is_not_read_as_an_offset() -> None:
     source = {"startOffset": start_symbol(AtEdge(LATEST)), "endOffset": {"purchases": {"0": 8}}}
     (partition,) = batch_progress(progress(source)).partitions
     assert (partition.start, partition.end, partition.rate, partition.lag) == (8, 8, 0.0, None)
@@ -121,7 +121,7 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
     )
 
 
-def test_no_lag_is_reported_where_spark_did_not_ask_for_the_latest_offsets() -> None:
+def test_no_lag_is_reported_if_spark_did_not_request_the_latest_offsets() -> None:
     """A lag of 0 would be wrong for a batch that is repeated after a restart."""
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):
@@ -131,7 +131,7 @@ def test_no_lag_is_reported_where_spark_did_not_ask_for_the_latest_offsets() -> 
         assert "lag" not in progress_line(batch)
 
 
-def test_the_line_names_the_partition_that_is_most_behind() -> None:
+def test_the_line_names_the_partition_with_the_largest_lag() -> None:
     assert progress_line(batch_progress(progress(SOURCE))) == (
         "bills: batch 7, 150 rows in 0.50 s (300/s), lag 60, most in purchases-0: 60"
     )

@@ -34,19 +34,19 @@ def test_the_end_is_read_from_the_checkpoint(
     assert of_checkpoint(text) == found
 
 
-def test_two_sources_that_have_read_a_partition_to_different_ends_have_none() -> None:
+def test_two_sources_that_read_a_partition_to_different_ends_have_no_common_end() -> None:
     """With the smaller end, rows of one source would be read twice. With the larger end, rows of
     the other source would be lost."""
-    with pytest.raises(TwoEnds, match="two sources of the query read a-1, and not equally far"):
+    with pytest.raises(TwoEnds, match="two sources of the query read a-1 to different ends"):
         of_checkpoint(FILE + '\n{"b":{"0":1}}\n{"a":{"1":5}}')
 
 
-def test_what_was_kept_is_found_again() -> None:
+def test_a_stored_source_end_is_read_back() -> None:
     found = of_sink("s", json.dumps(of_checkpoint(FILE)))
     assert found == {TopicPartition("a", 0): 3, TopicPartition("a", 1): 4}
 
 
 @pytest.mark.parametrize("kept", [None, "", "x", "[]", "{}", "null", '{"a":1}', "3"])
-def test_a_sink_that_has_kept_none_is_named(kept: str | None) -> None:
-    with pytest.raises(NoSourceEnd, match="sink s has committed, but not kept"):
+def test_the_error_for_a_missing_source_end_names_the_sink(kept: str | None) -> None:
+    with pytest.raises(NoSourceEnd, match="sink s has committed, but has not stored"):
         of_sink("s", kept)

@@ -1,1 +1,1 @@
-"""A-record, the sink's back-end for any Kafka-protocol broker."""
+"""The commit by record: the sink's back-end for any broker that speaks Kafka's protocol."""

@@ -1,4 +1,5 @@
-"""A process dies before or after each step of A-record. Each row is still written exactly once."""
+"""A process dies before or after each step of a commit by record. Each row is still written exactly
+once."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ REACHED = [
 
 
 @pytest.mark.parametrize("step", REACHED)
-def test_a_process_that_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
+def test_no_row_is_lost_or_written_twice_if_a_process_dies_at_a_step(
     query: Query, visible: Callable[..., None], step: Step
 ) -> None:
     for batch_id, side in enumerate(("before", "after")):
@@ -42,7 +43,7 @@ def test_a_process_that_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
 
 @pytest.mark.parametrize("first", ["commit.decide.after", "commit.end-members.after"])
 @pytest.mark.parametrize("second", ["commit.done.before", "commit.done.after"])
-def test_dead_again_while_it_rolls_forward(
+def test_a_second_death_during_the_roll_forward_loses_no_row(
     query: Query, visible: Callable[..., None], first: str, second: str
 ) -> None:
     query.fail_points.kill(first)
@@ -52,7 +53,7 @@ def test_dead_again_while_it_rolls_forward(
 
 
 @pytest.mark.parametrize("point", ["commit.decide.after", "commit.end-members.after"])
-def test_what_was_decided_is_not_aborted_by_spark(
+def test_an_abort_by_spark_does_not_abort_a_decided_batch(
     query: Query, visible: Callable[..., None], point: str
 ) -> None:
     query.fail_points.kill(point)
@@ -60,7 +61,7 @@ def test_what_was_decided_is_not_aborted_by_spark(
     visible(0)
 
 
-def test_what_was_not_decided_is_aborted_at_once(query: Query) -> None:
+def test_an_undecided_batch_is_aborted_at_once(query: Query) -> None:
     """Readers do not wait for the next batch or for a timeout."""
     messages = query.write(query.plan(), 0)
     assert query.open_ids()

@@ -11,7 +11,7 @@ from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from tests.spark.record_commit.query import Query
 
 
-def test_of_two_drivers_the_older_one_commits_nothing(
+def test_the_older_of_two_drivers_commits_nothing(
     query: Query, visible: Callable[..., None]
 ) -> None:
     older = query.plan()
@@ -29,7 +29,7 @@ def test_of_two_drivers_the_older_one_commits_nothing(
     visible(0)
 
 
-def test_a_task_of_an_older_driver_that_writes_late_is_never_seen(
+def test_late_rows_of_an_older_driver_never_become_visible(
     query: Query, visible: Callable[..., None]
 ) -> None:
     older = query.plan()
@@ -52,7 +52,7 @@ def test_a_task_of_an_older_driver_that_writes_late_is_never_seen(
         "commit.end-members.after",
     ],
 )
-def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing(
+def test_a_commit_that_resumes_after_another_driver_took_over_changes_nothing(
     query: Query, visible: Callable[..., None], point: str
 ) -> None:
     messages = query.write(query.plan(), 0)
@@ -86,7 +86,7 @@ def test_a_query_with_another_checkpoint_is_refused_and_fences_no_producer(
         query.plan()
 
 
-def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
+def test_a_done_batch_that_is_planned_again_is_skipped(
     query: Query, visible: Callable[..., None]
 ) -> None:
     """Spark has lost its record of the commit: `commits/<n>` was deleted."""
@@ -98,7 +98,7 @@ def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
     visible(0, 1, 2)
 
 
-def test_a_checkpoint_that_has_gone_back_in_time_is_refused(
+def test_an_older_copy_of_the_checkpoint_is_refused(
     query: Query, visible: Callable[..., None]
 ) -> None:
     ended = replace(query, source_end='{"purchases":{"0":70}}')
@@ -128,7 +128,7 @@ def test_one_process_plans_batch_after_batch_in_one_generation(
     visible(0, 1, 2, 3)
 
 
-def test_what_is_being_decided_is_waited_for(query: Query) -> None:
+def test_a_stable_look_waits_for_the_open_transaction_of_the_parent(query: Query) -> None:
     """Kafka responds to a commit before its marker is in the log. Until then the record cannot be
     read. Without the wait, a commit would read the previous record and take its driver for fenced.
     """
@@ -138,7 +138,7 @@ def test_what_is_being_decided_is_waited_for(query: Query) -> None:
     assert offset == 7
 
 
-def test_a_worker_whose_task_was_fenced_writes_the_next_batch(
+def test_a_worker_writes_the_next_batch_after_its_task_was_fenced(
     query: Query, visible: Callable[..., None]
 ) -> None:
     """The task uses the same transactional id with a new producer."""

@@ -108,7 +108,7 @@ def decided_in_time(query: Query, tasks: Query) -> list[TaskMessage]:
             query.fail_points.clear()
 
 
-def test_a_member_that_is_gone_before_the_decision_keeps_all_from_being_committed(
+def test_a_member_that_ended_before_the_decision_prevents_the_commit_of_all(
     query: Query,
 ) -> None:
     messages = query.write(query.plan(), 0)
@@ -123,7 +123,7 @@ def test_a_member_that_is_gone_before_the_decision_keeps_all_from_being_committe
     check_visible(query, 0, 1)
 
 
-def test_a_decided_member_that_is_lost_raises_each_time_and_is_never_passed_over(
+def test_each_planning_fails_after_the_loss_of_a_decided_member(
     query: Query,
 ) -> None:
     query.run([0])
@@ -136,7 +136,7 @@ def test_a_decided_member_that_is_lost_raises_each_time_and_is_never_passed_over
         assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
 
 
-def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
+def test_a_fenced_driver_does_not_report_its_members_as_lost(
     query: Query,
 ) -> None:
     """The newer driver has committed the members, and their ids have new producers."""
@@ -153,7 +153,7 @@ def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     check_visible(query, 0)
 
 
-def test_another_sink_that_died_inside_its_transaction_holds_up_no_query(query: Query) -> None:
+def test_an_open_transaction_of_another_dead_sink_delays_no_query(query: Query) -> None:
     """The other sink's transaction is open in the topic that all sinks share."""
     query.run([0])
 
@@ -187,7 +187,7 @@ def test_a_write_without_a_sink_reads_and_keeps_no_state(query: Query) -> None:
     check_visible(query, 0)
 
 
-# -- brokers of their own
+# -- tests with their own brokers
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def hasty(query: Query) -> Query:
     return query.having(kafka_transaction_timeout_ms="300")
 
 
-def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Query) -> None:
+def test_with_two_phase_commit_a_decided_batch_survives_any_outage(two_phase: Query) -> None:
     messages = decided(two_phase, 0, hasty(two_phase))
 
     async def outage() -> None:
@@ -248,7 +248,7 @@ def test_with_two_phase_commit_uncommitted_attempts_do_not_stay_open(
     check_visible(two_phase, 0)
 
 
-def test_a_write_that_is_never_planned_again_has_a_timeout_even_so(two_phase: Query) -> None:
+def test_a_write_without_a_sink_has_a_timeout_despite_two_phase_commit(two_phase: Query) -> None:
     """The driver dies before the commit. Readers wait no longer than the timeout."""
     plan = Plan(f"spark-write-{two_phase.sink_id}", CommitKind.RECORD, 1, None, None, 0)
     left = members(hasty(two_phase).write_in_time(plan, 0))
@@ -269,7 +269,7 @@ def test_without_two_phase_commit_a_long_outage_loses_rows_and_is_reported(
     assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
 
 
-def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
+def test_each_sink_of_a_process_warns_once_of_missing_two_phase_commit(
     broker: Oncelog, points: FailPoints, name: str
 ) -> None:
     queries = [Query(broker.address, f"{name}-{number}", name, points) for number in range(2)]
@@ -301,7 +301,7 @@ def lossy(
         yield Query(proxy.address, name, name, points), proxy
 
 
-def test_whatever_answer_is_lost_each_row_is_there_once(lossy: tuple[Query, Proxied]) -> None:
+def test_each_row_is_visible_once_whatever_response_is_lost(lossy: tuple[Query, Proxied]) -> None:
     query, proxy = lossy
     losses = (
         ApiKey.INIT_PRODUCER_ID,
@@ -323,7 +323,7 @@ def test_whatever_answer_is_lost_each_row_is_there_once(lossy: tuple[Query, Prox
     check_visible(query, *range(len(losses) + 1))
 
 
-def test_broker_and_driver_die_between_the_decision_and_its_end(
+def test_a_decided_batch_survives_the_death_of_broker_and_driver(
     fresh_broker: Oncelog, points: FailPoints, name: str
 ) -> None:
     Topics(fresh_broker.address).create(name)
@@ -342,7 +342,7 @@ def test_broker_and_driver_die_between_the_decision_and_its_end(
 # -- environments that would lose the state
 
 
-def test_a_state_topic_that_forgets_is_refused(
+def test_a_state_topic_without_compaction_is_refused(
     tmp_path: Path, points: FailPoints, name: str
 ) -> None:
     with Oncelog(tmp_path / "oncelog", QUICK) as broker:
@@ -357,7 +357,7 @@ def test_a_state_topic_that_forgets_is_refused(
 
 
 @pytest.mark.parametrize(("before", "after"), [("group", "record"), ("record", "group")])
-def test_a_sink_does_not_change_its_protocol_and_begin_anew(
+def test_a_sink_cannot_change_its_protocol_and_start_again(
     broker: Oncelog, points: FailPoints, name: str, before: str, after: str
 ) -> None:
     Topics(broker.address).create(name)

@@ -58,7 +58,7 @@ def written(query: Query) -> Counter[bytes | None]:
     return Counter(Topics(query.bootstrap).decided_values(query.topic))
 
 
-def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Query) -> None:
+def test_the_error_names_the_batch_and_the_transaction_and_says_what_to_do(query: Query) -> None:
     query.run([0])
     lost = lose(query, 1, partition=1)
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Que
         assert "another sinkId" in found.message
 
 
-def test_the_driver_that_decided_the_batch_names_it_too(query: Query) -> None:
+def test_the_error_of_the_driver_that_decided_the_batch_names_the_batch_too(query: Query) -> None:
     query.run([0])
     messages = query.write(query.plan(), 1)
     query.fail_points.pause("commit.end-members.before")
@@ -93,7 +93,9 @@ def test_under_another_sink_id_the_whole_batch_is_written_again(query: Query) ->
     assert written(query) == Counter(expected(0, 1, 2)) + Counter(rows_of(1, partition=2))
 
 
-def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) -> None:
+def test_the_query_continues_without_the_rows_after_an_operator_writes_a_record(
+    query: Query,
+) -> None:
     query.run([0])
     lose(query, 1, partition=1)
     refusal(query)

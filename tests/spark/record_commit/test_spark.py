@@ -37,7 +37,7 @@ def expected(count: int) -> list[bytes]:
     return sorted(b"%d:%d" % (partition, offset) for partition in (0, 1) for offset in range(count))
 
 
-def test_on_apache_kafka_every_row_is_there_once(
+def test_every_row_is_visible_once_on_apache_kafka(
     kafka: Kafka,
     spark: SparkSession,
     spark_driver: Spark,

@@ -64,7 +64,7 @@ PARTITION = TopicPartition("purchases", 3)
 EVERYTHING = (0, 1 << 62)
 
 
-def test_schema_is_the_one_that_spark_compares_with() -> None:
+def test_the_schema_equals_the_schema_of_spark() -> None:
     wanted = to_arrow_schema(SPARK_SCHEMA, timezone="UTC")
     assert arrow_schema(ALL).equals(wanted, check_metadata=True)
 
@@ -157,20 +157,22 @@ def answer_of(batches: Sequence[Any]) -> bytearray:
 
 
 @given(BATCHES)
-def test_equal_to_the_ordinary_decoder(batches: Sequence[Any]) -> None:
+def test_rows_equal_those_of_the_ordinary_decoder(batches: Sequence[Any]) -> None:
     answer = answer_of(batches)
     assert decoded(answer).to_pylist() == plainly(answer)
 
 
 @given(BATCHES, st.integers(0, 60), st.integers(0, 60))
-def test_only_offsets_of_the_range(batches: Sequence[Any], start: int, length: int) -> None:
+def test_only_offsets_of_the_range_are_decoded(
+    batches: Sequence[Any], start: int, length: int
+) -> None:
     answer = answer_of(batches)
     wanted = [row for row in plainly(answer) if start <= row["offset"] < start + length]
     assert decoded(answer, ALL, start, start + length).to_pylist() == wanted
 
 
 @given(BATCHES, st.lists(st.sampled_from(ALL), min_size=1, unique=True))
-def test_only_the_columns_that_are_wanted(batches: Sequence[Any], columns: list[str]) -> None:
+def test_only_the_requested_columns_are_decoded(batches: Sequence[Any], columns: list[str]) -> None:
     answer = answer_of(batches)
     wanted = [{name: row[name] for name in columns} for row in plainly(answer)]
     table = decoded(answer, columns)
@@ -186,7 +188,7 @@ def outcome(decode_all: Any) -> Any:
 
 
 @given(BATCHES, st.data())
-def test_damage_is_found_where_the_ordinary_decoder_finds_it(
+def test_damage_has_the_same_effect_as_in_the_ordinary_decoder(
     batches: Sequence[Any], data: st.DataObject
 ) -> None:
     """The test skips CRCs, because they would find most of the damage first."""
@@ -210,7 +212,9 @@ def test_damage_is_found_where_the_ordinary_decoder_finds_it(
         [NewRecord(5, None, b"v"), NewRecord(5, None, b"v")],
     ],
 )
-def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) -> None:
+def test_any_wrong_bit_has_the_same_effect_as_in_the_ordinary_decoder(
+    columns: list[str], records: list[NewRecord]
+) -> None:
     answer = build_batch(records)
     for place in range(HEADER_SIZE, len(answer)):
         for bit in range(8):
@@ -236,7 +240,7 @@ def test_a_wrong_crc_is_corrupt() -> None:
 
 
 @given(BATCHES, st.data())
-def test_every_prefix_gives_the_whole_batches_in_it(
+def test_a_prefix_of_a_response_gives_its_complete_batches(
     batches: Sequence[Any], data: st.DataObject
 ) -> None:
     answer = answer_of(batches)
@@ -244,7 +248,7 @@ def test_every_prefix_gives_the_whole_batches_in_it(
     assert decoded(prefix).to_pylist() == plainly(prefix)
 
 
-def test_a_timestamp_that_microseconds_cannot_hold_is_named() -> None:
+def test_the_error_names_a_timestamp_too_large_for_microseconds() -> None:
     batch = build_batch([NewRecord(1 << 60, None, b"v")], base_offset=7)
     with pytest.raises(CorruptRecords, match=f"offset 7 has the timestamp {1 << 60} ms"):
         decoded(batch)
@@ -277,7 +281,7 @@ def test_ordinary_batches_are_read_column_by_column(monkeypatch: pytest.MonkeyPa
     assert decoded(answer).to_pylist() == plainly(answer)
 
 
-def test_large_answers_become_arrow_batches_of_about_ten_thousand_rows() -> None:
+def test_large_responses_become_arrow_batches_of_about_ten_thousand_rows() -> None:
     answer, offset = bytearray(), 0
     batch = build_batch([NewRecord(0, None, b"v")] * 999)
     for _ in range(30):
@@ -292,7 +296,7 @@ def test_large_answers_become_arrow_batches_of_about_ten_thousand_rows() -> None
     assert offsets == list(range(5, 29_000))
 
 
-def test_a_batch_that_compaction_has_emptied_is_nothing() -> None:
+def test_a_batch_emptied_by_compaction_has_no_rows() -> None:
     batch = build_batch([NewRecord(0, None, b"v")])
     emptied = bytearray(batch[:HEADER_SIZE])
     emptied[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")

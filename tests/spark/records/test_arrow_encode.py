@@ -83,7 +83,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.sampled_from([1, 100, 500, 100_000]))
-def test_every_row_is_written_in_order_where_kafkas_partitioner_puts_it(
+def test_rows_are_written_in_order_to_the_partitions_of_kafkas_partitioner(
     rows: list[dict[str, Any]], batch_size: int
 ) -> None:
     batch = batch_of({name: [row[name] for row in rows] for name in TYPES})
@@ -114,7 +114,7 @@ def test_every_row_is_written_in_order_where_kafkas_partitioner_puts_it(
 
 
 @given(ROWS.filter(bool))
-def test_the_bytes_are_those_of_the_ordinary_encoder(rows: list[dict[str, Any]]) -> None:
+def test_the_bytes_equal_those_of_the_ordinary_encoder(rows: list[dict[str, Any]]) -> None:
     columns = {name: [row[name] for row in rows] for name in ("key", "value", "headers")}
     ((_, records),) = encoded(batch_of({**columns, "partition": [0] * len(rows)}), "t")
     wanted = EncodedRecords.of(
@@ -142,7 +142,7 @@ def test_the_bytes_are_those_of_the_ordinary_encoder(rows: list[dict[str, Any]])
     ],
     ids=str,
 )
-def test_strings_and_binary_of_every_kind_are_taken(kind: pa.DataType) -> None:
+def test_every_string_and_binary_type_is_accepted(kind: pa.DataType) -> None:
     texts = ["", "k", None, "grün", "a longer text"]
     is_text = "string" in str(kind)
     values = [text if is_text or text is None else text.encode() for text in texts]
@@ -167,7 +167,7 @@ def test_topics_and_headers_may_be_of_large_types() -> None:
     assert [record.headers for record in read] == [(("h", b"1"),), ()]
 
 
-def test_slices_of_larger_batches_are_taken_as_they_are() -> None:
+def test_only_the_rows_of_a_slice_are_encoded() -> None:
     headers = [[{"key": str(n), "value": b"%d" % n}] * (n % 3) for n in range(50)]
     whole = batch_of({"value": [b"%d" % n for n in range(50)], "headers": headers})
     (read,) = decoded(encoded(whole.slice(13, 20), "u")).values()
@@ -176,7 +176,7 @@ def test_slices_of_larger_batches_are_taken_as_they_are() -> None:
     assert [record.headers for record in read] == wanted
 
 
-def test_a_column_that_is_neither_string_nor_binary_is_named() -> None:
+def test_the_error_names_a_column_that_is_neither_string_nor_binary() -> None:
     rows = pa.RecordBatch.from_pydict({"value": pa.array([1], pa.int32())})
     with pytest.raises(RowError, match="column value is int32, not a string or binary"):
         encoded(rows, "t")
@@ -189,9 +189,7 @@ def test_a_header_without_a_key_is_refused() -> None:
 
 
 @given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(0, 5_000))
-def test_batches_are_as_large_as_they_may_be_and_no_larger(
-    sizes: list[int], batch_size: int
-) -> None:
+def test_batches_are_filled_up_to_their_maximum_size(sizes: list[int], batch_size: int) -> None:
     rows = batch_of({"value": [bytes(size) for size in sizes], "partition": [0] * len(sizes)})
     batches = [records for _, records in encoded(rows, "t", batch_size)]
     for records in batches:
@@ -213,7 +211,7 @@ def test_numbers_of_every_size_are_written() -> None:
     assert len(read) == 200_000
 
 
-def test_much_at_once_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_bytes_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_encode, "_MOST_BYTES", 1_000)
     rows = batch_of({"value": [b"%0100d" % n for n in range(100)], "partition": [0] * 100})
     batches = encoded(rows, "t")
@@ -222,7 +220,7 @@ def test_much_at_once_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
     assert [record.value for record in read] == [b"%0100d" % n for n in range(100)]
 
 
-def test_no_rows_are_nothing() -> None:
+def test_a_batch_without_rows_is_encoded_to_nothing() -> None:
     empty = batch_of({"value": [], "topic": []})
     assert encoder().topics(empty) == []
     assert encoded(empty) == []
@@ -233,13 +231,13 @@ def test_an_option_overrides_the_topic_column() -> None:
     assert [partition.topic for partition, _ in encoded(rows, "t")] == ["t"]
 
 
-def test_a_partition_that_the_topic_has_not_is_named() -> None:
+def test_the_error_names_a_partition_that_does_not_exist() -> None:
     rows = batch_of({"value": [b"v", b"w"], "topic": ["t", "t"], "partition": [2, 3]})
     with pytest.raises(RowError, match="partition 3, but topic t has 3 partitions"):
         encoded(rows)
 
 
-def test_topics_that_rows_know_more_partitions_of_are_reported() -> None:
+def test_topics_with_rows_for_unknown_partitions_are_reported() -> None:
     def outgrown(**columns: list[Any]) -> list[str]:
         return encoder().outgrown(batch_of(columns), COUNTS)
 

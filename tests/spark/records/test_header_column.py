@@ -24,13 +24,13 @@ def column_of(rows: list[list[tuple[str, bytes | None]]]) -> list[object]:
 
 
 @given(ROWS)
-def test_a_row_has_its_headers_in_their_order_or_null(
+def test_a_row_has_its_headers_in_order_or_null_without_headers(
     rows: list[list[tuple[str, bytes | None]]],
 ) -> None:
     assert column_of(rows) == [plain_headers(row) for row in rows]
 
 
-def test_what_is_left_to_the_ordinary_decoder() -> None:
+def test_unusual_headers_are_left_to_the_ordinary_decoder() -> None:
     with pytest.raises(Unusual, match="not UTF-8"):
         column_of([[("\udcff", b"a key of any bytes")]])
     with pytest.raises(Unusual, match="count"):

@@ -77,7 +77,7 @@ def rows(batches: Iterable[pa.RecordBatch], column: str = "offset") -> list[obje
     return [row for batch in batches for row in batch.column(column).to_pylist()]
 
 
-async def test_a_range_has_its_records_and_all_that_spark_shows_of_them(
+async def test_a_range_has_exactly_its_records_with_all_columns(
     address: str, partition: TopicPartition
 ) -> None:
     await write(address, partition, numbers(0, 1000))
@@ -97,7 +97,9 @@ async def test_a_range_has_its_records_and_all_that_spark_shows_of_them(
     }
 
 
-async def test_ranges_side_by_side_are_the_whole(address: str, partition: TopicPartition) -> None:
+async def test_adjacent_ranges_together_have_all_records(
+    address: str, partition: TopicPartition
+) -> None:
     await write(address, partition, numbers(0, 500))
     bounds = [0, 1, 2, 77, 78, 300, 301, 499, 500]
     found = [
@@ -140,7 +142,7 @@ async def test_markers_and_aborted_records_are_gaps(
     assert found == everything
 
 
-async def test_many_small_fetches_are_one_range(address: str, partition: TopicPartition) -> None:
+async def test_a_range_may_take_many_small_fetches(address: str, partition: TopicPartition) -> None:
     await write(address, partition, numbers(0, 2_000))
     small = settings(address, max_partition_fetch_bytes=1)
     # Keep all batches, because the reader reuses the buffer of responses.
@@ -149,7 +151,7 @@ async def test_many_small_fetches_are_one_range(address: str, partition: TopicPa
     assert rows(batches, "value") == numbers(0, 2_000)
 
 
-async def test_a_log_that_begins_later_is_reported_with_both_offsets(
+async def test_the_error_for_a_log_that_begins_later_has_both_offsets(
     address: str, partition: TopicPartition
 ) -> None:
     await write(address, partition, numbers(0, 100))
@@ -170,7 +172,7 @@ async def test_an_offset_that_the_log_never_had_is_reported(
     assert (caught.value.wanted, caught.value.log_start_offset) == (4_000, 0)
 
 
-async def test_a_range_beyond_what_may_be_read_fails_in_time(
+async def test_a_range_beyond_the_end_of_the_log_fails_at_the_timeout(
     address: str, partition: TopicPartition
 ) -> None:
     await write(address, partition, numbers(0, 10))
@@ -179,7 +181,7 @@ async def test_a_range_beyond_what_may_be_read_fails_in_time(
         rows(read_range(impatient, partition, 0, 11, ["offset"]))
 
 
-async def test_what_is_not_there_is_named_in_time(address: str) -> None:
+async def test_a_missing_topic_or_broker_is_an_error_at_the_timeout(address: str) -> None:
     with pytest.raises(KafkaError, match="no-such-topic"):
         rows(read_range(settings(address, 500), TopicPartition("no-such-topic", 0), 0, 1, ALL))
     (port,) = free_ports(1)
@@ -210,7 +212,7 @@ async def test_the_next_range_uses_the_same_connection(
     assert "half" not in {key[1].client_id for key in range_reader._idle}
 
 
-async def test_a_small_range_of_a_large_log_fetches_little(
+async def test_a_small_range_of_a_large_log_fetches_few_bytes(
     address: str, partition: TopicPartition
 ) -> None:
     async with Producer(address) as producer:
@@ -228,7 +230,7 @@ async def test_a_small_range_of_a_large_log_fetches_little(
     assert largest[1] < 200_000
 
 
-async def test_a_restarted_broker_is_waited_for(broker: Oncelog) -> None:
+async def test_the_reader_waits_for_a_restarted_broker(broker: Oncelog) -> None:
     partition = await new_partition(broker.address)
     await write(broker.address, partition, numbers(0, 1_000))
     small = settings(broker.address, max_partition_fetch_bytes=1)
@@ -239,7 +241,7 @@ async def test_a_restarted_broker_is_waited_for(broker: Oncelog) -> None:
     assert found + rows(batches) == list(range(1_000))
 
 
-async def test_a_connection_that_died_between_two_ranges_costs_no_wait(broker: Oncelog) -> None:
+async def test_a_connection_that_broke_between_two_ranges_causes_no_delay(broker: Oncelog) -> None:
     partition = await new_partition(broker.address)
     await write(broker.address, partition, numbers(0, 10))
     hour_ms = 3_600_000
@@ -250,7 +252,7 @@ async def test_a_connection_that_died_between_two_ranges_costs_no_wait(broker: O
     assert rows(read_range(slow, partition, 5, 7, ["offset"])) == [5, 6]
 
 
-async def test_a_broken_batch_is_named(broker: Oncelog) -> None:
+async def test_the_error_for_a_corrupt_batch_names_its_topic_and_offset(broker: Oncelog) -> None:
     partition = await new_partition(broker.address)
     await write(broker.address, partition, [b"x" * 100])
     (log,) = (broker.data / f"{partition.topic}-0").glob("*.log")

@@ -22,7 +22,7 @@ from tests.protocol.records.drawing import NEW_RECORDS
 
 
 @given(NEW_RECORDS, st.binary(max_size=5), st.binary(max_size=5))
-def test_keys_and_values_lie_where_they_are_found(
+def test_keys_and_values_are_at_the_found_positions(
     records: list[NewRecord], before: bytes, after: bytes
 ) -> None:
     body = bytes(EncodedRecords.of(records).body)
@@ -48,7 +48,7 @@ def test_numbers_of_different_lengths_are_read_together(numbers: list[int]) -> N
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 1 << 30])
-def test_a_wrong_count_is_unusual(count: int) -> None:
+def test_a_wrong_count_of_records_is_unusual(count: int) -> None:
     body = EncodedRecords.of([NewRecord(0, None, b"v")] * 2).body
     with pytest.raises(Unusual):
         find(body, [Body(0, len(body), count)])

@@ -20,7 +20,9 @@ INT64 = pa.int64()
 
 
 @given(st.lists(st.binary(max_size=30), max_size=60), st.integers(1, 12))
-def test_keys_of_any_lengths_are_hashed_as_by_kafkas_own(keys: list[bytes], count: int) -> None:
+def test_keys_of_any_length_have_the_hash_of_kafkas_partitioner(
+    keys: list[bytes], count: int
+) -> None:
     # The vectorized code needs enough keys of one length.
     keys = [key for key in keys for _ in range(10)]
     column = pa.array(keys, pa.binary())
@@ -42,7 +44,7 @@ def in_turn(count: int) -> int:
     return 0
 
 
-def test_rows_without_a_key_move_on_after_a_batch() -> None:
+def test_rows_without_a_key_change_their_partition_after_a_full_batch() -> None:
     sticky = StickyPartitions(100, in_turn)
     sizes = pa.array([40] * 8, INT64)
     # After a batch of three rows, the next row has another partition.
@@ -51,13 +53,13 @@ def test_rows_without_a_key_move_on_after_a_batch() -> None:
     assert sticky.partitions("other", sizes.slice(0, 2), 3).to_pylist() == [0, 0]
 
 
-def test_rows_that_do_not_count_do_not_move_it_on() -> None:
+def test_rows_of_size_0_do_not_change_the_sticky_partition() -> None:
     sticky = StickyPartitions(100, in_turn)
     sizes = pa.array([60, 0, 0, 0, 39, 1, 0], INT64)
     assert sticky.partitions("t", sizes, 2).to_pylist() == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_a_topic_of_one_partition_has_no_other() -> None:
+def test_rows_stay_in_the_only_partition_of_a_topic() -> None:
     sticky = StickyPartitions(10, in_turn)
     assert sticky.partitions("t", pa.array([20, 20], INT64), 1).to_pylist() == [0, 0]
 

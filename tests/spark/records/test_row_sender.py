@@ -39,7 +39,7 @@ def rows(start: int, end: int) -> pa.RecordBatch:
     )
 
 
-async def test_rows_of_many_batches_and_partitions_are_all_there_and_in_order_by_key(
+async def test_all_rows_of_many_batches_are_written_in_order_by_key(
     address: str,
 ) -> None:
     topic = await new_topic(address, 3)
@@ -54,7 +54,7 @@ async def test_rows_of_many_batches_and_partitions_are_all_there_and_in_order_by
     assert sorted(values) == [b"%050d" % number for number in range(20_000)]
 
 
-async def test_topics_of_a_column_are_each_asked_for_once(address: str) -> None:
+async def test_each_topic_of_a_column_is_looked_up_once(address: str) -> None:
     topics = [await new_topic(address), await new_topic(address, 2)]
     async with TaskProducer(address) as producer:
         sender = RowSender(producer)
@@ -67,7 +67,7 @@ async def test_topics_of_a_column_are_each_asked_for_once(address: str) -> None:
         assert sorted(map(int, filter(None, found))) == [number, number + 1, number + 2]
 
 
-async def test_partitions_that_were_added_meanwhile_are_written_to(address: str) -> None:
+async def test_rows_are_written_to_partitions_that_were_added_meanwhile(address: str) -> None:
     topic = await new_topic(address)
     given = [1, 0, None]
     batch = rows(0, 3).append_column("partition", pa.array(given, pa.int32()))
@@ -94,7 +94,7 @@ async def test_a_row_too_large_for_any_request_is_refused(address: str) -> None:
             await RowSender(producer, topic).send(batch)
 
 
-async def test_a_name_no_topic_can_have_is_refused(address: str) -> None:
+async def test_an_invalid_topic_name_is_refused(address: str) -> None:
     async with TaskProducer(address) as producer:
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
             await RowSender(producer, "no topic!").send(rows(0, 1))

@@ -13,7 +13,7 @@ NUMBERS = st.integers(-1, 300) | st.integers(TABLE_LIMIT - 2, TABLE_LIMIT + 2)
 
 
 @given(st.lists(NUMBERS | st.integers(-1, (1 << 31) - 1), max_size=30))
-def test_each_number_is_encoded_as_by_itself(numbers: list[int]) -> None:
+def test_a_column_has_the_varint_of_each_number(numbers: list[int]) -> None:
     found = varints(pa.array(numbers, pa.int32())).to_pylist()
     assert found == [encode_varint(number) for number in numbers]
 

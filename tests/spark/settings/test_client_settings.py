@@ -41,7 +41,7 @@ def test_each_client_gets_the_settings_it_knows() -> None:
     }
 
 
-def test_a_setup_is_what_the_clients_take_and_a_key_of_a_cache() -> None:
+def test_a_setup_has_valid_arguments_of_a_client_and_is_hashable() -> None:
     assert Admin(*SERVERS.values(), **setup_of("sink", "admin").keywords)
     assert Consumer(*SERVERS.values(), **setup_of("source", "consumer").keywords)
     assert Producer(*SERVERS.values(), **setup_of("sink", "producer").keywords)
@@ -80,9 +80,7 @@ def test_the_source_reads_committed_by_default() -> None:
         ("sink", "kafka.compression.type", "brotli"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_its_name(
-    side: Side, option: str, value: str
-) -> None:
+def test_an_unsupported_option_is_refused_by_its_name(side: Side, option: str, value: str) -> None:
     with pytest.raises(OptionError) as caught:
         client_setup(
             Options({**SERVERS, option: value}),
@@ -92,16 +90,16 @@ def test_what_cannot_be_honoured_is_refused_by_its_name(
     assert (caught.value.name, caught.value.value) == (option, value)
 
 
-def test_without_servers_nothing_can_be_done() -> None:
+def test_bootstrap_servers_are_required() -> None:
     with pytest.raises(OptionError, match=r"^option kafka\.bootstrap\.servers: is needed$"):
         client_setup(Options({}), "source", "admin")
 
 
-def test_plaintext_may_be_said() -> None:
+def test_security_protocol_plaintext_is_accepted() -> None:
     assert setup_of("source", "admin", security_protocol="plaintext") == setup_of("source", "admin")
 
 
-def test_the_level_of_the_chosen_compression_is_taken_and_no_other() -> None:
+def test_only_the_level_of_the_chosen_compression_is_used() -> None:
     given = {
         "compression_type": "zstd",
         "compression_zstd_level": "3",
@@ -110,7 +108,7 @@ def test_the_level_of_the_chosen_compression_is_taken_and_no_other() -> None:
     assert setup_of("sink", "producer", **given).keywords["compression_level"] == 3
 
 
-def test_a_setting_without_effect_is_remarked() -> None:
+def test_a_setting_without_effect_gets_a_remark() -> None:
     given = {"kafka.group.id": "g", "kafka.receive.buffer.bytes": "1", "groupIdPrefix": "p"}
     said = remarks(Options({**SERVERS, **given, "kafka.fetch.min.bytes": "1"}), "source")
     assert [sentence.split()[0] for sentence in said] == [

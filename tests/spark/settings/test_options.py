@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oncelog_client.spark.settings.options import OPTIONS, OptionError, Options
 
 
-def test_names_are_found_in_any_case_and_values_lose_the_spaces_around_them() -> None:
+def test_names_may_have_any_case_and_values_are_stripped() -> None:
     options = Options({"STARTINGoffsets": " earliest "})
     assert options.text("startingOffsets") == "earliest"
     assert "startingoffsets" in options
@@ -38,7 +38,7 @@ def test_times_are_read_as_spark_reads_them(text: str, wanted_ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m", "15 m", "1.5s", "-1s", "15y", "PT15M"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match=r"^option maxTriggerDelay='.*': is no time"):
         Options({"maxTriggerDelay": text}).duration_ms("maxTriggerDelay", 7)
 
@@ -56,13 +56,13 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("-5", "must be 1 or more"),
     ],
 )
-def test_what_is_no_whole_number_or_too_small_is_refused(text: str, wanted: str) -> None:
+def test_a_number_that_is_not_whole_or_too_small_is_refused(text: str, wanted: str) -> None:
     with pytest.raises(OptionError) as caught:
         Options({"minpartitions": text}).integer("minPartitions", least=1)
     assert str(caught.value) == f"option minPartitions={text!r}: {wanted}"
 
 
-def test_true_and_false_are_all_that_a_flag_knows() -> None:
+def test_a_flag_is_true_or_false() -> None:
     assert Options({"includeHeaders": "TRUE"}).boolean("includeHeaders", False)
     assert not Options({"includeHeaders": "false"}).boolean("includeHeaders", True)
     assert Options({}).boolean("includeHeaders", True)
@@ -70,7 +70,7 @@ def test_true_and_false_are_all_that_a_flag_knows() -> None:
         Options({"includeHeaders": "yes"}).boolean("includeHeaders", True)
 
 
-def test_a_choice_is_one_of_those_offered() -> None:
+def test_an_option_with_choices_accepts_only_these() -> None:
     choices = ("error", "latest")
     options = Options({"startingOffsetsByTimestampStrategy": "LATEST", "x": "never"})
     assert options.choice("startingOffsetsByTimestampStrategy", choices, "error") == "latest"
@@ -79,7 +79,7 @@ def test_a_choice_is_one_of_those_offered() -> None:
         options.choice("x", choices, "error")
 
 
-def test_an_option_that_is_needed_is_missed() -> None:
+def test_a_missing_required_option_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"^option sinkId: is needed$"):
         Options({}).required("sinkId")
     with pytest.raises(OptionError, match=r"^option sinkId='': is needed$"):
@@ -87,12 +87,12 @@ def test_an_option_that_is_needed_is_missed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", '{"a":1,"a":2}'])
-def test_what_is_no_json_object_is_refused(text: str) -> None:
+def test_text_that_is_no_json_object_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match=r'^option assign=.* such as \{"t":\[0\]\}'):
         Options({"assign": text}).json_object("assign", '{"t":[0]}')
 
 
-def test_an_option_that_does_not_exist_is_remarked_with_the_nearest_that_does() -> None:
+def test_the_remark_about_an_unknown_option_has_the_most_similar_name() -> None:
     remarks = Options({"maxOffsetPerTrigger": "3", "zzz": "", "kafka.zzz": "", "path": ""}).remarks
     assert [remark.partition(", ")[0] for remark in remarks] == [
         "there is no option 'maxoffsetpertrigger'",

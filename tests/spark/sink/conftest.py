@@ -1,4 +1,4 @@
-"""A query that commits by A-group. Each of its calls runs in its own process."""
+"""A query that commits by group. Each of its calls runs in its own process."""
 
 from __future__ import annotations
 

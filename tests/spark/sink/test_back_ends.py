@@ -29,7 +29,7 @@ print(*sys.modules)
 
 
 @pytest.mark.parametrize("kind", ["group", "record"])
-def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) -> None:
+def test_a_task_imports_only_its_back_end_and_no_state_machine_of_the_driver(kind: str) -> None:
     command = [sys.executable, "-c", LOADED, kind]
     found = subprocess.run(command, capture_output=True, check=True, text=True)
     package = "oncelog_client.spark.sink."
@@ -38,7 +38,7 @@ def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) 
     assert sink & {"group_commit", "record_commit"} == {f"{kind}_commit"}
 
 
-def test_a_parent_that_has_got_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
+def test_a_parent_with_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
     """A new producer id counts as a fence, because another driver may have initialized the parent's
     id."""
     parent = TransactionMember(name, 1_000_000, 0)

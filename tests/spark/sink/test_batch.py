@@ -32,7 +32,7 @@ def values(count: int) -> list[bytes]:
     return sorted(b"%d" % number for number in range(count))
 
 
-def test_all_columns_mean_what_they_mean_in_sparks_own_sink(
+def test_all_columns_have_the_meaning_of_sparks_own_sink(
     spark: SparkSession, broker: Oncelog, topics: Topics, name: str
 ) -> None:
     first, second = topics.create(f"{name}-a", 3), topics.create(f"{name}-b", 3)
@@ -58,7 +58,7 @@ def test_all_columns_mean_what_they_mean_in_sparks_own_sink(
     assert len(topics.read(third)) == 3
 
 
-def test_keys_go_where_kafkas_default_partitioner_sends_them(
+def test_keys_get_the_partitions_of_kafkas_default_partitioner(
     spark: SparkSession, broker: Oncelog, topics: Topics, name: str
 ) -> None:
     by_spark, by_client = topics.create(f"{name}-a", 5), topics.create(f"{name}-b", 5)
@@ -87,7 +87,7 @@ def test_a_version_of_an_application_is_written_once(
     assert len(topics.values(target)) == 10
 
 
-def test_without_a_version_a_write_is_atomic_and_nothing_is_kept_of_it(
+def test_a_write_without_a_version_is_atomic_and_stores_no_state(
     spark: SparkSession, broker: Oncelog, topics: Topics, name: str
 ) -> None:
     target = topics.create(name)
@@ -147,7 +147,7 @@ def test_update_mode_through_foreach_batch_is_exactly_once_when_a_batch_is_repla
     assert len(topics.read(target)) == 3
 
 
-def test_save_modes_and_columns_that_cannot_be_are_refused_with_the_reason(
+def test_unsupported_save_modes_and_columns_are_refused_with_the_reason(
     spark: SparkSession, broker: Oncelog, name: str
 ) -> None:
     frame = numbers(spark, 1)

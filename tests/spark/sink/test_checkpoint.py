@@ -23,7 +23,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_query_batch_and_sources_end(checkpoint: Path) -> None:
+def test_query_id_batch_and_source_end_are_read(checkpoint: Path) -> None:
     for location in (str(checkpoint), f"file:{checkpoint}", checkpoint.as_uri()):
         assert query_id(location) == "q-1"
         assert noted_batch(location) == 10
@@ -31,7 +31,7 @@ def test_query_batch_and_sources_end(checkpoint: Path) -> None:
         assert source_end(location, 11) is None
 
 
-def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_with_one_warning(
+def test_two_sources_with_different_ends_in_a_partition_cause_one_warning(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (checkpoint / "offsets" / "10").open("a") as file:
@@ -40,12 +40,12 @@ def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_with_o
         assert source_end(str(checkpoint), 10) is None
         assert source_end(str(checkpoint), 9) == '{"purchases":{"0":9}}'
     (said,) = caplog.messages
-    assert "two sources of the query read purchases-0, and not equally far" in said
+    assert "two sources of the query read purchases-0 to different ends" in said
     assert "the sink does not store the end of this batch" in said
 
 
 @pytest.mark.parametrize("location", [None, "hdfs://host/c", "s3a://bucket/c", "/no/such/folder"])
-def test_a_place_that_cannot_be_read_is_no_error(location: str | None) -> None:
+def test_an_unreadable_location_is_no_error(location: str | None) -> None:
     assert (query_id(location), noted_batch(location), source_end(location, 0)) == (None,) * 3
 
 

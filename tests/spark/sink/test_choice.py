@@ -27,7 +27,7 @@ def options(broker: Oncelog, protocol: str, name: str = "orders") -> SinkOptions
     return sink_options(Options(given), streaming=True)
 
 
-def test_oncelog_decides_for_the_group_and_the_log_says_so(
+def test_a_sink_on_oncelog_commits_by_group_and_logs_this_once(
     broker: Oncelog, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = options(broker, "auto", name)
@@ -40,7 +40,9 @@ def test_oncelog_decides_for_the_group_and_the_log_says_so(
     assert any("there is no option 'sinkid2'" in said for said in caplog.messages)
 
 
-def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None:
+def test_a_sink_commits_by_record_if_the_broker_announces_no_group_transactions(
+    tmp_path: Path,
+) -> None:
     settings = {**QUICK, "group.transactions.enable": "false"}
     with Oncelog(tmp_path, settings) as broker:
         assert driver.commit_kind(options(broker, "auto")) is CommitKind.RECORD
@@ -48,7 +50,7 @@ def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None
             driver.commit_kind(options(broker, "group"))
 
 
-def test_a_reader_that_gets_records_because_of_the_broker_is_warned_once(
+def test_a_sink_that_commits_by_record_because_of_the_broker_warns_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spark's Python workers log only warnings and errors."""

@@ -1,5 +1,5 @@
-"""A-group between processes: drivers that replace each other, late tasks, and rows that must never
-be visible."""
+"""The commit by group between processes: drivers that replace each other, late tasks, and rows that
+must never be visible."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fence(broker: Oncelog, message: TaskMessage) -> None:
     asyncio.run(init())
 
 
-def test_of_two_drivers_the_older_one_commits_nothing(query: Query, topics: Topics) -> None:
+def test_the_older_of_two_drivers_commits_nothing(query: Query, topics: Topics) -> None:
     older = query.plan()
     messages = query.write(older, 0)
     newer = query.plan()
@@ -100,7 +100,7 @@ def test_tasks_of_an_older_driver_are_refused(query: Query, broker: Oncelog) -> 
     assert open_now(broker, query) == []
 
 
-def test_the_state_says_whose_batch_was_the_last_and_what_it_held(
+def test_the_state_has_the_query_and_the_row_count_of_the_last_batch(
     query: Query, broker: Oncelog
 ) -> None:
     assert query.batch(0)
@@ -111,7 +111,7 @@ def test_the_state_says_whose_batch_was_the_last_and_what_it_held(
 
 
 @pytest.mark.parametrize("point", ["commit.read.after", "commit.stage.after"])
-def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing(
+def test_a_commit_that_resumes_after_another_driver_took_over_changes_nothing(
     query: Query, topics: Topics, point: str
 ) -> None:
     messages = query.write(query.plan(), 0)
@@ -127,7 +127,7 @@ def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing
     assert visible(topics, query) == expected(0, 1, 2)
 
 
-def test_a_batch_that_was_done_is_skipped_by_tasks_and_commit(query: Query, topics: Topics) -> None:
+def test_tasks_and_commit_skip_a_done_batch(query: Query, topics: Topics) -> None:
     query.run([0, 1])
     messages = query.write(query.plan(), 1)
     assert all(message.skipped for message in messages)
@@ -135,7 +135,7 @@ def test_a_batch_that_was_done_is_skipped_by_tasks_and_commit(query: Query, topi
     assert visible(topics, query) == expected(0, 1)
 
 
-def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
+def test_a_task_without_a_batch_id_writes_a_done_batch_and_the_commit_skips_it(
     query: Query, topics: Topics
 ) -> None:
     """Spark does not promise the names of the properties that a task reads."""
@@ -148,7 +148,7 @@ def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
     assert visible(topics, query) == expected(0)
 
 
-def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
+def test_losing_attempts_are_aborted_when_the_batch_is_committed(
     query: Query, broker: Oncelog, topics: Topics
 ) -> None:
     """Readers of committed records would otherwise wait for the timeouts of these attempts."""
@@ -184,7 +184,7 @@ def test_a_failed_commit_leaves_nothing_open(query: Query, broker: Oncelog, topi
     assert visible(topics, query) == expected(0)
 
 
-def test_an_abort_after_a_commit_whose_answer_was_lost_undoes_nothing(
+def test_an_abort_after_a_commit_with_a_lost_response_undoes_nothing(
     query: Query, topics: Topics
 ) -> None:
     messages = query.write(query.plan(), 0)
@@ -195,7 +195,7 @@ def test_an_abort_after_a_commit_whose_answer_was_lost_undoes_nothing(
     assert visible(topics, query) == expected(0, 1)
 
 
-def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
+def test_a_process_continues_its_generation_and_another_process_begins_one(
     query: Query, topics: Topics
 ) -> None:
     assert len(set(query.in_one_process(range(3)))) == 1
@@ -204,7 +204,9 @@ def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
     assert visible(topics, query) == expected(0, 1, 2, 3)
 
 
-def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Query) -> None:
+def test_the_error_of_a_new_query_on_a_known_sink_has_the_last_committed_batch(
+    query: Query,
+) -> None:
     query.run([0, 1])
     plan = query.plan()
     other = replace(query, query_id="q-2")
@@ -215,7 +217,7 @@ def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Quer
     assert query.commit(query.write(plan, 2), 2)
 
 
-def test_a_copied_sink_id_whose_checkpoint_cannot_be_read_is_found_out_by_its_tasks(
+def test_tasks_refuse_a_copied_sink_id_if_the_checkpoint_cannot_be_read(
     query: Query, topics: Topics
 ) -> None:
     """By then the query has fenced the sink's owner. The owner's error explains this."""
@@ -253,12 +255,12 @@ def test_an_empty_batch_is_counted(query: Query, broker: Oncelog) -> None:
     assert state_of(broker, query)[0] == 1
 
 
-def test_a_timeout_longer_than_the_broker_allows_is_refused_before_the_work(query: Query) -> None:
+def test_a_timeout_longer_than_the_broker_allows_is_refused_in_planning(query: Query) -> None:
     with pytest.raises(SinkError, match=r"timeout.ms=900001.*transaction.max.timeout.ms=900000"):
         query.having(kafka_transaction_timeout_ms="900001").plan()
 
 
-def test_a_batch_longer_than_the_timeout_says_so(
+def test_the_error_for_a_batch_longer_than_the_timeout_names_the_option(
     query: Query, broker: Oncelog, topics: Topics
 ) -> None:
     hasty = query.having(kafka_transaction_timeout_ms="300")
@@ -273,7 +275,9 @@ def test_a_batch_longer_than_the_timeout_says_so(
     assert visible(topics, query) == expected(0)
 
 
-def test_a_task_longer_than_the_timeout_says_so(query: Query, broker: Oncelog) -> None:
+def test_the_error_for_a_task_longer_than_the_timeout_has_its_duration(
+    query: Query, broker: Oncelog
+) -> None:
     hasty = query.having(kafka_transaction_timeout_ms="300")
 
     def rows() -> Iterator[pyarrow.RecordBatch]:
@@ -287,7 +291,7 @@ def test_a_task_longer_than_the_timeout_says_so(query: Query, broker: Oncelog) -
     assert refused.value.reason is Reason.MEMBER_GONE
 
 
-def test_what_is_written_is_not_seen_before_it_is_decided(query: Query, topics: Topics) -> None:
+def test_rows_are_invisible_before_the_decision(query: Query, topics: Topics) -> None:
     messages = query.write(query.plan(), 0)
     assert visible(topics, query) == []
     assert len(topics.values(query.topic, committed=False)) == len(expected(0))

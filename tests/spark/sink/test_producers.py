@@ -54,14 +54,16 @@ async def worker(broker: Oncelog, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         await producer.producer.close()
 
 
-async def test_the_next_batch_takes_the_producer_of_the_last_one(worker: Worker, name: str) -> None:
+async def test_the_next_batch_reuses_the_producer_of_the_last_batch(
+    worker: Worker, name: str
+) -> None:
     first = await worker.use(plan_of(name))
     await worker.use(plan_of(f"{name}-other"))
     assert await worker.use(plan_of(name, done=1)) == first
     assert not await is_closed(first)
 
 
-async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
+async def test_a_producer_that_is_idle_for_long_is_closed_and_its_id_is_reused(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idle = [await worker.use(plan_of(name)), await worker.use(plan_of(f"{name}-other"))]
@@ -76,7 +78,7 @@ async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     assert not await is_closed(other)
 
 
-async def test_at_most_a_number_of_idle_producers_wait_for_other_sinks(
+async def test_a_worker_keeps_a_limited_number_of_idle_producers_of_other_sinks(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 2)
@@ -87,7 +89,7 @@ async def test_at_most_a_number_of_idle_producers_wait_for_other_sinks(
     assert again == sinks[4]
 
 
-async def test_idle_producers_of_one_sink_are_all_kept(
+async def test_all_idle_producers_of_one_sink_are_kept(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 1)

@@ -113,7 +113,7 @@ def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_dri
     assert found == [look, renewed, look, staged, ended]
 
 
-def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(
+def test_at_steady_state_tasks_open_no_connection_and_look_nothing_up(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
     proxy, broker = proxied
@@ -147,7 +147,7 @@ def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(
     ],
     ids=lambda value: value.name.lower(),
 )
-def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
+def test_a_connection_that_breaks_at_a_request_or_its_response_changes_nothing(
     proxied: tuple[Proxy, Oncelog], name: str, api: ApiKey, direction: Direction
 ) -> None:
     proxy, broker = proxied
@@ -163,7 +163,7 @@ def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
     assert len(topics.values(name)) == 3 * TASKS
 
 
-def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
+def test_a_decision_without_a_response_is_repeated_until_its_outcome_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
     """The wait covers the client's timeouts and a pause of the computer for three seconds."""

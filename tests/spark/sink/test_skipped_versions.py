@@ -54,7 +54,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_version_that_was_written_warns_each_time(
+def test_each_repetition_of_a_written_version_logs_a_warning(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)
@@ -74,7 +74,7 @@ def test_a_version_that_was_written_warns_each_time(
     assert len(topics.values(name)) == 1
 
 
-def test_a_version_that_another_process_writes_first_warns_too(
+def test_a_version_that_another_process_wrote_first_logs_a_warning(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)

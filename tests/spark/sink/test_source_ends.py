@@ -65,7 +65,7 @@ class Sink:
 
 
 @pytest.mark.parametrize("kind", CommitKind)
-def test_the_end_of_some_hundred_partitions_is_kept(
+def test_a_source_end_of_some_hundred_partitions_is_kept(
     broker: Oncelog, topics: Topics, name: str, kind: CommitKind
 ) -> None:
     sink = Sink(broker, topics.create(name), kind)
@@ -77,7 +77,7 @@ def test_the_end_of_some_hundred_partitions_is_kept(
     assert sink.start() == from_json(end_of(FEW))
 
 
-def test_a_lack_of_room_is_reported_once_and_by_its_cause(
+def test_a_source_end_that_is_too_long_is_reported_once_with_its_cause(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = Sink(broker, topics.create(name), CommitKind.GROUP)
@@ -87,14 +87,14 @@ def test_a_lack_of_room_is_reported_once_and_by_its_cause(
     (said,) = [message for message in caplog.messages if "is not stored" in message]
     assert f"sink {name}: the source end of the batch is not stored" in said
     assert "4096 bytes" in said
-    with pytest.raises(NoSourceEnd, match="longer than the 4096 bytes") as refused:
+    with pytest.raises(NoSourceEnd, match="more than the 4096 bytes") as refused:
         sink.start()
     assert "checkpointLocation" not in str(refused.value)
     sink.batch(2, FEW)
     assert sink.start() == from_json(end_of(FEW))
 
 
-def test_a_record_has_room_for_any(
+def test_a_commit_by_record_keeps_a_source_end_of_any_length(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = Sink(broker, topics.create(name), CommitKind.RECORD)

@@ -20,7 +20,7 @@ ROWS = 8
 PARTITIONS = 4
 
 
-def test_of_two_attempts_of_a_stage_each_row_is_written_by_one(
+def test_each_row_is_written_by_one_of_two_attempts_of_a_stage(
     spark: SparkSession,
     spark_driver: Spark,
     broker: Oncelog,

@@ -38,7 +38,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_the_pickled_writer_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
+def test_only_the_pickled_writer_plans_and_only_once(
+    broker: Oncelog, name: str, folder: Path
+) -> None:
     planned = writer(broker, name, folder)
     plans = [pickle.loads(pickle.dumps(planned))._plan for _ in range(2)]
     # A writer that Spark creates for the commit must not fence the planning writer.
@@ -48,7 +50,7 @@ def test_only_the_pickled_writer_plans_and_once(broker: Oncelog, name: str, fold
     assert (plans[0].generation, plans[0].query_id, plans[0].batch_id) == (1, "q-9", None)
 
 
-def test_the_checkpoint_tells_whether_a_query_is_new(
+def test_the_checkpoint_shows_if_a_query_is_new(
     broker: Oncelog, query: Query, folder: Path
 ) -> None:
     assert query.batch(0)
@@ -80,6 +82,8 @@ class Context(TaskContext):
         ({}, Attempt(5)),
     ],
 )
-def test_what_spark_may_not_tell_is_not_known(properties: dict[str, str], attempt: Attempt) -> None:
+def test_a_property_that_spark_does_not_pass_is_unknown(
+    properties: dict[str, str], attempt: Attempt
+) -> None:
     assert attempt_of(Context(**properties)) == attempt
     assert attempt_of(None) == Attempt(-1)

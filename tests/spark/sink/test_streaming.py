@@ -109,7 +109,7 @@ def test_every_row_of_every_batch_is_written_once(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("point", ["task.produce.after", "task.hand-over.after"])
-def test_a_task_that_dies_is_tried_again_under_another_id(
+def test_a_task_that_dies_is_retried_with_another_id(
     copy: Copy, fail_points: FailPoints, point: str
 ) -> None:
     copy.topics.append(copy.source, rows(*range(4)))
@@ -122,7 +122,7 @@ def test_a_task_that_dies_is_tried_again_under_another_id(
     assert ends == copy.topics.end_offsets(copy.target, committed=False)
 
 
-def test_a_lost_checkpoint_is_found_out_and_adopted_without_writing_anything_twice(
+def test_a_lost_checkpoint_is_detected_and_the_sink_is_adopted_without_duplicates(
     copy: Copy,
 ) -> None:
     copy.topics.append(copy.source, rows(*range(6)))
@@ -144,7 +144,7 @@ def test_a_lost_checkpoint_is_found_out_and_adopted_without_writing_anything_twi
 
 
 @pytest.mark.parametrize("behind", [1, 2])
-def test_a_checkpoint_put_back_from_a_copy_loses_nothing(copy: Copy, behind: int) -> None:
+def test_a_checkpoint_restored_from_a_copy_loses_no_row(copy: Copy, behind: int) -> None:
     """The sink has committed later batches than the copied checkpoint has. Spark plans the same
     batch numbers again, with more rows."""
     copy.topics.append(copy.source, rows(0, 1))
@@ -168,7 +168,7 @@ def test_a_checkpoint_put_back_from_a_copy_loses_nothing(copy: Copy, behind: int
     assert copy.written == rows(*range(3 + behind))
 
 
-def test_without_a_sink_id_it_is_made_of_the_querys(
+def test_the_default_sink_id_contains_the_query_id(
     spark: SparkSession, copy: Copy, checkpoint: str
 ) -> None:
     copy.topics.append(copy.source, [b"1"])
@@ -204,7 +204,7 @@ def test_complete_mode_appends_the_whole_result_with_every_batch(copy: Copy) -> 
         ({"sinkProtocol": "none"}, "sinkProtocol='none': is none of auto, group, record"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_the_querys_error(
+def test_the_error_of_the_query_says_what_is_wrong(
     copy: Copy, options: dict[str, str], said: str
 ) -> None:
     copy.topics.append(copy.source, [b"1"])

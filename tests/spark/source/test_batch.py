@@ -84,7 +84,7 @@ def test_a_batch_has_the_official_columns(spark: SparkSession, log: Topics, name
     ]
 
 
-def test_a_timestamp_is_a_point_in_time_whatever_spark_takes_the_word_for(
+def test_a_timestamp_is_a_point_in_time_whatever_the_default_type_of_spark(
     spark: SparkSession, topics: Topics, name: str
 ) -> None:
     topics.create(name, 1, KEPT)
@@ -99,7 +99,7 @@ def test_a_timestamp_is_a_point_in_time_whatever_spark_takes_the_word_for(
         spark.conf.unset(setting)
 
 
-def test_a_schema_is_a_projection(spark: SparkSession, topics: Topics, name: str) -> None:
+def test_a_schema_selects_columns(spark: SparkSession, topics: Topics, name: str) -> None:
     filled(topics, name)
     reader = spark.read.format("oncelog").option("subscribe", name)
     reader = reader.option("kafka.bootstrap.servers", topics.bootstrap)
@@ -158,7 +158,7 @@ def test_a_batch_reads_from_its_start_to_its_end(
     assert values(frame(spark, log, subscribe=name, **given)) == wanted.encode().split()
 
 
-def test_three_ways_say_what_is_read(spark: SparkSession, log: Topics, name: str) -> None:
+def test_three_options_select_what_is_read(spark: SparkSession, log: Topics, name: str) -> None:
     first, second = filled(log, f"{name}.a"), filled(log, f"{name}.b")
     log.create(f"{name}.empty")
     both = [f"{partition}{number}".encode() for partition in (0, 1) for number in range(5)] * 2
@@ -168,7 +168,7 @@ def test_three_ways_say_what_is_read(spark: SparkSession, log: Topics, name: str
     assert values(frame(spark, log, assign=assigned)) == both[5:10] + both[:5]
 
 
-def test_more_tasks_read_the_same(spark: SparkSession, topics: Topics, name: str) -> None:
+def test_more_tasks_read_the_same_records(spark: SparkSession, topics: Topics, name: str) -> None:
     filled(topics, name)
     whole = frame(spark, topics, subscribe=name)
     assert whole.rdd.getNumPartitions() == 2
@@ -209,7 +209,7 @@ def test_a_compacted_topic_has_gaps_and_no_losses(
     assert len({bytes(row.key) for row in found}) == 3
 
 
-def test_truncated_offsets_are_an_error_with_both_or_left_out(
+def test_truncated_offsets_are_an_error_or_are_left_out(
     spark: SparkSession, log: Topics, name: str
 ) -> None:
     filled(log, name)
@@ -223,7 +223,7 @@ def test_truncated_offsets_are_an_error_with_both_or_left_out(
     assert kept == b"03 04 10 11 12 13 14".split()
 
 
-def test_an_end_beyond_the_log_is_an_error_or_left_out(
+def test_offsets_beyond_the_log_are_an_error_or_are_left_out(
     spark: SparkSession, topics: Topics, name: str
 ) -> None:
     filled(topics, name)
@@ -235,9 +235,7 @@ def test_an_end_beyond_the_log_is_an_error_or_left_out(
     assert kept == b"00 01 02 03 04 10".split()
 
 
-def test_an_end_behind_an_open_transaction_is_not_decided_and_never_left_out(
-    spark: SparkSession, log: Topics, name: str
-) -> None:
+def test_undecided_offsets_are_always_an_error(spark: SparkSession, log: Topics, name: str) -> None:
     log.create(name, partitions=1)
     log.append(name, [b"a"])
     given = {"subscribe": name, "endingOffsets": json.dumps({name: {"0": 2}})}
@@ -273,7 +271,7 @@ def test_an_end_behind_an_open_transaction_is_not_decided_and_never_left_out(
         ({"subscribe": "{}", "assign": "x"}, "only one of subscribe, subscribePattern, assign"),
     ],
 )
-def test_what_cannot_be_read_is_said(
+def test_the_error_says_what_cannot_be_read(
     spark: SparkSession, topics: Topics, name: str, options: dict[str, str], message: str
 ) -> None:
     filled(topics, name)

@@ -17,7 +17,7 @@ def partitions(topics: Topics, **subscription: str) -> frozenset[TopicPartition]
     return logs.ask(options, lambda catalogue: catalogue.partitions())
 
 
-def test_a_pattern_takes_no_topic_that_sinks_keep_their_state_in(
+def test_a_pattern_does_not_match_the_state_topic_of_sinks(
     fresh_broker: Oncelog, name: str
 ) -> None:
     """The state topic is an ordinary topic for the broker. A query that reads its own sink's

@@ -66,7 +66,7 @@ def test_new_topics_of_a_pattern_are_read_from_their_first_record(
     assert stream.values == [b"00", b"01", b"08", b"10", b"11"]
 
 
-def test_a_truncated_log_ends_the_query_with_both_offsets_or_is_a_warning(
+def test_a_truncated_log_is_an_error_with_both_offsets_or_a_warning(
     log: Topics, name: str, stream: Stream, spark_driver: Spark
 ) -> None:
     stream.run()
@@ -83,7 +83,7 @@ def test_a_truncated_log_ends_the_query_with_both_offsets_or_is_a_warning(
     spark_driver.wait_for_log(f"^{loss} 6 now")
 
 
-def test_a_deleted_topic_ends_a_running_query_with_both_offsets(
+def test_a_deleted_topic_is_an_error_with_both_offsets(
     log: Topics, name: str, stream: Stream
 ) -> None:
     query = stream.start()
@@ -93,12 +93,12 @@ def test_a_deleted_topic_ends_a_running_query_with_both_offsets(
     for partition in (0, 1):
         assert (
             f"topic {name}, partition {partition} is gone:"
-            " what was there from offset 2 to offset 2 may not have been read"
+            " the records from offset 2 to offset 2 may not have been read"
         ) in message
 
 
 @pytest.mark.parametrize("log", ["oncelog"], indirect=True)
-def test_a_query_without_one_of_its_topics_goes_on_with_the_others_without_fail_on_data_loss(
+def test_without_fail_on_data_loss_a_query_continues_after_a_topic_is_deleted(
     log: Topics, name: str, stream: Stream, spark_driver: Spark
 ) -> None:
     other = log.create(f"{name}-other", partitions=1)
@@ -107,7 +107,7 @@ def test_a_query_without_one_of_its_topics_goes_on_with_the_others_without_fail_
     stream.run()
     delete(log, other)
     append(log, name, 2, 3)
-    gone = f"topic {other}, partition 0 is gone: what was there from offset"
+    gone = f"topic {other}, partition 0 is gone: the records from offset"
     assert f"{gone} 1 to an unknown end may not have been read" in stream.failure()
     stream.options["failOnDataLoss"] = "false"
     batches = stream.run()
@@ -117,7 +117,7 @@ def test_a_query_without_one_of_its_topics_goes_on_with_the_others_without_fail_
     assert spark_driver.wait_for_log(f"^{gone}") == 1
 
 
-def test_a_topic_that_was_created_again_ends_the_query_with_both_offsets(
+def test_a_recreated_topic_is_an_error_with_both_offsets(
     log: Topics, name: str, stream: Stream
 ) -> None:
     stream.run()
@@ -128,7 +128,7 @@ def test_a_topic_that_was_created_again_ends_the_query_with_both_offsets(
     assert f"topic {name}, partition 1 was read up to offset 2, but ends at offset 1" in message
 
 
-def test_a_topic_that_is_created_again_is_read_anew_without_fail_on_data_loss(
+def test_without_fail_on_data_loss_a_recreated_topic_is_read_from_its_beginning(
     log: Topics, name: str, stream: Stream
 ) -> None:
     stream.options["failOnDataLoss"] = "false"
@@ -142,7 +142,7 @@ def test_a_topic_that_is_created_again_is_read_anew_without_fail_on_data_loss(
     assert sorted(set(stream.values)) == stream.values
 
 
-def test_a_broker_that_is_away_for_a_while_is_waited_for(
+def test_a_query_waits_for_a_restarted_broker(
     spark: SparkSession, fresh_broker: Oncelog, name: str, tmp_path: Path
 ) -> None:
     topics = Topics(fresh_broker.address)

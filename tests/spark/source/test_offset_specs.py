@@ -16,7 +16,7 @@ T0 = 1_700_000_000_000
 
 
 @pytest.mark.parametrize("starting", [True, False])
-def test_a_time_is_no_later_than_the_end_that_was_asked_for_before(
+def test_the_offset_of_a_time_does_not_exceed_the_known_end(
     topics: Topics, name: str, starting: bool
 ) -> None:
     """A batch with a later offset would begin or end beyond the known end of the log, as if data

@@ -81,7 +81,7 @@ def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
     return reader.latestOffset(start, reader.getDefaultReadLimit())
 
 
-def test_a_recreated_topic_is_taken_for_new_once(cluster: Cluster) -> None:
+def test_a_recreated_topic_counts_as_new_once(cluster: Cluster) -> None:
     stream = reader(fails=False)
     assert next_end(stream, next_end(stream, stream.initialOffset())) == at(2)
     for id, records in ((b"2", 5), (b"3", 7)):
@@ -95,7 +95,7 @@ def test_a_recreated_topic_is_taken_for_new_once(cluster: Cluster) -> None:
         assert next_end(stream, at(records)) == at(records + 1)
 
 
-def test_a_recreated_topic_ends_a_query_that_may_lose_nothing(cluster: Cluster) -> None:
+def test_a_recreated_topic_is_an_error_with_fail_on_data_loss(cluster: Cluster) -> None:
     stream = reader(fails=True)
     next_end(stream, next_end(stream, stream.initialOffset()))
     assert next_end(stream, at(2)) == at(2)

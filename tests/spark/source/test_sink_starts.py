@@ -25,7 +25,7 @@ def copy(
     assert query.awaitTermination(int(DEADLINE_S)), "the query is still running"
 
 
-def test_a_lost_checkpoint_costs_neither_a_loss_nor_a_duplicate(
+def test_a_lost_checkpoint_causes_neither_a_loss_nor_a_duplicate(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     source, target = log.create(name), log.create(f"{name}-copy")
@@ -37,7 +37,7 @@ def test_a_lost_checkpoint_costs_neither_a_loss_nor_a_duplicate(
     assert Counter(log.decided_values(target)) == Counter([b"a", b"b", b"c", b"d", b"e"])
 
 
-def test_a_sink_that_has_committed_nothing_is_no_start(
+def test_a_query_cannot_start_at_a_sink_that_has_committed_nothing(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     topics.create(name)

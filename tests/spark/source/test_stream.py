@@ -73,7 +73,7 @@ def test_the_first_batch_is_empty_and_fixes_the_start(
     ]
 
 
-def test_a_first_batch_that_is_repeated_has_the_same_start(
+def test_a_repeated_first_batch_has_the_same_start(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     filled(log, name)
@@ -87,7 +87,7 @@ def test_a_first_batch_that_is_repeated_has_the_same_start(
     assert [batch_id for batch_id, _ in stream.batches] == [0, 0, 1]
 
 
-def test_a_batch_that_is_repeated_reads_the_same(
+def test_a_repeated_batch_reads_the_same_records(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     filled(log, name)
@@ -111,7 +111,7 @@ def stream_values(numbers: range) -> list[bytes]:
     return [b"%d%d" % (partition, number) for partition in (0, 1) for number in numbers]
 
 
-def test_available_now_reads_what_was_there_in_proportion_and_no_more(
+def test_available_now_reads_only_existing_records_in_proportion(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     filled(log, name, 2)
@@ -131,7 +131,7 @@ def test_available_now_reads_what_was_there_in_proportion_and_no_more(
     assert stream.values[2:4] == [b"090", b"091"]
 
 
-def test_once_reads_all_there_is_in_one_batch_and_repeats_it_exactly(
+def test_once_reads_all_records_in_one_batch_and_repeats_this_batch_exactly(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     filled(topics, name)
@@ -148,7 +148,7 @@ def test_once_reads_all_there_is_in_one_batch_and_repeats_it_exactly(
     assert len(stream.values) == 24
 
 
-def test_a_query_goes_on_behind_open_transactions_and_over_aborted_ones(
+def test_a_query_stops_before_open_transactions_and_skips_aborted_ones(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     log.create(name, partitions=1)
@@ -186,7 +186,7 @@ def test_read_uncommitted_reads_up_to_the_high_watermark(
     assert stream.values == [b"a", b"b", b"c"]
 
 
-def test_few_records_wait_for_more_but_not_for_ever(
+def test_few_records_wait_no_longer_than_the_maximum_delay(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     filled(topics, name)
@@ -207,7 +207,7 @@ def test_few_records_wait_for_more_but_not_for_ever(
     stop(query)
 
 
-def test_options_without_effect_are_remarked_whenever_a_query_starts(
+def test_options_without_effect_are_logged_at_each_start_of_a_query(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str, spark_driver: Spark
 ) -> None:
     topics.create(name)
@@ -240,7 +240,7 @@ def test_positions_are_committed_for_a_group_one_batch_late(
         ({"subscribe": "nowhere"}, "there is no nowhere at 127.0.0.1"),
     ],
 )
-def test_what_cannot_be_done_is_said_by_the_query(
+def test_the_error_of_the_query_says_what_is_wrong(
     spark: SparkSession,
     topics: Topics,
     name: str,

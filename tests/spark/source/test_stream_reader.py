@@ -43,7 +43,7 @@ def read_to_the_end(reader: StreamReader) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
-def test_a_topic_that_is_created_again_at_once_is_noticed(
+def test_a_topic_that_is_recreated_at_once_is_noticed(
     topics: Topics, name: str, fails: str
 ) -> None:
     topics.create(name, partitions=1)
@@ -55,8 +55,8 @@ def test_a_topic_that_is_created_again_at_once_is_noticed(
     # The offsets alone do not distinguish the new topic from the old one.
     topics.append(name, [b"c", b"d", b"e"])
     if fails == "true":
-        message = f"topic {name}, partition 0 was deleted and created again: the old one was read"
-        with pytest.raises(DataLossError, match=f"{message} up to offset 2, the new one ends at"):
+        message = f"topic {name}, partition 0 was deleted and created again: the old log was read"
+        with pytest.raises(DataLossError, match=f"{message} up to offset 2, the new log ends at"):
             next_end(reader, position)
         return
     assert next_end(reader, position) == {name: {"0": 0}}
@@ -66,9 +66,7 @@ def test_a_topic_that_is_created_again_at_once_is_noticed(
     assert rows == [b"c", b"d", b"e"]
 
 
-def test_a_target_of_available_now_that_is_gone_is_not_waited_for(
-    topics: Topics, name: str
-) -> None:
+def test_available_now_does_not_wait_for_a_deleted_target(topics: Topics, name: str) -> None:
     topics.create(name, partitions=1)
     topics.append(name, [b"a", b"b"])
     reader = reader_of(topics, name)
@@ -89,7 +87,7 @@ def is_answered(reader: StreamReader, position: dict[str, Any]) -> bool:
         return False
 
 
-def test_a_broker_that_comes_back_in_time_is_waited_for_and_one_that_does_not_is_an_error(
+def test_the_reader_waits_for_the_broker_until_its_timeout(
     fresh_broker: Oncelog, name: str
 ) -> None:
     topics = Topics(fresh_broker.address)

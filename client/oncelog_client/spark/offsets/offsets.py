@@ -67,7 +67,7 @@ OffsetSpec = AtEdge | AtOffsets | AtTimes | AtTime | AtSink
 
 
 class _Names(NamedTuple):
-    """The options of one end, in the order of precedence."""
+    """The options for a start or for an end, in the order of precedence."""
 
     time: str
     times: str
@@ -95,7 +95,9 @@ def ending_spec(options: Options) -> OffsetSpec:
     place = _place(options, _ENDING) or AtEdge(LATEST)
     _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
     if isinstance(place, AtSink):
-        raise OptionError(_ENDING.offsets, options.text(_ENDING.offsets), "only a start can be so")
+        raise OptionError(
+            _ENDING.offsets, options.text(_ENDING.offsets), "only startingOffsets can be a sink"
+        )
     return place
 
 
@@ -106,11 +108,15 @@ def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
             starts, ends = dict(start[0]), dict(end[0])
             if starts.keys() != ends.keys():
                 different = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
-                raise OptionError(f"ending{names}", None, f"only one of start and end: {different}")
+                raise OptionError(
+                    f"ending{names}", None, f"partitions in only one of start and end: {different}"
+                )
             for partition, first in starts.items():
                 last = ends[partition]
                 if 0 <= last < first:
-                    raise OptionError(f"ending{names}", None, f"{partition}: {first} to {last}")
+                    raise OptionError(
+                        f"ending{names}", None, f"{partition}: start {first} is after end {last}"
+                    )
 
 
 def _place(options: Options, names: _Names) -> OffsetSpec | None:
@@ -198,7 +204,8 @@ def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | No
 
 
 def start_symbol(place: OffsetSpec) -> dict[str, str]:
-    """Return the start of a query, which Spark keeps until the first batch has resolved it."""
+    """Return the start of a query as JSON. Spark stores this JSON until the first batch has
+    resolved the start to offsets."""
     return {START: _shown(place)}
 
 

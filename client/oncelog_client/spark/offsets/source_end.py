@@ -44,9 +44,9 @@ def of_checkpoint(text: str) -> dict[str, Any] | None:
 def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
     """Return the error for a source end that was too long to keep."""
     return NoSourceEnd(
-        f"sink {sink_id} has committed, but not kept where its sources ended: for so many"
-        f" partitions that is longer than the {most_bytes} bytes that a broker keeps with it."
-        " Give the offsets themselves in startingOffsets"
+        f"sink {sink_id} has committed, but has not stored the offsets at which its sources ended:"
+        f" for so many partitions they need more than the {most_bytes} bytes that a broker stores"
+        " with a group's offset. Give the offsets themselves in startingOffsets"
     )
 
 
@@ -58,9 +58,9 @@ def of_sink(sink_id: str, kept: str | None) -> Offsets:
         found = None
     if not found:
         raise NoSourceEnd(
-            f"sink {sink_id} has committed, but not kept where its sources ended: that takes a"
-            " checkpointLocation that the driver's Python can read as a file, and no two sources"
-            " that read one partition to different ends"
+            f"sink {sink_id} has committed, but has not stored the offsets at which its sources"
+            " ended. A sink stores them only if the driver's Python can read checkpointLocation as"
+            " files, and no two sources have read one partition to different ends"
         )
     return found
 
@@ -74,5 +74,5 @@ def _merged(lines: Sequence[str]) -> Offsets:
             continue
         for partition, end in found.items():
             if merged.setdefault(partition, end) != end:
-                raise TwoEnds(f"two sources of the query read {partition}, and not equally far")
+                raise TwoEnds(f"two sources of the query read {partition} to different ends")
     return merged

@@ -29,8 +29,8 @@ from oncelog_protocol.records.record import Bytes, Record
 from .header_column import HEADERS, headers_column, plain_headers
 from .record_columns import Body, Numbers, RecordPositions, Unusual, find, gather
 
-# The default limit of a decompressed batch, in bytes: the defaults of fetch_max_bytes times
-# fetch_max_decompressed_factor.
+# The default limit of a decompressed batch, in bytes: the product of the defaults of
+# fetch_max_bytes and fetch_max_decompressed_factor.
 MAX_BATCH_BYTES: Final = 200 << 20
 # An Arrow batch is closed at this many rows or decompressed bytes. The last record batch in an
 # Arrow batch may exceed the limits.
@@ -150,7 +150,7 @@ def _closed(group: _Group, parts: list[bytes]) -> _Group:
 def _decode_columns(
     group: _Group, partition: TopicPartition, columns: Sequence[str], start: int, end: int
 ) -> pa.RecordBatch:
-    """Decode whole columns. Raises Unusual if the ordinary decoder is needed."""
+    """Decode whole columns. Raises Unusual if `_decode_plainly` is needed."""
     found = find(group.data, group.bodies)
     offsets = _offsets(group, found)
     makers: dict[str, Callable[[], Any]] = {
@@ -185,7 +185,7 @@ def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _expanded(numbers: list[int], group: _Group) -> Numbers:
-    """Return for each record the number of the record's batch."""
+    """Return a column of records from `numbers`, which has one number for each batch."""
     if len(set(numbers)) == 1:
         return pa.scalar(numbers[0], _INT64)
     ends, last = [], 0
@@ -240,7 +240,7 @@ def _decode_plainly(
     end: int,
     max_batch_bytes: int,
 ) -> pa.RecordBatch:
-    """Decode record by record, as the ordinary decoder. Raises CorruptRecords."""
+    """Decode record by record, with the ordinary decoder `read_records`. Raises CorruptRecords."""
     records: list[Record] = []
     kinds: list[int] = []
     for position, header in zip(group.positions, group.headers, strict=True):

@@ -23,7 +23,7 @@ _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary(
 # Maximum bytes of a record besides key, value and headers: three int32 lengths, offset delta,
 # attributes, and a timestamp delta of 0.
 _RECORD_OVERHEAD: Final = 22
-# Far below the int32 offsets of Arrow's columns.
+# Far below the maximum of the int32 offsets in Arrow's columns.
 _MOST_BYTES: Final = 1 << 29
 _ATTRIBUTES_AND_TIMESTAMP_DELTA: Final = b"\0\0"
 _NO_HEADERS: Final = b"\0"
@@ -171,7 +171,8 @@ class RowEncoder:
         codes: pa.Array,
         counts: Sequence[int],
     ) -> pa.Array:
-        """Return the sticky partitions of the rows that are `free`."""
+        """Return the sticky partition of each row for which `free` is true: a row with neither a
+        key nor an explicit partition."""
         found = None
         for code, (topic, count) in enumerate(zip(topics, counts, strict=True)):
             here = free if len(topics) == 1 else pc.and_(free, pc.equal(codes, code))
@@ -198,8 +199,8 @@ class RowEncoder:
             )
 
     def _cuts(self, sizes: pa.Array, run_ends: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the first and last row of each batch. A batch lies within a run of one
-        partition."""
+        """Return the rows of each batch as (first, end), without the row `end`. All rows of a batch
+        are in one run, which has one partition."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         cuts = []
         start = before = 0
@@ -232,8 +233,8 @@ def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
     try:
         return pc.cast(_plain(column), pa.binary())
     except pa.ArrowNotImplementedError:
-        # The error replaces Arrow's, without it as a cause: Arrow's error names its kernels, but
-        # the user knows the column.
+        # `from None` hides Arrow's error, which names kernels of Arrow. The user knows only the
+        # column.
         raise RowError(f"column {name} is {column.type}, not a string or binary") from None
 
 

@@ -15,7 +15,7 @@ from .record_columns import RecordPositions, Unusual, as_column, gather, length_
 _INT64: Final = pa.int64()
 _ENTRY: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _ENTRY))
-# Records with more headers than this are left to the ordinary decoder.
+# Maximum number of headers here. The ordinary decoder decodes records with more headers.
 _MOST: Final = 64
 
 
@@ -36,7 +36,7 @@ def _headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
     most = pc.max(count).as_py()
     if most > _MOST:
         raise Unusual("the count of headers")
-    # The first header of every record that has one, then the second, and so on.
+    # Decode the first header of every record that has one, then the second header, and so on.
     rows = pa.table(
         {
             "row": pa.array(range(found.rows), _INT64),

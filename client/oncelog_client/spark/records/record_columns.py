@@ -1,8 +1,8 @@
 """The records of many batches at once, as columns of positions in their bytes.
 
 Only the walk over the lengths of records takes a step of Python for each record. The content is
-read column by column: all key lengths, then all value lengths, and so on. Unusual records raise
-Unusual, and the ordinary decoder decodes them.
+read column by column: all key lengths, then all value lengths, and so on. The functions raise
+Unusual for unusual records, which the caller decodes with the ordinary decoder, `read_records`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RecordPositions:
     value_end: Numbers
     value_null: Numbers | None
     headers_start: Numbers
-    # The first byte of the count, 0 for none.
+    # The first byte of the varint that counts the headers: 0 if the record has no header.
     headers_count: Numbers
     end: Numbers
 
@@ -79,7 +79,7 @@ def find(data: Bytes, bodies: Sequence[Body]) -> RecordPositions:
 
 
 def _ends(data: Bytes, bodies: Sequence[Body]) -> tuple[pa.Array, pa.Array]:
-    """Return the start, the length and the end of each record."""
+    """Return the start of each record, where its length is stored, and the end of each record."""
     begins: list[int] = []
     ends: list[int] = []
     for start, end, count in bodies:
@@ -172,14 +172,16 @@ def varints(
         shift += 7
         if shift == 7 * most_bytes:
             raise Unusual("a large number")
-        # This addition removes the highest bit of the byte from the number.
+        # `number` still has the highest bit of the last byte, which only says that a byte follows.
+        # The subtraction removes that bit.
         if least.as_py() >= 0x80:
             byte = pc.take(column, position)
             position = pc.add(position, _ONE)
             number = pc.subtract(number, pa.scalar(1 << shift, _INT64))
         else:
             more = pc.greater_equal(byte, _CONTINUED)
-            # The data may end with the number.
+            # A number without a further byte may end the data, so read byte 0 in place of the next
+            # byte.
             byte = pc.take(column, pc.if_else(more, position, _ZERO))
             byte = pc.if_else(more, byte, _NO_MORE)
             more = pc.cast(more, _INT64)

@@ -36,7 +36,7 @@ _FETCH_BYTES: Final = 4 << 20
 _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     "source": {
         "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
-        " a restarted one continues from its checkpoint",
+        " a restarted query continues from its checkpoint",
         "enable.auto.commit": "is not supported: the checkpoint says what was read"
         " (commitOffsetsToGroup reports it to a group)",
         "interceptor.classes": "is not supported: an interceptor could change what is read",
@@ -49,7 +49,7 @@ _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
         "value.serializer": "is not supported: values are strings or binary, make them with"
         " functions",
         "transactional.id": "is not supported: the sink derives its ids from sinkId",
-        "transaction.two.phase.commit.enable": "is not supported: the sink decides when to use it",
+        "transaction.two.phase.commit.enable": "is not supported: the sink sets it by itself",
     },
 }
 # The values without which the sink is not exactly-once.

@@ -1,5 +1,5 @@
-"""The one interface of the two ways to commit: `group_commit` (oncelog) and `record_commit` (any
-broker that speaks Kafka's protocol).
+"""The interface that both ways to commit implement: `group_commit` (oncelog) and `record_commit`
+(any broker that speaks Kafka's protocol).
 
 `planning`, `committing` and `aborting` decide the order of commands. The order is the same for both
 ways. A back-end performs one command at a time and returns its result. A back-end keeps no state of
@@ -28,7 +28,7 @@ class BackEnd(Protocol):
         each command. Raises SinkError if the broker refuses for another reason (rights, options),
         and RetriableError if time is up and nothing was decided.
 
-        Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, of all
+        Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, in all
         generations. The state and the ids may be read at the same time. FenceParent: sends
         InitProducerId for the parent, the driver's own producer with the transactional id `sinkId`.
         The parent's producer id and epoch stay the same through the generation. The command returns

@@ -59,7 +59,7 @@ def _tell_of_two_ends(found: str) -> None:
     """Warn, once in a process."""
     _log.warning(
         "%s: the sink does not store the end of this batch, so startingOffsets=sink:..."
-        " cannot start there",
+        " cannot start a query at this end",
         found,
     )
 

@@ -44,7 +44,8 @@ MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
 _logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
-# The sinks with a kind of commit that was logged already. Each entry is logged once.
+# The sinks for which this process has logged the warning of `_log_kind`: process id, bootstrap
+# servers and sink id.
 _logged_kinds: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")
@@ -128,8 +129,8 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
 
 
 def _log_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
-    """Log how a sink commits. The event is a warning if the broker has decided the kind of commit,
-    because Spark's Python workers show only warnings."""
+    """Log how a sink commits. If the sink commits by record only because of its broker, the first
+    event is a warning, because Spark's Python workers show only warnings."""
     if options.forced is None and intent.kind is CommitKind.RECORD and key not in _logged_kinds:
         _logged_kinds.add(key)
         _log.warning(
@@ -247,8 +248,8 @@ def _run(
     step: Callable[[S, Answer], tuple[S, Any]],
     said: Callable[[Outcome], str],
 ) -> Outcome:
-    """Run a machine to its outcome and log the text that `said` returns for the outcome. Raises
-    SinkError if the outcome is `Raised`."""
+    """Run a state machine to its outcome and log the text that `said` returns for the outcome.
+    Raises SinkError if the outcome is `Raised`."""
     started_ms, steps = monotonic_ms(), 0
     state, command = begun
     while not isinstance(command, Planned | Returned | Raised):

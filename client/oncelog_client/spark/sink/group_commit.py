@@ -41,14 +41,15 @@ from oncelog_client.spark.sink.protocol.steps import (
 )
 from oncelog_client.values import TransactionGroup, TransactionMember
 
-# Time in ms for which a decision without a response is repeated, in addition to the time of a call.
+# A decision without a response is sent again until this time in ms has passed. The last call may
+# end later, by its own timeout.
 PATIENCE_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
 
 
 class GroupCommit:
-    """The back-end. `setup` makes an admin client. Every command except Decide takes at most one
-    round trip."""
+    """The back-end. `setup` has the arguments of an admin client. Commands other than Open and
+    Decide take at most one round trip."""
 
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup

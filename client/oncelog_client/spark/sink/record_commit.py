@@ -79,14 +79,14 @@ from oncelog_client.spark.sink.protocol.steps import (
 from oncelog_client.values import TransactionMember
 from oncelog_protocol.errors import ErrorCode
 
-# The timeout of the driver's own transactions. Each holds two records.
+# The timeout of the driver's own transactions. Each holds one record and perhaps a group offset.
 PARENT_TIMEOUT_MS: Final = 60_000
 _ASK_AGAIN_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
-# Values kept in each process: the log of each sink as read so far, the features of a broker, and
-# the sinks that have logged the warning.
+# Kept in each process: the log of each sink as read so far, whether a broker accepts two-phase
+# commit, the brokers with a checked state topic, and the sinks with a logged warning.
 _logs: dict[tuple[ClientSetup, str], RecordLog] = {}
 _two_phase: dict[ClientSetup, bool] = {}
 _checked: set[tuple[ClientSetup, str]] = set()
@@ -94,9 +94,9 @@ _warned: set[tuple[ClientSetup, str]] = set()
 
 
 class RecordCommit:
-    """The back-end. `setup` makes an admin client. `transaction_timeout_ms`: the timeout of the
-    tasks' transactions, if they have a timeout. `is_kept` is `Plan.is_kept`. If `is_kept` is False,
-    the log of states is not used."""
+    """The back-end. `setup` has the arguments of an admin client. `transaction_timeout_ms`: the
+    timeout of the tasks' transactions, if they have a timeout. `is_kept` is `Plan.is_kept`. If
+    `is_kept` is False, the state topic is not used."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class RecordCommit:
         self._sink_id = sink_id
         self._timeout_ms = transaction_timeout_ms
         self._is_kept = is_kept
-        # The open transactions by id when the commit began.
+        # Transactional id -> the producer with an open transaction when the commit began, or None.
         self._open: dict[str, TransactionMember | None] = {}
 
     # -- tasks
@@ -202,7 +202,7 @@ class RecordCommit:
                 states=["Ongoing"], transactional_id_pattern=f"{re.escape(prefix)}.*"
             )
         except UnsupportedVersionError:
-            # A broker without KIP-1152 has no patterns.
+            # A broker without KIP-1152 cannot list transactions by a pattern.
             found = await admin.list_transactions(states=["Ongoing"])
         ids = (transaction.transactional_id for transaction in found)
         return tuple(name for name in ids if name.startswith(prefix))
@@ -264,9 +264,9 @@ class RecordCommit:
             )
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort transactions by InitProducerId. The call is idempotent and safe: ids of a
-        generation that has decided a batch are aborted only before the generation's next decision,
-        or after the batch is done."""
+        """Abort transactions by InitProducerId. The call is idempotent. It never aborts a decided
+        transaction, because it comes before the generation of the ids decides a batch, or after
+        that batch is done."""
         await asyncio.gather(
             *(
                 self._init_member(admin, transactional_id)
@@ -318,8 +318,8 @@ class RecordCommit:
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
-        """Check the members against the transactions that Look has found. Without Look there is no
-        check."""
+        """Check the members against the open transactions that Look has found. Read the producers
+        of members that Look has not found."""
         unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
         for member in members:

@@ -103,8 +103,8 @@ class _Transaction:
         return RowSender(self._taken.producer, self._options.topic, batch_size)
 
     async def _hand_over(self) -> TransactionMember | None:
-        """Hand the transaction over and return it. Return None without rows, because no transaction
-        was begun."""
+        """Hand the transaction over and return it. Return None if the task has no rows, because
+        then it has begun no transaction."""
         if self._taken is None:
             return None
         producer = self._taken.producer

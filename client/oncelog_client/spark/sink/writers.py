@@ -20,7 +20,7 @@ def stream_writer(options: Options, schema: StructType) -> StreamWriter:
     """Make the writer of a stream. Raises OptionError or SinkError.
 
     Output mode complete appends the whole result in every batch, as in Spark's own Kafka sink,
-    because a log cannot be overwritten. Here all of it becomes visible at once.
+    because a log cannot be overwritten. With this sink the whole result becomes visible at once.
     """
     return StreamWriter(_checked(sink_options(options, streaming=True), schema))
 

@@ -26,7 +26,8 @@ T = TypeVar("T")
 # Spark requests the latest offsets every 10 ms while there are no new records. New topics and
 # partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
-# The time limit of one attempt. After it the reader notices a topic that was deleted meanwhile.
+# The time limit of one ListOffsets lookup. Fresh metadata after a timeout show if a topic was
+# deleted meanwhile.
 _ATTEMPT_MS: Final = 5_000
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -50,8 +51,8 @@ class CatalogueKey(NamedTuple):
 
 
 class Catalogue:
-    """The partitions of one subscription. Every method retries `retries` times, each attempt for
-    `default_api_timeout_ms`. Then the method raises RetriableError. Another KafkaError is raised at
+    """The partitions of one subscription. A method makes up to `retries` attempts, each of
+    `default_api_timeout_ms`, and then raises RetriableError. Any other KafkaError is raised at
     once."""
 
     def __init__(self, key: CatalogueKey) -> None:

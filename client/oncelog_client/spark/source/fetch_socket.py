@@ -46,7 +46,8 @@ class FetchSocket:
         except TimeoutError:
             raise TimedOutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
         except Exception as error:
-            # This error is also for an invalid port or host: metadata may name anything.
+            # Not only OSError: metadata may have an invalid host or port, which raises other
+            # errors.
             raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
 
     @property
@@ -66,7 +67,8 @@ class FetchSocket:
 
     def receive(self) -> FetchResponse:
         """Wait for the response to the oldest request, and return it. Raises DisconnectedError,
-        also for an invalid response, or TimedOutError after `request_timeout_ms` without a byte.
+        also for an invalid response, or TimedOutError after `request_timeout_ms` plus
+        `fetch_max_wait_ms` without a byte.
 
         The response's records are in a buffer that the next call overwrites.
         """

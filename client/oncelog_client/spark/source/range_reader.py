@@ -190,8 +190,8 @@ class _Reader:
                 self._drop()
                 raise DataLost(self._partition, offset, self._log_start_offset()) from None
             except RetriableError as failure:
-                # An idle connection may be broken although the broker runs, so this is no failure
-                # yet.
+                # A connection from an earlier range may be broken although the broker runs. Its
+                # error does not count as a failure.
                 failures += not self._is_old
                 self._drop()
                 error = failure
@@ -315,7 +315,7 @@ class _Reader:
         return os.getpid(), self._config, leader.address, leader.fetch_version
 
     def _drop(self) -> None:
-        """Drop the connection, and look the leader up again in fresh metadata."""
+        """Close the connection, so that the next request looks the leader up in fresh metadata."""
         self._asked = self._leader = None
         self._is_old, self._is_stale = False, True
         if self._socket is not None:
@@ -335,5 +335,5 @@ class _Reader:
 
 
 def _patience_s(timeout_ms: float) -> float:
-    """Return a timeout above the coroutine's own timeout, for a loop that does not run."""
+    """Return a timeout in seconds above the coroutine's own, in case the event loop is blocked."""
     return timeout_ms / 1000 + 10

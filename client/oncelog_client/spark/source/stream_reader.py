@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if not ranges:
             return []
-        # The end is from a batch of an earlier process, or a target from the start of the query.
+        # The end was planned by an earlier process, or when the query started.
         is_old = end != self._planned or self._target is not None
         kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
         logs.report(losses, fail=self._options.fail_on_data_loss)
@@ -203,8 +203,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
             if ends != self._ends:
-                # The response has no topic id. If the id after the response is still the id before
-                # it, the response is about this topic.
+                # The response has no topic id. If the topic's id is the same before and after the
+                # response, the response is about this topic.
                 there = await catalogue.partitions()
                 ends = {partition: end for partition, end in ends.items() if partition in there}
         ids = catalogue.topic_ids()

@@ -105,8 +105,8 @@ class StaticMemberReturned(msgspec.Struct, frozen=True):
 
 
 class MemberTurnedAway(msgspec.Struct, frozen=True):
-    """The group is full. The member is removed from the group, or its member id, if the id was
-    assigned (KIP-394) and has not joined yet."""
+    """The group is full. The member is removed from the group. A member id that was assigned
+    (KIP-394) and has not joined yet is removed too."""
 
     group_id: str
     member_id: str

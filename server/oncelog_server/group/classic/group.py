@@ -99,7 +99,8 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Return True if the members are consumers, with metadata that the broker can read."""
+        """Return True if the members are consumers. The broker knows the format of the metadata of
+        consumers only."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
@@ -115,8 +116,8 @@ class ClassicGroup:
         )
 
     def becomes_empty_without(self, member_ids: Container[str]) -> bool:
-        """Return True if the join phase ends without members when `member_ids` leave. The group
-        must then have no other members, and no other assigned member ids."""
+        """Return True if the group loses its last member when `member_ids` leave. Assigned member
+        ids that have not joined yet count as members here."""
         return (
             self.state is not GroupState.EMPTY
             and all(member_id in member_ids for member_id in self.members)
@@ -192,7 +193,7 @@ class ClassicGroup:
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
-            # The retention time counts from the moment in which the group became empty.
+            # The retention time counts from the moment when the group became empty.
             if self.current_state_timestamp_ms != -1:
                 return self.current_state_timestamp_ms
         elif self.state is not GroupState.STABLE or self.subscribed_topics is None:
@@ -224,8 +225,8 @@ class ClassicGroup:
     # --- protocols
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a member with these protocols can be in the group. All members must know
-        one of these protocols."""
+        """Return True if a member with these protocols can be in the group. All present members
+        must know at least one common protocol among these."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -301,8 +302,8 @@ class ClassicGroup:
         return [new if member is old else member for member in self.members.values()]
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Give the instance's place to `new_member_id`, and fence the instance's previous
-        member."""
+        """Replace the member id of the instance with `new_member_id`, and fence the previous member
+        id."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members[old_member_id]
         self._count_protocols(old, -1)

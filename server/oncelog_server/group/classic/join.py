@@ -99,9 +99,10 @@ class Join:
             raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return True if group.max.size allows the member in the group. In the join phase, the
-        first members to join are allowed. In other states, the present members are, and new members
-        while there is room."""
+        """Return True if group.max.size allows the member in the group. An empty group allows every
+        member. In the join phase, the first members to join are allowed, up to group.max.size. In
+        other states, the present members are allowed. A new member is allowed if the group has
+        fewer than group.max.size members."""
         max_size = self._table.config.group_max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -300,13 +301,13 @@ class Join:
         group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         parked = None if member is None else member.awaiting_join
-        # A rebalance may have begun meanwhile. The member has then joined the rebalance, and gets
-        # its response when the rebalance ends.
         if group is None or member is None or parked is None:
             return
+        # In another state a rebalance has begun meanwhile. The member has then joined the
+        # rebalance, and gets its response when the rebalance ends.
         if group.state is GroupState.STABLE:
             group.take_join(member)
-            # Its session may have expired while its response was parked.
+            # The member's session may have expired while its response was parked.
             self._rebalance.restart_session(group, member, self._table.latest)
             response = _keep_answer(
                 group, effect.member_id, effect.old_leader_id, parked.api_version

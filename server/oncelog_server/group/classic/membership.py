@@ -40,7 +40,8 @@ class Membership:
         self._rebalance = rebalance
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Decision[HeartbeatResponse]:
-        """Extend the member's session. The code says whether a rebalance is in progress."""
+        """Extend the member's session. The response's error code says whether a rebalance is in
+        progress."""
         if not request.group_id:
             return Decision(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self._rebalance.group(request.group_id)

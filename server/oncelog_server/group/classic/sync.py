@@ -69,7 +69,8 @@ class Sync:
             older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def assignment_taken(self, effect: AssignmentWritten) -> None:
-        """Note the append of an assignment. A second SyncGroup of the leader then just waits."""
+        """Remember that the assignment is appended. A second SyncGroup of the leader then just
+        waits."""
         self._rebalance.known(effect.group_id).writing_generation_id = effect.generation_id
 
     def assignment_committed(self, effect: AssignmentWritten) -> None:

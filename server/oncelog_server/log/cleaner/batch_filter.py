@@ -36,9 +36,9 @@ class BatchFilter:
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         """Filter a marker. The marker is kept while a batch of its transaction is in the log, and
-        `delete.retention.ms` longer. The marker is also kept as long as no other batch has the
-        epoch of a producer that is not expired. (Kafka empties such a marker, and loses the epoch
-        when the state is rebuilt from the log.)"""
+        `delete.retention.ms` longer. Until the producer expires, the marker is also kept if no
+        other batch has the producer's epoch. (Kafka empties this marker, and loses the epoch when
+        the state is rebuilt from the log.)"""
         records = read_records(batch, max_bytes=self._max_bytes, check_crc=False)
         ends_nothing = self._transactions.ends_nothing(header, records)
         horizon_ms = header.delete_horizon_ms

@@ -23,7 +23,7 @@ class CleanedTransactions:
         # In reverse order of their first offsets, so that the next transaction is at the end.
         self._ahead = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
-        # Producers with a batch of their current transaction in the log so far.
+        # Producers with a batch of their current transaction among the batches that were passed.
         self._with_batches: set[int] = set()
         self.rows: list[AbortedTransaction] = []
 
@@ -43,8 +43,9 @@ class CleanedTransactions:
         return row is not None and header.last_offset < row.last_offset
 
     def ends_nothing(self, header: BatchHeader, records: list[Record]) -> bool:
-        """Return True if the control batch ends a transaction that has no batches left. For a
-        control batch of an unknown kind the result is False, so the batch is kept forever."""
+        """Return True if the control batch is empty, or ends a transaction that has no batches
+        left. For a control record of an unknown kind the result is False, so the batch is kept
+        forever."""
         self._begin_up_to(header.last_offset)
         marker = read_marker(records[0]) if records else None
         if marker is None:

@@ -47,7 +47,7 @@ class CleaningLimits(NamedTuple):
 class CleaningJob(NamedTuple):
     """The input of a pass. `sources`: the segments from the start of the log up to the first
     segment that may not be cleaned yet (exclusive). Records from `first_dirty_offset` on replace
-    older records of their keys."""
+    older records with the same key."""
 
     sources: tuple[Source, ...]
     first_dirty_offset: int
@@ -64,7 +64,8 @@ class CleaningJob(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The number of bytes read and written since the last event. The caller may pause here."""
+    """The number of bytes read and written since the last Progress. The caller may pause after this
+    event."""
 
     size: int
 
@@ -78,8 +79,8 @@ class Chunk(NamedTuple):
 
 class Cleaned(NamedTuple):
     """A segment that replaces the segments at `base_offsets` is complete. The indexes are the
-    contents of its index files. `markers_dropped`: the segment has fewer control batches than
-    before."""
+    contents of its index files. `markers_dropped`: a marker of the old segments is not in the new
+    segment."""
 
     base_offsets: tuple[int, ...]
     end_offset: int

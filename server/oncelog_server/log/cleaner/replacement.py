@@ -169,7 +169,8 @@ class Replacement:
             file = self._log.files.open(path, create=True)
             if file.size:
                 file.truncate(0)
-            # The log file comes first, because a swap without its log file must never be completed.
+            # The log file is first in `_files` and is renamed first, because a start must never
+            # complete a swap without its log file.
             self._base_offset, self._files = base_offset, {LOG_SUFFIX: file}
         return self._files[LOG_SUFFIX]
 

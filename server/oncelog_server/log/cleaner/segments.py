@@ -24,8 +24,8 @@ _NO_TIMESTAMP: Final = -1
 
 
 def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[list[Source]]:
-    """Group neighbors that fit into one segment, by the sizes of their logs and indexes, and by the
-    range of offsets that an index can have (Cleaner.groupSegmentsBySize)."""
+    """Group neighboring segments that fit into one segment, by the sizes of their logs and indexes,
+    and by the range of offsets that an index can have (Cleaner.groupSegmentsBySize)."""
     groups: list[list[Source]] = []
     sizes = [0, 0, 0]
     limits = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)

@@ -1,6 +1,6 @@
 """The facts that a partition's folder shows: topic, topic id, newest leader epoch and producer id.
 
-Every batch is read, also those after a damaged one.
+Every batch is read, even after a damaged batch.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ NONE: Final = -1
 class FolderFacts(msgspec.Struct, frozen=True):
     """The facts about a folder.
 
-    `topic_id` is None if its file is missing or damaged. `leader_epoch` and `producer_id` are NONE
-    if there are none. `is_partition` is False for a folder that only has the name of a partition.
+    `topic_id` is None if partition.metadata is missing or damaged. `leader_epoch` and `producer_id`
+    are NONE if the folder shows none. `is_partition` is False for a folder that has the name of a
+    partition, but neither a segment nor partition.metadata.
     """
 
     folder: str
@@ -61,7 +62,8 @@ class FolderFacts(msgspec.Struct, frozen=True):
     leader_epoch: int
     producer_id: int
     is_partition: bool = True
-    # The log was compacted: the cleaner's checkpoint names it, or offsets are missing in its log.
+    # True if the log was compacted: the cleaner's checkpoint names the partition, or offsets are
+    # missing in the log.
     is_compacted: bool = False
 
 
@@ -153,8 +155,8 @@ def _epoch_in_checkpoint(files: Files, path: str) -> int:
 
 
 def _id_in_snapshot(files: Files, path: str) -> int:
-    """Return the highest id of a producer that wrote records. Producers with markers only do not
-    count."""
+    """Return the highest id of a producer that wrote records. Producers that have only markers do
+    not count."""
     try:
         entries = decode_snapshot(read_whole(files, path) or b"", 0)
     except ValueError:
@@ -174,7 +176,7 @@ def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:
             if record.key is not None and record.value is not None:
                 found = max(found, _id_in_state(record.key, record.value))
     except (CorruptRecords, ValueError):
-        pass  # the batch's ids are unknown; `oncelog logs verify` reports it
+        pass  # the batch's ids are unknown; `oncelog logs verify` reports the damaged batch
     return found
 
 

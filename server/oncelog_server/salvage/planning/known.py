@@ -19,7 +19,7 @@ from oncelog_server.cluster.store import Entry, Snapshot
 class Known(msgspec.Struct, frozen=True):
     """The newest metadata that is left.
 
-    `is_last` is True if it includes the last change, as far as its source shows.
+    `is_last` is True if `snapshot` includes the last change, as far as its source shows.
     """
 
     snapshot: Snapshot

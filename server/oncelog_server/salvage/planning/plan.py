@@ -44,8 +44,8 @@ class Plan(msgspec.Struct):
 
     `moves` are renames of folders (old name, new name). `relabelled` are folders that get another
     topic id. `notes` are sentences for the operator. `left` are folders that stay as they are, with
-    the reason. `draws_cluster_id` says that the cluster's id is lost, so that each plan has a new
-    one.
+    the reason. `draws_cluster_id` says that the cluster's id is lost. Each plan then has another
+    random id.
     """
 
     cluster_id: str
@@ -203,8 +203,8 @@ class Planner:
     ) -> None:
         """Decide about folders with another topic id.
 
-        A folder with records is taken if its partition has no other folder: its id was damaged.
-        Otherwise it is moved aside, as an empty folder is. Strays stay as they are.
+        A folder with records is taken if its partition has no other folder, because its topic id
+        was damaged. All other folders are moved aside, except strays, which stay as they are.
         """
         for facts in others:
             if facts.is_stray:
@@ -290,8 +290,8 @@ class Planner:
     def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
         """Return the leader epoch of a partition.
 
-        If the newest metadata is lost, the epoch is the highest of all partitions: each start
-        raised all epochs, but few logs have a record of it.
+        If the newest metadata is lost, the epoch is the highest of all partitions. Each start
+        raised all epochs, but only a few logs have a batch of the new epoch.
         """
         epoch = max(
             0 if before is None else before.leader_epoch,
@@ -318,7 +318,7 @@ class Planner:
         return following
 
     def _note_age(self) -> None:
-        """Check whether the folders are newer than the records, and add a note if so."""
+        """Add a note if the folders are newer than the metadata records."""
         newer: list[str] = []
         if self._newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {self._newest_id}")

@@ -140,7 +140,7 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
         # no new producer id was available (scenario E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
-        # The first call has decided the transaction with other members than this retry names.
+        # The members of the first call differ from the members of this retry.
         return INVALID_STATE
     return _RESPONSES.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 

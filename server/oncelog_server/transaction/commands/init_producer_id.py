@@ -106,8 +106,8 @@ def decide_init_producer_id(
 
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
-    """Return the response that finally refuses the call. Return None if the call is allowed. The
-    coordinator need not know the id."""
+    """Return the decision that refuses the call with an error that is not retriable. Return None if
+    the call is allowed. The id may be unknown to the coordinator."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
@@ -127,8 +127,8 @@ def _end_open(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Abort the open transaction for the current producer or a newer producer. Refuse all other
-    callers.
+    """Abort the open transaction for the current producer or a newer producer. All other callers
+    were refused before.
 
     The caller retries until the abort is done. A newer producer then gets one more epoch. The
     current producer gets the epoch of the abort.

@@ -37,7 +37,8 @@ def keep(
     own producer id and epoch. The caller gets another epoch to end the transaction, so all earlier
     producers are fenced.
 
-    A transaction without a timeout gets none, because its participant may have voted to commit.
+    A transaction without a timeout stays without a timeout, because its participant may have voted
+    to commit.
     """
     metadata = live.metadata
     if role is CallerRole.PREVIOUS_EPOCH:

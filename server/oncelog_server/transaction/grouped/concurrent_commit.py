@@ -35,9 +35,10 @@ def decide_concurrent_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Abort the older transaction and respond with SUCCESS. If the abort is no longer possible,
-    respond with CONCURRENT_PRODUCER_COMMIT. The newer producer then has to wait. The older producer
-    may use its epoch to get the next epoch, as after a timeout."""
+    """Abort the older transaction and respond with SUCCESS. If its commit is decided, or it takes
+    part in a two-phase commit, respond with CONCURRENT_PRODUCER_COMMIT. The newer producer then has
+    to wait. While another decision is pending, respond with CONCURRENT_TRANSACTIONS. The older
+    producer may use its epoch to get the next epoch, as after a timeout."""
     target = older.metadata if older.pending is None else older.pending
     if target.state is State.PREPARE_COMMIT or target.is_two_phase:
         return Decision(CONCURRENT_COMMIT)

@@ -60,9 +60,9 @@ class GroupTransactions:
     def init_producer_id(
         self, command: InitProducerId, membership: GroupAssignment | None, *, is_current: bool
     ) -> Answer:
-        """Initialize an id within the group of `membership`. `membership` None: initialize an id
-        that is in a group now, without a group. First fence the id in every other shard that has
-        the id, so that only one shard owns the id. `is_current`: the group coordinator has
+        """Initialize an id within the group of `membership`. If `membership` is None, the id leaves
+        its group, and is initialized without a group. First fence the id in every other shard that
+        has the id, so that only one shard owns the id. `is_current`: the group coordinator has
         confirmed the generation. Raises Refused."""
         if command.by_operator:
             return self._end_open(command)

@@ -42,10 +42,10 @@ def decide_init_in_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Respond with CONCURRENT_TRANSACTIONS until all transactions of the group with one of the
-    input partitions are complete. Abort the transactions of older generations at once, whatever
-    their partitions. No producer can commit these transactions any more, and readers would wait for
-    their timeouts."""
+    """Abort the group's other transactions that have one of the same input partitions. Respond with
+    CONCURRENT_TRANSACTIONS until these transactions are complete. Also abort all other transactions
+    of older generations, without waiting for their completion. No producer can commit them any
+    more, and readers would wait for their timeouts."""
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
@@ -62,7 +62,8 @@ def decide_init_in_group(
         if not mine.records and mine.response != BUSY:
             return mine
     reason = Reason(FenceCause.NEWER_GENERATION, command.caller)
-    # An external coordinator decides the outcome of a two-phase commit (KIP-939).
+    # A transaction in a two-phase commit is not aborted, because an external coordinator decides
+    # its outcome (KIP-939).
     aborts = [
         fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
         for live in (*conflicting, *to_abort)
@@ -151,9 +152,9 @@ def decide_departure(
 
 
 def detach(live: LiveTransaction, reason: Reason, *, wall_ms: int) -> Decision[TransactionResult]:
-    """Decide that the id is not used here any more. No producer gets the next epoch, as if the
-    response of an InitProducerId was lost. The next epoch may be the epoch after the last, which
-    only ends the open transaction."""
+    """Decide that the id is not used here any more. The epoch is bumped and no producer gets the
+    new epoch, as if the response to an InitProducerId was lost. The new epoch may be the one after
+    `LAST_PRODUCER_EPOCH`, which no producer can have."""
     target = replace(
         live.metadata,
         state=State.DEAD,
@@ -174,8 +175,8 @@ def decide_init_outside_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide InitProducerId without a group, for an id in a group of the same shard. The new epoch
-    also takes the id out of the group."""
+    """Decide InitProducerId without a group, for an id in a group of the same shard. The decision
+    also removes the id from the group."""
     mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):

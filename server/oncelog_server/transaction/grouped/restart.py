@@ -23,15 +23,16 @@ AT_ONCE: Final = 500
 def decide_start_over(
     shard: TransactionShard, group_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Respond with CONCURRENT_TRANSACTIONS. First abort the open transactions. Then fence every id
-    of the group and remove the id from the group. The group begins again after its last id is
-    removed."""
+    """Respond with CONCURRENT_TRANSACTIONS, so that the caller retries. While the group has
+    incomplete transactions, abort the open ones. After that, fence the ids of the group and remove
+    them from the group. The group begins again after its last id is removed."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
     unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]
     reason = Reason(FenceCause.NEWER_GENERATION, caller)
     if unfinished:
-        # An external coordinator decides the outcome of a two-phase commit (KIP-939).
+        # A transaction in a two-phase commit is not aborted, because an external coordinator
+        # decides its outcome (KIP-939).
         aborts = [
             fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
             for live in unfinished

@@ -155,7 +155,7 @@ def test_without_an_initial_delay_the_first_member_gets_its_response_at_once() -
     assert answer.value.generation_id == 1
 
 
-def test_the_protocol_is_the_one_most_members_prefer_of_those_all_know() -> None:
+def test_of_the_common_protocols_the_most_preferred_one_is_chosen() -> None:
     driver = Driver()
     knows = [("x", "b", "a"), ("a", "b"), ("b", "a", "y")]
     answers = [

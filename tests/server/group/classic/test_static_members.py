@@ -60,7 +60,8 @@ def test_a_returning_leader_is_not_to_assign_again(version: int) -> None:
     _, old, follower = static_group(driver)
     answer = driver.join(instance="i", version=version).value
     if version < 9:
-        # The response names the old member id as the leader, so the member does not assign.
+        # The response names the old member id as the leader, so the member does not
+        # assign partitions.
         assert (answer.leader, answer.members) == (old, [])
         assert not answer.skip_assignment
     else:

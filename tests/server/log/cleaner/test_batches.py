@@ -90,7 +90,7 @@ def test_a_batch_with_only_current_records_stays_unchanged() -> None:
     assert kept is batch
 
 
-def test_records_without_a_key_go_and_the_last_batch_of_the_pass_stays() -> None:
+def test_records_without_a_key_are_removed_and_the_last_batch_stays() -> None:
     offsets = OffsetMap(9, 0.9)
     offsets.put(b"other", 90)
     for end_offset, stays in ((100, False), (1, True)):

@@ -413,7 +413,7 @@ def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> N
     assert ends > 150
 
 
-def test_s17_s18_segments_that_were_made_one_and_came_back_are_not_served_twice() -> None:
+def test_s17_s18_merged_segments_that_came_back_are_not_served_twice() -> None:
     """The power loss undid the rename of an old segment, but not the rename of the new segment to
     the old name."""
     driver = Compacting()

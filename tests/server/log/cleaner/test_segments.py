@@ -55,7 +55,7 @@ def test_neighbours_are_merged_while_their_indexes_fit(suffix: str) -> None:
     assert grouped(sources(1, 1, 1), files) == [[0, 10], [20]]
 
 
-def test_an_index_must_be_able_to_address_them_all() -> None:
+def test_an_index_must_be_able_to_address_all_merged_offsets() -> None:
     width = MAX_RELATIVE_OFFSET // 2 + 1
     assert grouped(sources(1, 1, 1, width=width)) == [[0, width], [2 * width]]
 

@@ -35,7 +35,7 @@ def overwrite(driver: Compacting, *keys: str) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
+def test_l11_a_marker_stays_for_delete_retention_after_its_data_is_removed(
     committed: bool,
 ) -> None:
     driver = Compacting()
@@ -62,7 +62,7 @@ def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
     assert driver.markers() == []
 
 
-def test_l11_aborted_records_go_in_the_next_pass_and_their_rows_later() -> None:
+def test_l11_a_pass_removes_aborted_records_and_a_later_pass_their_rows() -> None:
     driver = Compacting()
     transaction(driver, 7, 0, "a", committed=False)
     transaction(driver, 8, 0, "a")
@@ -72,8 +72,8 @@ def test_l11_aborted_records_go_in_the_next_pass_and_their_rows_later() -> None:
     driver.compact()
     assert driver.contents() == [(2, "a", "0")]
     assert read_committed(driver) == {"a": "0"}
-    # A row of the txnindex is removed in the pass after the one that removed its transaction's
-    # last batch. The first transaction of producer 7 has no batch now, the second has an empty one.
+    # The pass after the removal of a transaction's last batch removes its row of the txnindex. The
+    # first transaction of producer 7 has no batch now, the second has an empty batch.
     assert len(driver.log.aborted_transactions(0, 9)) == 2
     overwrite(driver, "b")
     assert [row.first_offset for row in driver.log.aborted_transactions(0, 9)] == [4]

@@ -62,7 +62,7 @@ def test_R5_a_repeated_end_of_an_old_client(committed: bool, restart: bool) -> N
 
 @RESTART
 @pytest.mark.parametrize("committed", [True, False])
-def test_R6_a_repeated_end_whose_answer_was_lost_gets_it_again(
+def test_R6_a_retry_after_a_lost_response_gets_the_same_response(
     committed: bool, restart: bool
 ) -> None:
     driver, (producer_id, epoch) = begun()
@@ -107,7 +107,9 @@ def test_Z18_an_epoch_that_was_never_given_out_is_fenced_though_it_is_higher() -
 
 
 @RESTART
-def test_T4_a_commit_that_lost_against_the_time_out_may_go_on(restart: bool) -> None:
+def test_T4_a_producer_with_a_commit_after_its_timeout_may_abort_and_continue(
+    restart: bool,
+) -> None:
     driver, (producer_id, epoch) = begun()
     driver.now_ms += 60_000
     assert driver.abort_overdue() == [ID]
@@ -175,7 +177,7 @@ def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
         assert driver.init(77, LAST).value == result
 
 
-def test_E6_E7_where_there_are_no_ids_it_is_aborted_all_the_same() -> None:
+def test_E6_E7_a_timeout_without_a_free_producer_id_aborts_the_transaction() -> None:
     """The producer gets its new producer id later, with InitProducerId."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST)

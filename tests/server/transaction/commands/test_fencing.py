@@ -49,7 +49,7 @@ def test_T6_M13_activity_before_a_restart_does_not_move_the_deadline_either() ->
 
 
 @pytest.mark.parametrize("lives", [1, 5])
-def test_T5_M14_what_is_left_of_the_time_is_what_is_left_after_a_restart(lives: int) -> None:
+def test_T5_M14_a_restart_does_not_change_the_time_that_is_left(lives: int) -> None:
     driver, _ = begun()
     for _ in range(lives):
         driver.now_ms += 4_000 // lives

@@ -34,7 +34,7 @@ def test_a_new_id_gets_a_new_producer_id_and_epoch_0() -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
-def test_Z9_a_producer_may_bump_its_epoch_repeat_that_and_no_more(restart: bool) -> None:
+def test_Z9_a_producer_may_bump_its_epoch_and_only_repeat_the_last_bump(restart: bool) -> None:
     driver = Driver()
     producer_id, epoch = ids(driver.init().value)
     assert ids(driver.init(producer_id, epoch).value) == (producer_id, epoch + 1)
@@ -56,7 +56,9 @@ def test_an_id_that_cannot_be_written_leaves_no_state() -> None:
 
 
 @pytest.mark.parametrize("half", [(7, -1), (-1, 0)])
-def test_Z10_half_a_name_is_refused_and_leaves_no_state(half: tuple[int, int]) -> None:
+def test_Z10_a_producer_id_without_an_epoch_or_the_reverse_is_refused(
+    half: tuple[int, int],
+) -> None:
     driver = Driver()
     assert driver.init(*half).value.code is ErrorCode.INVALID_REQUEST
     assert not driver.log
@@ -146,7 +148,7 @@ def test_codes_if_the_producers_record_cannot_be_written(
     assert not driver.shard.transactions, "an id exists only after its first record is written"
 
 
-def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:
+def test_E1_E5_at_the_last_epoch_a_producer_gets_a_new_producer_id_once() -> None:
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=LAST, last_producer_epoch=-1)
     assert ids(driver.init(77, LAST).value) == (1_000, 0)
@@ -188,14 +190,14 @@ def test_R14_a_bump_to_the_last_epoch_may_be_asked_for_again() -> None:
     assert driver.init(77, LAST - 1).value.code is FENCED
 
 
-def test_E1_a_new_instance_at_the_last_epoch_shuts_the_old_one_out() -> None:
+def test_E1_a_new_instance_at_the_last_epoch_fences_the_old_one() -> None:
     driver = Driver()
     driver.put(State.COMPLETE_COMMIT, producer_epoch=LAST)
     assert ids(driver.init().value) == (1_000, 0)
     assert driver.init(77, LAST).value.code is FENCED
 
 
-def test_E10_the_producer_id_before_the_last_stays_shut_out_at_the_last_epoch_again() -> None:
+def test_E10_the_producer_id_before_the_last_one_stays_fenced() -> None:
     driver = Driver()
     driver.put(State.EMPTY, previous_producer_id=76, producer_epoch=LAST, last_producer_epoch=-1)
     assert driver.init(76, LAST).value.code is FENCED

@@ -113,7 +113,7 @@ def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written()
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> None:
+def test_an_id_that_joins_a_group_is_fenced_at_its_former_coordinator(elsewhere: bool) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
@@ -228,7 +228,7 @@ def test_a_refused_call_without_its_group_leaves_the_id_in_the_group(timeout_ms:
 
 @pytest.mark.parametrize("crashes", [False, True])
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: bool) -> None:
+def test_an_id_that_leaves_its_group_is_fenced_in_the_group(elsewhere: bool, crashes: bool) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere)
     joined = member(world, name, 1, IN0)
@@ -330,8 +330,8 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
 def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
     elsewhere: bool, in_group: bool
 ) -> None:
-    """Outside the group that it has joined, or in a group that it has not joined, a producer is
-    refused, also by the same shard (KIP-360)."""
+    """A producer is refused outside the group that it has joined, and in a group that it has not
+    joined. This holds also if the same shard coordinates the group and the id (KIP-360)."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     if in_group:

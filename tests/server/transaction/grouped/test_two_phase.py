@@ -34,7 +34,7 @@ def ask(
 
 
 def prepared(world: World, name: str, generation: int | None) -> None:
-    """Prepare a transaction. Its producer is lost."""
+    """Prepare a transaction of a producer that then never returns."""
     made = ask(world, name, generation, keep=False)
     assert made.code is ErrorCode.NONE
     if generation is None:

@@ -29,7 +29,7 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
         (STORED, "other", 0, True, 0),
     ],
 )
-def test_batches_below_are_done(
+def test_admission_returns_the_number_of_done_batches(
     stored: SinkState | None, query_id: str | None, batch_id: int | None, adopts: bool, done: int
 ) -> None:
     assert admit("orders", stored, query_id, batch_id, adopts) == done
@@ -37,7 +37,7 @@ def test_batches_below_are_done(
 
 @pytest.mark.parametrize("batch_id", [0, 6])
 @pytest.mark.parametrize("adopts", [False, True])
-def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, adopts: bool) -> None:
+def test_a_stream_is_refused_at_a_batch_before_the_last(batch_id: int, adopts: bool) -> None:
     """The checkpoint is an old copy. A batch that it plans again may have another end than the
     committed batch of that number."""
     refusal = admit("orders", STORED, "q", batch_id, adopts)
@@ -61,7 +61,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
         (5, True, "another sinkId"),
     ],
 )
-def test_another_query_learns_what_was_committed_and_what_to_do(
+def test_the_error_of_another_query_says_what_was_committed_and_what_to_do(
     batch_id: int | None, adopts: bool, advice: str
 ) -> None:
     refusal = admit("orders", STORED, "other", batch_id, adopts)

@@ -22,7 +22,7 @@ ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
     [
         (PLAN, Attempt(0, "q", 8), "q"),
         (PLAN, Attempt(0, "q", 11), "q"),
-        # The batch id is unknown, so the task writes its rows. The commit refuses them if the batch
+        # The batch id is unknown, so the task writes its rows. The commit skips them if the batch
         # is done.
         (PLAN, Attempt(0, "q", None), "q"),
         (KNOWN, Attempt(0, None, None), "q"),
@@ -60,7 +60,7 @@ def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
         (KNOWN, Attempt(0, None, 0), Reason.OLD_CHECKPOINT),
     ],
 )
-def test_nothing_is_written_for_a_query_that_may_not(
+def test_a_query_that_may_not_write_is_refused(
     plan: Plan, attempt: Attempt, reason: Reason
 ) -> None:
     refusal = begin(plan, attempt)

@@ -20,7 +20,7 @@ VALUE, TOPIC = SinkColumn("value", "binary"), SinkColumn("topic", "string")
         ([VALUE, SinkColumn("partition", "int"), SinkColumn("whatever", "map<int,int>")], "t"),
     ],
 )
-def test_taken(columns: list[SinkColumn], topic: str | None) -> None:
+def test_valid_columns_are_accepted(columns: list[SinkColumn], topic: str | None) -> None:
     check_columns(columns, topic)
     # Without `value` the columns are refused, which shows that they were checked.
     without = [column for column in columns if column.name != "value"]
@@ -39,6 +39,8 @@ def test_taken(columns: list[SinkColumn], topic: str | None) -> None:
         ([VALUE, SinkColumn("headers", "array<string>")], "t", "'headers' must be array<struct<"),
     ],
 )
-def test_refused(columns: list[SinkColumn], topic: str | None, message: str) -> None:
+def test_invalid_columns_are_refused(
+    columns: list[SinkColumn], topic: str | None, message: str
+) -> None:
     with pytest.raises(SinkError, match=message):
         check_columns(columns, topic)

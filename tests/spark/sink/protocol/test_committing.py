@@ -84,7 +84,7 @@ def reason(command: Asked) -> Reason:
 # --- commit
 
 
-def test_one_decision_over_all_members_and_the_state() -> None:
+def test_one_decision_commits_all_members_and_the_state() -> None:
     assert committed(MESSAGES, Stored(STATE), Done(), Done()) == [
         LOOK,
         STAGE,
@@ -98,14 +98,14 @@ def test_a_batch_without_rows_is_counted() -> None:
     assert decide == Decide(Step.COMMIT_DECIDE, PARENT, (), replace(AFTER, rows=0), 8)
 
 
-def test_a_record_needs_no_staging() -> None:
+def test_a_commit_by_record_stages_no_state() -> None:
     messages = [
         replace(message, plan=replace(PLAN, kind=CommitKind.RECORD)) for message in MESSAGES
     ]
     assert committed(messages, Stored(STATE), Done())[1:] == [DECIDE, Returned(committed=True)]
 
 
-def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
+def test_losing_attempts_are_aborted_before_the_decision() -> None:
     """Their open transactions would delay readers in some partitions only. The parent, other sinks
     and other generations are left alone."""
     open_ids = (
@@ -124,19 +124,19 @@ def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
     ]
 
 
-def test_what_was_done_is_not_done_again() -> None:
+def test_a_done_batch_is_not_committed_again() -> None:
     assert committed(MESSAGES, Stored(AFTER)) == [LOOK, Returned(committed=False)]
     assert committed(SKIPPED, Stored(AFTER)) == [LOOK, Returned(committed=False)]
 
 
-def test_a_version_that_was_written_needs_no_look() -> None:
+def test_a_version_that_was_written_needs_no_request() -> None:
     plan = replace(PLAN, parent=None, batch_id=8)
     skipped = [replace(message, plan=plan) for message in SKIPPED]
     assert committed(skipped) == [Returned(committed=False)]
 
 
 @pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
-def test_a_batch_that_is_repeated_must_end_where_it_did(messages: list[TaskMessage]) -> None:
+def test_a_repeated_batch_must_have_the_same_source_end(messages: list[TaskMessage]) -> None:
     """An old copy of the checkpoint plans the batch number again, with another end."""
     stored = Stored(replace(AFTER, source_end='{"a":{"0":5}}'))
     last = committed(messages, stored)[-1]
@@ -155,12 +155,14 @@ def test_a_batch_that_is_repeated_must_end_where_it_did(messages: list[TaskMessa
     ],
     ids=["none-kept", "none-read", "the-same"],
 )
-def test_ends_are_compared_where_both_are_known(stored: SinkState, end: str | None) -> None:
+def test_a_repeated_batch_is_accepted_with_an_equal_or_unknown_source_end(
+    stored: SinkState, end: str | None
+) -> None:
     assert committed(SKIPPED, Stored(stored), end=end)[-1] == Returned(committed=False)
 
 
 @pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
-def test_a_batch_before_the_last_is_not_taken_for_done(messages: list[TaskMessage]) -> None:
+def test_a_batch_before_the_last_is_refused(messages: list[TaskMessage]) -> None:
     stored = Stored(replace(AFTER, offset=10))
     assert reason(committed(messages, stored)[-1]) is Reason.OLD_CHECKPOINT
 
@@ -191,7 +193,7 @@ def test_a_driver_that_is_fenced_or_has_lost_a_member_commits_nothing(
     assert reason(committed(MESSAGES, *answers)[-1]) is why
 
 
-def test_a_fenced_producer_learns_the_cause_as_far_as_it_is_known() -> None:
+def test_the_error_of_a_fenced_driver_has_the_known_cause() -> None:
     newer = replace(STATE, generation=5)
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)
@@ -219,13 +221,13 @@ def test_messages_that_do_not_belong_together_are_refused(
     assert reason(committed(messages)[-1]) is Reason.BAD_MESSAGES
 
 
-def test_a_query_that_is_not_known_is_refused() -> None:
+def test_an_unknown_query_is_refused() -> None:
     plan = replace(PLAN, query_id=None)
     messages = [replace(message, plan=plan, query_id=None) for message in MESSAGES]
     assert reason(committed(messages)[-1]) is Reason.UNKNOWN_QUERY
 
 
-def test_a_write_that_is_not_counted_is_decided_by_its_first_member() -> None:
+def test_the_first_member_decides_a_write_that_stores_no_state() -> None:
     members = tuple(
         member._replace(transactional_id=f"once/1/p.{member.producer_id}") for member in MEMBERS
     )
@@ -248,7 +250,7 @@ ABORT = AbortOpen(Step.ABORT_MEMBERS, 4, ("s/4/p.0", "s/4/p.2", "s/4/p.7"))
 LOOKS = Look(Step.ABORT_READ, stable=False), Look(Step.ABORT_READ_AGAIN, stable=True)
 
 
-def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
+def test_an_undecided_batch_is_aborted_after_the_fence() -> None:
     """This includes the transaction of a task that failed without a message."""
     left = Stored(STATE, ("s/4/p.0", "s/4/p.7", "s/5/p.0"))
     answers = Stored(STATE), Fenced(PARENT), left, Done()
@@ -272,7 +274,7 @@ def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
         Stored(None),
     ],
 )
-def test_what_was_decided_is_left_alone(stored: Stored) -> None:
+def test_a_batch_that_may_be_decided_is_not_aborted(stored: Stored) -> None:
     over = Returned(committed=False)
     assert aborted(MESSAGES, stored) == [LOOKS[0], over]
     # The result is the same if only the look after the fence shows the decision.
@@ -286,17 +288,17 @@ def test_what_was_decided_is_left_alone(stored: Stored) -> None:
         (Stored(STATE), Fenced(PARENT), Stored(STATE), Outdated()),
     ],
 )
-def test_an_abort_that_cannot_be_is_left_to_the_next_generation(
+def test_an_abort_that_fails_is_left_to_the_next_generation(
     answers: tuple[Answer, ...],
 ) -> None:
     assert aborted(MESSAGES, *answers)[-1] == Returned(committed=False)
 
 
-def test_without_a_message_nothing_is_known() -> None:
+def test_without_a_message_nothing_is_aborted() -> None:
     assert aborted([None, None]) == [Returned(committed=False)]
 
 
-def test_a_write_that_is_not_counted_leaves_nothing_open() -> None:
+def test_an_abort_of_a_write_that_stores_no_state_leaves_nothing_open() -> None:
     messages = [TaskMessage(ONCE, None, 0, TransactionMember("once/1/p.0", 3, 0), 1), None]
     assert aborted(messages, Stored(None, ("once/1/q.0",)), Done())[1:] == [
         AbortOpen(Step.ABORT_MEMBERS, 1, ("once/1/p.0", "once/1/q.0")),

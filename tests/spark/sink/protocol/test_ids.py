@@ -36,7 +36,7 @@ def test_two_attempts_share_an_id_only_if_the_second_is_of_a_newer_batch(order: 
         newest = max(newest, batch)
 
 
-def test_ids_are_few_however_many_batches_there_are() -> None:
+def test_later_batches_reuse_the_ids_of_earlier_batches() -> None:
     ids, names = ProcessIds("p"), set()
     for batch in range(100):
         for _ in range(3):
@@ -45,13 +45,13 @@ def test_ids_are_few_however_many_batches_there_are() -> None:
     assert names == {f"orders/3/p.{number}" for number in range(3)}
 
 
-def test_a_new_generation_has_ids_of_its_own() -> None:
+def test_a_new_generation_has_its_own_ids() -> None:
     ids, first = ProcessIds("p").take(PLAN)
     _, second = ids.take(replace(PLAN, generation=4))
     assert (first, second) == ("orders/3/p.0", "orders/4/p.0")
 
 
-def test_the_generation_is_read_from_ids_of_this_sink_alone() -> None:
+def test_the_generation_is_read_only_from_ids_of_this_sink() -> None:
     for name, found in {
         "orders/3/p.0": 3,
         "orders/12/p.late-1": 12,

@@ -57,7 +57,7 @@ def planned(number: int, parent: TransactionMember, done: int, owner: str | None
     return Planned(plan, Generation(number, parent, done))
 
 
-def test_a_new_sink() -> None:
+def test_the_first_planning_of_a_sink_begins_generation_1() -> None:
     assert asked(
         GROUP, None, Stored(None), Fenced(PARENT), Stored(None), Done(), Fenced(RENEWED)
     ) == [
@@ -70,7 +70,7 @@ def test_a_new_sink() -> None:
     ]
 
 
-def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
+def test_a_process_continues_its_generation_after_its_batch_is_done() -> None:
     begun = Generation(4, PARENT, 7)
     assert asked(GROUP, begun, Stored(STATE), Fenced(RENEWED)) == [
         LOOK,
@@ -92,11 +92,13 @@ def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
         (Generation(4, PARENT, 7), Stored(STATE, (), Unfinished((), STATE))),
     ],
 )
-def test_otherwise_another_generation_begins(begun: Generation | None, stored: Stored) -> None:
+def test_another_generation_begins_if_the_process_cannot_continue_one(
+    begun: Generation | None, stored: Stored
+) -> None:
     assert asked(GROUP, begun, stored)[1:] == [FenceParent(Step.PLAN_FENCE, 5)]
 
 
-def test_what_counts_is_read_after_the_fence() -> None:
+def test_planning_uses_the_state_that_is_read_after_the_fence() -> None:
     """The older driver commits a batch before the fence."""
     commands = asked(
         GROUP,
@@ -111,7 +113,7 @@ def test_what_counts_is_read_after_the_fence() -> None:
     assert commands[-1] == planned(5, RENEWED, 9)
 
 
-def test_two_drivers_with_the_same_guess() -> None:
+def test_the_slower_of_two_drivers_with_the_same_number_takes_the_next_number() -> None:
     """The other driver has opened its generation first."""
     commands = asked(
         GROUP, None, Stored(STATE), Fenced(PARENT), Stored(replace(STATE, generation=5))
@@ -128,11 +130,11 @@ def test_two_drivers_with_the_same_guess() -> None:
         (Fenced(PARENT), Stored(STATE, ("s/4/p.0",)), Done(), Fenced(RENEWED), Outdated()),
     ],
 )
-def test_a_search_that_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> None:
+def test_planning_starts_again_after_another_driver_took_over(answers: tuple[Answer, ...]) -> None:
     assert asked(GROUP, None, Stored(STATE), *answers)[-1] == LOOK
 
 
-def test_a_search_that_is_overtaken_too_often_fails() -> None:
+def test_planning_fails_after_too_many_takeovers() -> None:
     answers: list[Answer] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
     said = asked(GROUP, None, *answers)
     last = said[-1]
@@ -143,7 +145,7 @@ def test_a_search_that_is_overtaken_too_often_fails() -> None:
     assert max(entry.generation for entry in said if isinstance(entry, FenceParent)) < 1 << 31
 
 
-def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
+def test_planning_skips_refused_generations_that_are_not_in_the_state() -> None:
     """The state was deleted, but the coordinator still remembers generation 1000."""
     state, command = begin(GROUP, None)
     for _ in range(2 * MOST_TAKEOVERS):
@@ -163,7 +165,7 @@ def test_a_query_that_may_not_write_fences_no_producer() -> None:
     assert last.refusal.reason is Reason.NEW_CHECKPOINT
 
 
-def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_where_the_sources_were() -> None:
+def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_the_source_end() -> None:
     heir = replace(GROUP, query_id="other", adopts=True)
     stored = Stored(replace(STATE, source_end="{}", is_planner_known=False))
     commands = asked(heir, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
@@ -173,21 +175,21 @@ def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_where_the_sources_w
     assert (last.plan.owner, last.plan.done) == ("other", 0)
 
 
-def test_that_the_sources_end_was_too_long_is_kept_too() -> None:
+def test_a_new_generation_keeps_the_flag_of_a_source_end_that_is_too_long() -> None:
     stored = Stored(replace(STATE, is_end_too_long=True))
     commands = asked(GROUP, None, stored, Fenced(PARENT), stored)
     opened = replace(STATE, generation=5, is_end_too_long=True)
     assert commands[3] == Open(Step.PLAN_OPEN, PARENT, opened)
 
 
-def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
+def test_a_query_with_later_batches_is_not_new_and_cannot_take_over() -> None:
     intent = replace(GROUP, query_id="other", adopts=True, noted_batch=7)
     last = asked(intent, None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
     assert "at batch 7, so the query is not new" in last.refusal.message
 
 
-def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing() -> None:
+def test_an_older_copy_of_the_checkpoint_is_refused_before_any_fence() -> None:
     last = asked(replace(GROUP, noted_batch=6), None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.OLD_CHECKPOINT
@@ -197,7 +199,7 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing()
     )
 
 
-def test_while_the_query_is_not_known_the_owner_stays() -> None:
+def test_an_unknown_query_does_not_change_the_owner() -> None:
     unknown = replace(GROUP, query_id=None)
     stored = Stored(STATE)
     commands = asked(unknown, None, stored, Fenced(PARENT), stored, Done(), Fenced(RENEWED))
@@ -223,8 +225,8 @@ def test_a_batch_write_that_is_done_needs_no_generation() -> None:
         assert (last.plan.parent, last.plan.done, last.generation) == (None, 8, None)
 
 
-def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None:
-    """With A-record, readers may already see a part of the batch."""
+def test_a_decision_is_carried_out_before_a_generation_is_opened() -> None:
+    """With a commit by record, readers may already see a part of the batch."""
     after = replace(STATE, offset=9)
     unfinished = Unfinished((TransactionMember("s/4/p.0", 7, 1),), after)
     stored = Stored(STATE, ("s/4/p.0",), unfinished)
@@ -249,7 +251,9 @@ def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None
         (GROUP, (Stored(STATE), OutcomeUnknown()), Reason.OUTCOME_UNKNOWN),
     ],
 )
-def test_what_ends_a_planning(intent: Intent, answers: tuple[Answer, ...], reason: Reason) -> None:
+def test_planning_fails_after_these_answers(
+    intent: Intent, answers: tuple[Answer, ...], reason: Reason
+) -> None:
     last = asked(intent, None, Stored(STATE), Fenced(PARENT), *answers)[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is reason

@@ -1,4 +1,5 @@
-"""The state that A-record keeps, and how a sink reads it from the topic that all sinks share."""
+"""The state that a commit by record keeps, and how a sink reads it from the topic that all sinks
+share."""
 
 from __future__ import annotations
 
@@ -36,17 +37,17 @@ OPENED = Entry(SinkState("q", 1, 0))
 
 
 @given(ENTRIES)
-def test_what_was_written_is_read_again(entry: Entry) -> None:
+def test_decode_reverses_encode(entry: Entry) -> None:
     assert decode(encode(entry), SINK) == entry
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"7", b"{}", b'{"format":1,"gen":"x"}', b"\xff"])
-def test_what_is_no_state_is_an_error_that_names_the_sink(value: bytes) -> None:
+def test_the_error_for_an_invalid_state_names_the_sink(value: bytes) -> None:
     with pytest.raises(StateUnreadable, match="sink s"):
         decode(value, SINK)
 
 
-def test_a_newer_release_is_known_by_its_number() -> None:
+def test_the_state_of_a_newer_release_is_refused_by_its_format() -> None:
     newer = encode(OPENED).replace(b'"format":1', b'"format":2')
     with pytest.raises(StateUnreadable, match="format 2, and this release knows 1"):
         decode(newer, SINK)
@@ -101,7 +102,7 @@ def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
 
 
 @given(histories(), st.data())
-def test_the_newest_record_that_is_committed_counts_however_it_is_read(
+def test_the_newest_committed_record_counts_in_one_read_or_in_two(
     batches: list[LoggedBatch], data: st.DataObject
 ) -> None:
     whole = read_on(RecordLog(), SINK, batches)
@@ -112,7 +113,7 @@ def test_the_newest_record_that_is_committed_counts_however_it_is_read(
 
 
 @given(histories())
-def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) -> None:
+def test_compaction_does_not_change_the_state(batches: list[LoggedBatch]) -> None:
     """Of the decided records, compaction keeps the newest record of each key, and its marker."""
     log = read_on(RecordLog(), SINK, batches)
     wanted = committed_last(batches)
@@ -131,7 +132,7 @@ def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) ->
     assert read_on(RecordLog(), SINK, kept).entry == log.entry
 
 
-def test_a_transaction_that_is_open_is_known_and_ended_by_its_own_producer() -> None:
+def test_only_a_marker_of_its_producer_ends_an_open_transaction() -> None:
     log = read_on(RecordLog(), SINK, [data(1, 0), marker(1, 1, committed=True), data(2, 2)])
     assert [batch.producer_id for batch in log.pending] == [2]
     assert number(log.entry) == 0
@@ -141,7 +142,7 @@ def test_a_transaction_that_is_open_is_known_and_ended_by_its_own_producer() -> 
     assert (log.pending, number(log.entry)) == ((), 0)
 
 
-def test_sequence_numbers_go_on_within_an_epoch_and_begin_with_it() -> None:
+def test_sequence_numbers_continue_within_an_epoch_and_start_at_0_in_a_new_one() -> None:
     parent = TransactionMember(SINK, 1, 0)
     assert RecordLog().first_sequence(parent) == 0
     log = read_on(RecordLog(), SINK, [data(1, 3)])
@@ -155,14 +156,14 @@ def test_sequence_numbers_go_on_within_an_epoch_and_begin_with_it() -> None:
     assert read_on(log, SINK, [last]).first_sequence(parent) == 0
 
 
-def test_an_operator_may_set_the_state_by_hand_and_take_it_away() -> None:
+def test_an_operator_may_write_and_delete_the_state() -> None:
     by_hand = data(-1, 0)._replace(is_transactional=False)
     assert number(read_on(RecordLog(), SINK, [by_hand]).entry) == 0
     taken = by_hand._replace(base_offset=1, next_offset=2, records=((SINK.encode(), None),))
     assert read_on(RecordLog(), SINK, [by_hand, taken]).entry is None
 
 
-def test_a_topic_that_begins_anew_is_read_anew() -> None:
+def test_a_recreated_topic_is_read_from_its_beginning() -> None:
     log = replace(read_on(RecordLog(), SINK, [data(1, 5)]), next_offset=100)
     again = read_on(log, SINK, [data(2, 0), marker(2, 1, committed=True)])
     assert (number(again.entry), again.pending, again.next_offset) == (0, (), 2)

@@ -70,7 +70,7 @@ def courses(asked: Decide | RollForward) -> list[tuple[Path, Outcome]]:
     return list(paths(*record_steps.begin(asked, BEFORE)))
 
 
-def test_it_is_said_in_order_that_a_batch_is_decided_ended_and_done() -> None:
+def test_a_decision_writes_commit_then_ends_the_members_then_writes_done() -> None:
     commit = Append(Step.COMMIT_DECIDE, PARENT, Entry(BEFORE, UNFINISHED))
     ended = EndMembers(Step.COMMIT_END_MEMBERS, MEMBERS)
     done = Append(Step.COMMIT_DONE, PARENT, Entry(AFTER))
@@ -84,7 +84,7 @@ def test_it_is_said_in_order_that_a_batch_is_decided_ended_and_done() -> None:
 
 
 @pytest.mark.parametrize("asked", [DECIDE, ROLL_FORWARD, UNCOUNTED, EMPTY])
-def test_nothing_follows_but_what_the_step_before_has_made_sure(
+def test_each_step_follows_only_the_success_of_the_step_before(
     asked: Decide | RollForward,
 ) -> None:
     for path, outcome in courses(asked):
@@ -113,7 +113,7 @@ def test_nothing_follows_but_what_the_step_before_has_made_sure(
             assert not is_decided
 
 
-def test_a_decided_member_is_lost_only_where_no_newer_producer_could_have_taken_it() -> None:
+def test_a_decided_member_counts_as_lost_only_if_the_parent_is_still_the_driver() -> None:
     for asked in (DECIDE, ROLL_FORWARD):
         lost = [path for path, outcome in courses(asked) if isinstance(outcome, DecidedMemberLost)]
         assert len(lost) == 1

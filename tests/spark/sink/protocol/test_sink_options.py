@@ -19,14 +19,14 @@ def batch(**given: str) -> SinkOptions:
     return sink_options(Options({**SERVERS, **given}), streaming=False)
 
 
-def test_what_is_taken_without_being_said() -> None:
+def test_default_values() -> None:
     found = stream(sinkId="orders")
     assert (found.sink_id, found.forced, found.adopts, found.topic) == ("orders", None, False, None)
     assert found.transaction_timeout_ms == 900_000
     assert found.producer.keywords["transaction_timeout_ms"] == 900_000
 
 
-def test_options_mean_what_they_say() -> None:
+def test_each_option_sets_its_value() -> None:
     found = stream(
         SINKID="orders",
         sinkProtocol="RECORD",
@@ -43,7 +43,7 @@ def test_options_mean_what_they_say() -> None:
     assert found.producer.keywords["linger_ms"] == 3
 
 
-def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> None:
+def test_the_default_sink_id_of_a_batch_write_is_its_application_id() -> None:
     found = batch(txnAppId="nightly", txnVersion="7")
     assert (found.sink_id, found.txn_app_id, found.txn_version) == ("nightly", "nightly", 7)
     found = batch(sinkId="orders", txnAppId="nightly", txnVersion="0")
@@ -62,7 +62,7 @@ def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> Non
         {"sinkId": "s"},
     ],
 )
-def test_half_of_what_makes_a_batch_write_idempotent_is_refused(given: dict[str, str]) -> None:
+def test_a_batch_write_needs_both_txn_options_or_none(given: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="txn"):
         batch(**given)
 
@@ -79,6 +79,8 @@ def test_half_of_what_makes_a_batch_write_idempotent_is_refused(given: dict[str,
         ({"kafka.transaction.timeout.ms": "soon"}, "kafka.transaction.timeout.ms='soon'"),
     ],
 )
-def test_what_a_stream_cannot_honour_is_refused(given: dict[str, str], message: str) -> None:
+def test_an_option_that_a_stream_does_not_support_is_refused(
+    given: dict[str, str], message: str
+) -> None:
     with pytest.raises(OptionError, match=message):
         stream(**given)

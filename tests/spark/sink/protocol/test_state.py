@@ -37,7 +37,7 @@ ENDS = st.none() | st.dictionaries(
         st.booleans(),
     )
 )
-def test_what_was_committed_is_read_again(state: SinkState) -> None:
+def test_a_committed_state_is_read_back(state: SinkState) -> None:
     stored = encode(state)
     assert len(stored.metadata.encode()) <= MAX_METADATA_BYTES
     assert decode(stored, "s") == kept(state)
@@ -51,19 +51,19 @@ def ended(partitions: int) -> str:
     return json.dumps({"purchases": of_topic}, separators=(",", ":"))
 
 
-def test_the_sources_end_is_read_by_older_releases_where_it_fits_as_it_is() -> None:
+def test_a_source_end_that_fits_is_stored_uncompressed_for_older_releases() -> None:
     stored = encode(SinkState("q", 3, 8, 5, ended(200)))
     assert json.loads(stored.metadata)["sourceEnd"] == json.loads(ended(200))
     assert json.loads(stored.metadata).keys() == {"queryId", "gen", "rows", "sourceEnd"}
 
 
-def test_some_hundred_partitions_find_room() -> None:
+def test_the_source_end_of_some_hundred_partitions_fits() -> None:
     query_id = "5e0fb5a7-6e0a-43b7-b1c7-5a5e4b0c6f1d"
     state = SinkState(query_id, 2**31 - 1, 2**40, 2**40, ended(500))
     assert decode(encode(state), "s") == state
 
 
-def test_sources_end_that_is_too_long_is_left_out_and_that_is_kept() -> None:
+def test_a_flag_replaces_a_source_end_that_is_too_long() -> None:
     state = SinkState("q", 3, 8, 5, ended(1000))
     found = decode(encode(state), "s")
     assert found == SinkState("q", 3, 8, 5, is_end_too_long=True) == kept(state)
@@ -77,7 +77,7 @@ def test_an_operator_may_set_the_next_batch_with_a_tool_that_writes_no_metadata(
     assert decode(OffsetAndMetadata(7), "s") == SinkState(None, 0, 7)
 
 
-def test_what_an_older_release_has_written_is_read() -> None:
+def test_the_state_of_an_older_release_is_read() -> None:
     older = '{"queryId":"q","gen":3,"rows":5,"sourceEnd":{"a":{"0":7}}}'
     assert decode(OffsetAndMetadata(8, older), "s") == SinkState("q", 3, 8, 5, '{"a":{"0":7}}')
     older = '{"queryId":"q","gen":3,"rows":5}'
@@ -88,12 +88,12 @@ PACKED = '{"queryId":"q","gen":3,"rows":5,"sourceEndPacked":%s}'
 
 
 @pytest.mark.parametrize("packed", ["7", '"a b"', '"abcde"', "{}"])
-def test_a_packed_end_that_is_none_is_an_error_too(packed: str) -> None:
+def test_an_invalid_compressed_source_end_is_an_error(packed: str) -> None:
     with pytest.raises(StateUnreadable, match="group orders"):
         decode(OffsetAndMetadata(7, PACKED % packed), "orders")
 
 
 @pytest.mark.parametrize("metadata", ["batch 0", "[]", "{}", '{"queryId":"q","gen":"x","rows":0}'])
-def test_metadata_of_another_consumer_is_an_error_that_names_the_group(metadata: str) -> None:
+def test_the_error_for_metadata_of_another_consumer_names_the_group(metadata: str) -> None:
     with pytest.raises(StateUnreadable, match="group orders for __oncelog_sink-0"):
         decode(OffsetAndMetadata(7, metadata), "orders")

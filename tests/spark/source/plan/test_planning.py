@@ -25,7 +25,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 NONE: frozenset[str] = frozenset()
 
 
-def test_more_is_asked_only_of_what_is_new_or_ends_before_its_position() -> None:
+def test_offsets_are_requested_only_of_new_partitions_or_ends_before_the_position() -> None:
     nothing = Questions(frozenset(), frozenset())
     assert questions({A0: 5}, Logs({A0: 5}, {}, {}, NONE)) == nothing
     asked = questions({A0: 5, A1: 5}, Logs({A0: 4, B0: 1}, {}, {}, NONE))
@@ -33,18 +33,18 @@ def test_more_is_asked_only_of_what_is_new_or_ends_before_its_position() -> None
     assert questions({A0: 5}, Logs({A0: 9}, {}, {}, frozenset("a"))).firsts == {A0}
 
 
-def test_a_position_that_nothing_happened_to_stays() -> None:
+def test_the_position_stays_without_new_or_lost_partitions() -> None:
     found = settled({A0: 5, B0: 0}, Logs({A0: 9, B0: 0}, {}, {}, NONE), {})
     assert found == SettledOffsets({A0: 5, B0: 0}, ())
 
 
-def test_records_that_are_only_undecided_are_not_lost() -> None:
+def test_undecided_records_do_not_count_as_lost() -> None:
     found = settled({A0: 5}, Logs({A0: 3}, {}, {A0: 5}, NONE), {})
     assert found == SettledOffsets({A0: 5}, ())
     assert backlogs({A0: 5}, found.offsets, {A0: 3}) == {A0: 0}
 
 
-def test_a_new_partition_begins_where_its_log_does_and_is_read_from_the_next_batch_on() -> None:
+def test_a_new_partition_is_read_from_its_first_offset_in_the_next_batch() -> None:
     logs = Logs({A0: 9, A1: 4, B0: 7}, {A1: 0, B0: 3}, {}, NONE)
     found = settled({A0: 5}, logs, {})
     assert found == SettledOffsets({A0: 5, A1: 0, B0: 3}, ())
@@ -73,13 +73,13 @@ def test_a_new_partition_begins_where_its_log_does_and_is_read_from_the_next_bat
         ),
     ],
 )
-def test_every_loss_is_reported_and_reading_could_go_on(
+def test_every_loss_is_reported_with_the_position_to_continue_at(
     logs: Logs, position: dict[TopicPartition, int], losses: tuple[str, ...]
 ) -> None:
     assert settled({A0: 5, A1: 6}, logs, {A1: 8}) == (position, losses)
 
 
-def test_a_limit_is_shared_and_its_absence_takes_all() -> None:
+def test_a_limit_is_shared_and_without_a_limit_all_is_read() -> None:
     waiting = {A0: 30, B0: 60}
     assert next_end({A0: 1, B0: 2}, waiting, None) == {A0: 31, B0: 62}
     assert next_end({A0: 1, B0: 2}, waiting, 9) == {A0: 4, B0: 8}
@@ -96,7 +96,7 @@ def test_a_limit_is_shared_and_its_absence_takes_all() -> None:
         ({A0: 0}, {A0: 2}, (3, 2), [data_loss.ends_early(A0, 9, 2)]),
     ],
 )
-def test_what_is_there_of_a_range_is_kept(
+def test_the_existing_part_of_a_range_is_kept(
     firsts: dict[TopicPartition, int],
     ends: dict[TopicPartition, int] | None,
     kept: tuple[int, int],
@@ -106,7 +106,7 @@ def test_what_is_there_of_a_range_is_kept(
     assert found == ([OffsetRange(A0, *kept)], losses)
 
 
-def test_a_range_of_a_partition_that_is_gone_is_lost() -> None:
+def test_a_range_of_a_deleted_partition_is_lost() -> None:
     assert readable([OffsetRange(A0, 3, 9)], {}, None) == ([], [data_loss.gone(A0, 3, 9)])
 
 
@@ -139,7 +139,7 @@ changes = st.lists(
 
 
 @given(st.dictionaries(st.sampled_from([A0, A1]), st.integers(0, 9)), changes)
-def test_batches_read_every_offset_once_while_logs_grow_and_partitions_come(
+def test_batches_read_every_offset_once_while_logs_grow_and_partitions_are_added(
     ends: dict[TopicPartition, int], growth: list[tuple[dict[TopicPartition, int], int | None]]
 ) -> None:
     position, ends = dict.fromkeys(ends, 0), dict(ends)

@@ -40,7 +40,7 @@ def test_shares_are_in_proportion_and_nothing_is_left_over(
 
 
 @given(backlogs_of_any_size, st.integers(1, LARGEST), st.integers(0, LARGEST))
-def test_the_limit_is_used_and_kept_and_no_backlog_exceeded(
+def test_the_sum_is_the_limit_and_no_share_exceeds_its_backlog(
     backlogs: dict[TopicPartition, int], limit: int, turn: int
 ) -> None:
     taken = shares(backlogs, limit, turn)
@@ -50,7 +50,7 @@ def test_the_limit_is_used_and_kept_and_no_backlog_exceeded(
 
 
 @given(backlogs_of_any_size, st.integers(1, LARGEST), st.integers(0, LARGEST))
-def test_shares_are_within_two_of_the_proportion_and_never_none(
+def test_shares_are_close_to_the_proportion_and_never_0(
     backlogs: dict[TopicPartition, int], limit: int, turn: int
 ) -> None:
     waiting = {place: backlog for place, backlog in backlogs.items() if backlog}
@@ -94,7 +94,7 @@ def test_every_partition_with_a_backlog_progresses_while_others_are_refilled(
         (0, 10, 100.0, False),
     ],
 )
-def test_too_few_offsets_wait_but_not_for_ever(
+def test_too_few_offsets_wait_no_longer_than_the_maximum_delay(
     backlog: int, least: int | None, waited_ms: float | None, waits: bool
 ) -> None:
     assert must_wait(backlog, least, waited_ms, 100) is waits

@@ -22,7 +22,7 @@ def test_the_columns_are_those_of_the_official_source_in_its_order() -> None:
     assert ddl(include_headers=True) == ddl(include_headers=False) + headers
 
 
-def test_what_is_asked_for_is_built_in_the_order_asked() -> None:
+def test_the_requested_columns_are_built_in_the_requested_order() -> None:
     asked = [SourceColumn("offset", "bigint"), SourceColumn("value", "binary")]
     assert projection(asked) == ("offset", "value")
     assert projection([SourceColumn(*row) for row in COLUMNS.items()]) == tuple(COLUMNS)
@@ -31,12 +31,12 @@ def test_what_is_asked_for_is_built_in_the_order_asked() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([], "has no column; those of the source: key binary, value binary,"),
+        ([], "has no column; the source has key binary, value binary,"),
         ([SourceColumn("payload", "binary")], "no column 'payload': there are key binary,"),
         ([SourceColumn("Timestamptype", "int")], "'Timestamptype': did you mean timestampType?"),
         (
             [SourceColumn("value", "string")],
-            "column value is binary, not string: read it so, then cast",
+            "column value is binary, not string: cast it after the read",
         ),
         ([SourceColumn("offset", "int")], "column offset is bigint, not int"),
         (

@@ -20,7 +20,7 @@ def read(given: dict[str, str], *, streaming: bool = True) -> SourceOptions:
     return source_options(Options(LEAST | given), streaming=streaming)
 
 
-def test_the_defaults_are_those_of_the_official_source_but_for_the_isolation() -> None:
+def test_the_defaults_are_those_of_the_official_source_except_for_the_isolation() -> None:
     found = read({})
     assert found.read_committed
     assert found.fail_on_data_loss
@@ -75,13 +75,15 @@ def test_every_option_is_read() -> None:
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
     ],
 )
-def test_what_a_stream_cannot_honour_is_refused(given: dict[str, str], name: str) -> None:
+def test_an_option_that_a_stream_does_not_support_is_refused(
+    given: dict[str, str], name: str
+) -> None:
     with pytest.raises(OptionError) as caught:
         read(given)
     assert caught.value.name == name
 
 
-def test_what_a_batch_ignores_is_remarked() -> None:
+def test_an_option_without_effect_on_a_batch_gets_a_remark() -> None:
     given = {"maxOffsetsPerTrigger": "9", "maxTriggerDelay": "1s", "commitOffsetsToGroup": "g"}
     assert read(given, streaming=False).remarks == (
         "maxOffsetsPerTrigger has no effect on a batch",

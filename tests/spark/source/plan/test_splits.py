@@ -37,7 +37,7 @@ def ranges(*given_sizes: int) -> list[OffsetRange]:
         ((), 5, 5, []),
     ],
 )
-def test_tables_of_splits(
+def test_examples_of_splits(
     given_sizes: tuple[int, ...],
     min_partitions: int | None,
     max_records: int | None,
@@ -63,7 +63,7 @@ def test_pieces_cover_every_range_exactly_and_in_order(
 
 
 @given(sizes, counts, st.integers(1, 40))
-def test_no_piece_has_more_than_the_most(
+def test_no_piece_exceeds_the_maximum_number_of_records(
     given_sizes: list[int], min_partitions: int | None, max_records: int
 ) -> None:
     pieces = split(ranges(*given_sizes), min_partitions=min_partitions, max_records=max_records)
@@ -71,7 +71,7 @@ def test_no_piece_has_more_than_the_most(
 
 
 @given(sizes, st.integers(1, 40))
-def test_there_are_about_as_many_pieces_as_asked_for(
+def test_there_are_about_as_many_pieces_as_min_partitions(
     given_sizes: list[int], min_partitions: int
 ) -> None:
     pieces = split(ranges(*given_sizes), min_partitions=min_partitions, max_records=None)

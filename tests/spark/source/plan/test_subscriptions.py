@@ -15,20 +15,20 @@ def chosen(**options: str) -> list[str]:
     return sorted(map(str, read_subscription(Options(options)).chosen(COUNTS)))
 
 
-def test_each_way_chooses_among_the_partitions_that_are_there() -> None:
+def test_each_option_selects_existing_partitions() -> None:
     assert chosen(subscribe=" a , nowhere,") == ["a-0", "a-1"]
     assert chosen(subscribePattern="^a$") == ["a-0", "a-1"]
     assert chosen(subscribePattern="b") == ["ab-0", "b-0"], "anywhere"
     assert chosen(assign='{"a":[1,7],"b":[0],"c":[0]}') == ["a-1", "b-0"]
 
 
-def test_other_topics_are_nothing_to_it() -> None:
+def test_a_subscription_wants_only_its_topics() -> None:
     assert read_subscription(Options({"subscribePattern": "^a"})).wants("ab")
     assert not read_subscription(Options({"subscribePattern": "^a"})).wants("ba")
     assert not read_subscription(Options({"assign": '{"a":[1]}'})).wants("ab")
 
 
-def test_topics_that_are_named_must_be_there() -> None:
+def test_the_named_topics_are_those_of_subscribe_and_assign() -> None:
     assert read_subscription(Options({"subscribe": "a,b"})).named == {"a", "b"}
     assert read_subscription(Options({"assign": '{"a":[1]}'})).named == {"a"}
     assert read_subscription(Options({"subscribePattern": "a.*"})).named == set()
@@ -52,7 +52,7 @@ def test_topics_that_are_named_must_be_there() -> None:
         ({"assign": '{"a":[]}'}, "names no partition"),
     ],
 )
-def test_anything_else_is_refused(options: dict[str, str], message: str) -> None:
+def test_an_invalid_subscription_is_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         read_subscription(Options(options))
 

@@ -12,7 +12,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 RANGES = [OffsetRange(A0, 0, 10), OffsetRange(A1, 0, 10), OffsetRange(B0, 12, 10)]
 
 
-def test_the_high_watermark_is_asked_for_of_what_goes_further_than_the_last_stable_offset() -> None:
+def test_the_high_watermark_is_needed_for_ranges_beyond_the_last_stable_offset() -> None:
     assert beyond(RANGES, {A0: 10, A1: 9, B0: 11}) == {A1, B0}
 
 
@@ -25,7 +25,7 @@ def test_the_high_watermark_is_asked_for_of_what_goes_further_than_the_last_stab
         ({A0: 15, B0: 12}, [(A0, 10, 9), (B0, 12, 10)]),
     ],
 )
-def test_only_what_the_log_has_is_undecided(
+def test_only_records_below_the_high_watermark_are_undecided(
     high_watermarks: dict[TopicPartition, int], named: list[tuple[TopicPartition, int, int]]
 ) -> None:
     stable_ends = {A0: 9, A1: 10, B0: 10}

@@ -26,8 +26,8 @@ from .steps import (
 )
 
 
-# Each machine has its own phases and its own state, which belong to its table. `planning` has some
-# phases of the same names, with other rows.
+# Each state machine has its own phases, which its `_TABLE` maps to functions. `planning` has phases
+# with the same names and other functions.
 class AbortingPhase(Enum):
     READ = "read"
     FENCE = "fence"
@@ -97,8 +97,8 @@ def _read_again(state: Aborting, answer: Stored) -> Next:
 
 
 def _members(state: Aborting, answer: Stored) -> Next:
-    """Return the open transactions of this generation. Tasks that failed and left no message are
-    included."""
+    """Abort the transactions in the messages, and all open transactions of this generation. So the
+    transactions of tasks that failed without a message are aborted, too."""
     plan = state.plan
     assert plan is not None
     left = [
@@ -114,7 +114,8 @@ def _members(state: Aborting, answer: Stored) -> Next:
 
 
 def _is_settled(state: Aborting, answer: Stored) -> bool:
-    """Return True if the batch was decided, or a newer driver has taken over."""
+    """Return True if the batch was decided, or a newer driver has taken over. Also return True if
+    the batch number or the sink's state is unknown."""
     stored = answer.state
     return (
         stored is None

@@ -33,8 +33,8 @@ def check_columns(columns: Iterable[SinkColumn], topic: str | None) -> None:
         raise SinkError(f"a column 'value' is needed; the columns are {_names(given)}")
     if topic is None and "topic" not in given:
         raise SinkError(
-            "which topic? Set the option 'topic', or name the topic of each row in a column"
-            f" 'topic'; the columns are {_names(given)}"
+            "the rows have no topic. Set the option 'topic', or name the topic of each row in a"
+            f" column 'topic'; the columns are {_names(given)}"
         )
     for name, wanted in TYPES.items():
         if name in given and given[name] not in wanted:

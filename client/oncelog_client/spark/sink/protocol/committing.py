@@ -129,7 +129,8 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
-    # A batch with a skipped part is never decided: the state was set back meanwhile.
+    # If a task has skipped the batch as done, the state was set back meanwhile. Such a batch is
+    # never decided.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
     if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
@@ -152,7 +153,7 @@ def _repeated(
 
 
 def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the transactions of this generation that no message names."""
+    """Return the losers: the open transactions of this generation that no task message names."""
     winners = {member.transactional_id for member in (decide.parent, *decide.members)}
     return tuple(
         transactional_id

@@ -1,6 +1,6 @@
 """Transactional ids of task attempts: `<sinkId>/<generation>/<process>.<number>`.
 
-At most one attempt of a batch has an id, whatever Spark does (retries, another attempt of the
+No two attempts of a batch have the same id, whatever Spark does (retries, another attempt of the
 stage, speculation): each Python worker process has its own ids and runs one task at a time. The
 driver cannot assign ids to partitions, because a task of PySpark does not know the attempt of its
 stage. Later batches in the same process reuse the ids. Spark ends processes that are idle for a

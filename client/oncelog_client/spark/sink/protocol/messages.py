@@ -25,8 +25,8 @@ class Intent:
     (None). For a batch write they are txnAppId and txnVersion. For a stream, the driver reads the
     query id from the checkpoint if it can, and the tasks know the batch id.
     `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
-    `noted_batch`: the newest batch in the checkpoint of a stream, None without one. It shows that
-    the stream is new, or older than the sink.
+    `noted_batch`: the newest batch in the checkpoint of a stream, None without one. It shows
+    if the stream is new, or if its checkpoint is older than the sink's state.
     """
 
     sink_id: str

@@ -8,8 +8,8 @@ generation.
 
 The parent is the driver's own producer. The parent's transactions keep their epoch (EndTxn v4). So
 with a commit by group, every batch begins with a new epoch. Otherwise a delayed request of the
-previous batch, or of OPEN, would count for this batch: a late TxnOffsetCommit would set the state
-back, a late EndTxn would commit the state without the members.
+previous batch, or of the command Open, would count for this batch: a late TxnOffsetCommit would set
+the state back, a late EndTxn would commit the state without the members.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ from .steps import (
 )
 
 MOST_TAKEOVERS: Final = 40
-# MOST_TAKEOVERS steps of this doubled size stay far within a generation's 31 bits.
+# The maximum step is 1 << MOST_DOUBLINGS. MOST_TAKEOVERS of these steps stay far within the 31 bits
+# of a generation.
 MOST_DOUBLINGS: Final = 20
 
 
@@ -93,8 +94,9 @@ def step(state: Planning, answer: Answer) -> Next:
 
 
 def _read(state: Planning, answer: Stored) -> Next:
-    """Decide before the fence. The state may be stale, but a batch that is done stays done. A query
-    that may not write must not fence the query that may write."""
+    """Admit the query, and choose the generation to continue or to begin. The state may be stale,
+    but a batch that is done stays done. Admission comes before the fence, because a query that may
+    not write must not fence the query that may write."""
     stored, intent = answer.state, state.intent
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):

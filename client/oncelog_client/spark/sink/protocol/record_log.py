@@ -1,8 +1,8 @@
-"""The state topic as one sink reads it: the sink's newest committed record, its open records, and
-the next sequence number.
+"""The state topic as one sink reads it: the sink's newest committed record, its records in open
+transactions, and the next sequence number.
 
-A reader reads past open transactions, and reads markers. Otherwise a sink would wait for the driver
-of another sink that died inside a transaction.
+A sink reads all records up to the high watermark, and the markers of transactions. A read_committed
+reader would wait at the first open transaction, for example of another sink whose driver has died.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pending:
 @dataclass(frozen=True, slots=True)
 class RecordLog:
     """One sink's part of the topic, up to `next_offset`. `entry`: None for a new sink. `newest`:
-    producer id, epoch and last sequence number of the sink's newest batch."""
+    producer id, epoch and last sequence number of the sink's newest record batch."""
 
     next_offset: int = 0
     entry: Entry | None = None
@@ -46,7 +46,7 @@ class RecordLog:
     newest: tuple[int, int, int] | None = None
 
     def first_sequence(self, parent: TransactionMember) -> int:
-        """Return the first sequence number of the next batch that the parent appends."""
+        """Return the first sequence number of the next record batch that the parent appends."""
         if self.newest is None or self.newest[:2] != parent[1:]:
             return 0
         return add_to_sequence(self.newest[2], 1)

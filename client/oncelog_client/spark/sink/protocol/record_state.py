@@ -21,7 +21,7 @@ FORMAT: Final = 1
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The content of a record. `state`: the state after the last batch that is done. `unfinished`:
-    the last decision, if some of its transactions are perhaps still open, with the state after this
+    the last decision, if some of its transactions may still be open, with the state after this
     decision."""
 
     state: SinkState

@@ -1,4 +1,4 @@
-"""A decision by record, step by step: look at the members, write COMMIT, end each member, write
+"""A decision by record, step by step: check the members, write COMMIT, end each member, write
 DONE. `RollForward` begins after COMMIT.
 
 `step(state, answer)` returns the next state and command, until the command is an outcome. The

@@ -141,7 +141,7 @@ def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
             f"generation {stored.generation}, begun by an unknown query (its"
             " checkpointLocation cannot be read),"
         )
-        asked = "Is the query running twice, or has another query the same sinkId?"
+        asked = "Is the query running twice, or does another query have the same sinkId?"
     return Refusal(
         Reason.FENCED,
         f"another driver owns sink {plan.sink_id}: {successor} has taken over from generation"
@@ -197,7 +197,7 @@ def outcome_unknown(sink_id: str, batch: str) -> Refusal:
 def timeout_too_long(timeout_ms: int, most_ms: int) -> SinkError:
     return SinkError(
         f"kafka.transaction.timeout.ms={timeout_ms}: the broker allows at most"
-        f" transaction.max.timeout.ms={most_ms}. It must be longer than a batch takes, from the"
-        " first row of a task to the commit: raise the broker's setting, or set the option to"
-        f" {most_ms} and keep batches shorter (maxOffsetsPerTrigger)"
+        f" transaction.max.timeout.ms={most_ms}. The timeout must be longer than a batch takes,"
+        " from the first row of a task to the commit: raise the broker's setting, or set the option"
+        f" to {most_ms} and keep batches shorter (maxOffsetsPerTrigger)"
     )

@@ -71,8 +71,8 @@ def _batch_write(options: Options, streaming: bool) -> tuple[str | None, int | N
             raise OptionError(
                 given[0],
                 options.text(given[0]),
-                "is for batch writes (also inside foreachBatch): a stream has a query id and batch"
-                " numbers of its own",
+                "is for batch writes (also inside foreachBatch): a stream has its own query id"
+                " and batch numbers",
             )
         return None, None
     if not given:

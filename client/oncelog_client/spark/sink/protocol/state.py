@@ -31,7 +31,7 @@ class SinkState:
 
     `query_id`: the query that wrote the finished batches. None if no query has committed yet, or if
     an operator has set the offset.
-    `generation`: the number of the driver in the group. Each start of a query takes the next one.
+    `generation`: the number of the newest generation (`planning`), which fences all older ones.
     `offset`: the number of the next batch.
     `rows`: the number of rows of the last batch.
     `source_end`: the source's offsets at the end of the last batch, as JSON text

@@ -39,7 +39,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
     known = "an unknown end" if last_end is None else f"offset {last_end}"
     return (
         f"{_named(partition)} is gone:"
-        f" what was there from offset {start} to {known} may not have been read"
+        f" the records from offset {start} to {known} may not have been read"
     )
 
 
@@ -47,7 +47,7 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
     """Return the message for a topic that was deleted and created again. No old record is left."""
     return (
         f"{_named(partition)} was deleted and created again:"
-        f" the old one was read up to offset {start}, the new one ends at offset {end}"
+        f" the old log was read up to offset {start}, the new log ends at offset {end}"
     )
 
 

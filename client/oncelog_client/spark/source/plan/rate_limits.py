@@ -18,9 +18,9 @@ def shares(
 
     A partition with a backlog gets at least one offset. The rest is shared in proportion, largest
     remainders first, so that no offset is left over. If more partitions have a backlog than the
-    limit allows, as many as possible get one offset each. The order starts at index `turn` and
-    continues with index 0 after the last partition. `turn` is the sum of all positions. This sum
-    grows by the limit each time, so every partition gets its turn.
+    limit allows, as many as possible get one offset each. The order starts at index `turn`,
+    modulo their number, and continues with index 0 after the last partition. `turn` is the sum of
+    all positions. This sum grows by the limit each time, so every partition gets its turn.
     """
     waiting = sorted(partition for partition, backlog in backlogs.items() if backlog > 0)
     total = sum(backlogs[partition] for partition in waiting)

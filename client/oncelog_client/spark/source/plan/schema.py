@@ -46,7 +46,7 @@ def ddl(*, include_headers: bool) -> str:
 def projection(schema: Sequence[SourceColumn]) -> tuple[str, ...]:
     """Return the names of the columns to build, in the schema's order. Raises SchemaError."""
     if not schema:
-        raise SchemaError(f"the schema has no column; those of the source: {_listed()}")
+        raise SchemaError(f"the schema has no column; the source has {_listed()}")
     for column in schema:
         _check(column)
     names = tuple(column.name for column in schema)
@@ -65,7 +65,7 @@ def _check(column: SourceColumn) -> None:
     if column.type != known:
         wanted = _IN_DDL.get(known, known)
         raise SchemaError(
-            f"column {column.name} is {wanted}, not {column.type}: read it so, then cast it"
+            f"column {column.name} is {wanted}, not {column.type}: cast it after the read"
         )
     if not column.nullable:
         raise SchemaError(f"column {column.name} may be null: leave NOT NULL out")

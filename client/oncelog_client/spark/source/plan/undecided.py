@@ -13,7 +13,8 @@ from .splits import OffsetRange
 
 
 class UndecidedError(RuntimeError):
-    """Raised for a requested offset that lies behind an open transaction."""
+    """Raised for a requested offset above the last stable offset. The records in between are
+    undecided, because a transaction is still open."""
 
 
 def beyond(ranges: Iterable[OffsetRange], stable_ends: Offsets) -> frozenset[TopicPartition]:
