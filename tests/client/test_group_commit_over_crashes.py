@@ -38,7 +38,8 @@ class Sink:
         self.generation = 0
 
     async def open(self, admin: Admin) -> tuple[TransactionGroup, TransactionMember, int]:
-        """Begin a new generation. Fence every older producer before reading the state."""
+        """Begin a new generation, which fences every older producer. Then read the state. Return
+        the group, its parent and the number of the next batch."""
         self.generation += 1
         group = TransactionGroup(SINK, self.generation)
         parent = await admin.init_producer(SINK, group)

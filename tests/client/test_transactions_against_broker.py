@@ -369,7 +369,7 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
 
 @pytest_asyncio.fixture(params=["oncelog", "kafka"])
 async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A broker that advertises a proxy to its clients."""
+    """A proxy that a broker advertises to its clients."""
     (port,) = free_ports(1)
     advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     broker: Oncelog | Kafka

@@ -54,7 +54,7 @@ def value(partition: int, number: int) -> bytes:
 
 
 def write(broker: Oncelog) -> None:
-    """Write the topic: each partition gets committed records between aborted ones."""
+    """Create and write the topic. In each partition, committed and aborted records alternate."""
     config = {"retention.ms": "123456789"}
     its_admin = admin(broker)
     its_admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)])[TOPIC].result()

@@ -64,7 +64,8 @@ def _element(kind: FieldType | type, number: int, version: int) -> Any:
 
 
 def _name(message: Any, number: int, version: int) -> None:
-    """Return a different value for each element, so that none is a duplicate."""
+    """Put `number` into the names and partitions of an element, so that no two elements are
+    equal."""
     for field in _fields(type(message), version):
         if isinstance(field.type, Primitive) and field.type.name == "string":
             setattr(message, field.name, f"n{number}")

@@ -80,7 +80,7 @@ def recover(broker: Oncelog) -> str:
 
 
 def recorded(broker: Oncelog) -> Snapshot:
-    """Return a broker's records from its text copy."""
+    """Return the metadata records of a broker, from the text copy of its metadata store."""
     return decode_copy((broker.data / METADATA_COPY).read_bytes())
 
 

@@ -61,7 +61,8 @@ KINDS = {
 
 
 def fill(wire: Wire, topic: str, producer: Identity) -> Identity:
-    """Write several segments with committed and aborted transactions, and an open one."""
+    """Write several segments with committed and aborted transactions. Return the producer with its
+    last epoch."""
     for number in range(12):
         sent = produce(wire, topic, batch(producer, 0, 3, b"%d" % number * 400), producer=producer)
         assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)

@@ -154,8 +154,9 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
 
 
 def parameters(version: int) -> list[tuple[str, str]]:
-    """Return the cells for a client of this version. Version 1 adds its partitions itself. The
-    cells of a torn record and of an offsets record are the same in both versions."""
+    """Return the cells for a client of this version. Version 1 adds its partitions itself. It
+    leaves out the cells of a torn record and of an offsets record, because these are the same in
+    both versions."""
     if version == 2:
         return CELLS
     return [cell for cell in CELLS if cell[0] and "torn" not in cell[1]] + ONLY_VERSION_1

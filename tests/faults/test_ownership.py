@@ -104,7 +104,7 @@ def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog,
 
 
 def is_owned(broker: Oncelog) -> bool:
-    """Return True if the files of the directory name the running broker."""
+    """Write a record to a new topic. Return True if the broker's directory has its files."""
     with Wire(broker.address) as wire:
         create(wire, "orders")
         write(wire, "orders", 1)
@@ -212,8 +212,8 @@ def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
 
 
 def partition_prints(broker: Oncelog) -> dict[str, dict[str, Print]]:
-    """Return the print of every partition's directory, without the metadata store, which a refused
-    start may change."""
+    """Return the prints of the directories of all partitions with number 0. The metadata store is
+    left out, because a refused start may change it."""
     return {folder.name: fingerprint(folder) for folder in broker.data.glob("*-0")}
 
 

@@ -187,7 +187,7 @@ def consume(
 def _check(flags: dict[str, Any]) -> None:
     """Raise click.UsageError for flags that contradict each other."""
     if not flags["topic"] and not flags["include"]:
-        raise click.UsageError("which topic? Give its name, or --include REGEX for several")
+        raise click.UsageError("no topic is named: give its name, or --include REGEX for several")
     exactly_one(topic=flags["topic"], include=flags["include"])
     if flags["partition"] is not None and not flags["topic"]:
         raise click.UsageError("--partition needs --topic")

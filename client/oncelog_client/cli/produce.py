@@ -113,7 +113,7 @@ def produce(
     """
     topic = one_topic(topic_name, topic)
     if topic is None:
-        raise click.UsageError("which topic? Give its name")
+        raise click.UsageError("no topic is named: give its name")
     where = bootstrap_server, given, give_up_after = target()
     patience_s = patience_when_lost()
     settings = _settings(given, flags)

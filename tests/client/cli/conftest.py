@@ -106,5 +106,6 @@ def topic(command_line: CommandLine, name: str) -> str:
 
 
 def led(count: int) -> Callable[[Any], bool]:
-    """Return the description of a topic with this number of partitions, all with a leader."""
+    """Return a condition for the description of a topic: it has this number of partitions, all with
+    a leader."""
     return lambda rows: [row["leader"] is not None for row in rows] == [True] * count

@@ -100,7 +100,7 @@ def test_its_own_options_come_first(words: str) -> None:
         (("groups", "describe", "billing"), "`oncelog groups --describe --group billing`"),
         (("topics", "orders", "describe"), "`oncelog topics --describe --topic orders`"),
         (("transactions", "lits"), "'list'"),
-        (("consume",), "which topic?"),
+        (("consume",), "no topic is named"),
     ],
 )
 def test_a_mistyped_call_is_answered_with_the_right_one(

@@ -31,7 +31,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Return the output on a terminal with this number of columns."""
+    """Return a function that shows a table on a terminal with this number of columns, and returns
+    the output."""
 
     def shown(width: int, *arguments: object, output: str = "table", empty: str = "") -> str:
         terminal = Terminal()

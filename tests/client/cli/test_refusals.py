@@ -81,7 +81,8 @@ def opened(wire: Wire, topic: str, timeout_ms: int = 60_000) -> Identity:
 
 
 def is_refused(wire: Wire, producer: Identity) -> None:
-    """Check that three requests are refused and that the broker logs one event."""
+    """Check that three requests are refused. The broker logs one event for them, which the caller
+    checks."""
     for _ in range(3):
         ended = end_transaction(wire, producer, commit=True)
         assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED

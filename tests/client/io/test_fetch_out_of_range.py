@@ -27,7 +27,7 @@ async def refuse(response: asyncio.Future[Any]) -> None:
 
 
 async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:
-    """Return three fetched records, and an offset out of range after them."""
+    """Let the leader return three records, and OFFSET_OUT_OF_RANGE for the offset after them."""
     fetcher.pump()
     _, response = await leader.asked()
     response.set_result(answer(records=batch(0, 3, epoch=1)))

@@ -33,8 +33,9 @@ START = 7
 
 @pytest.fixture
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return two brokers and a topic of three partitions. The first broker leads a partition and
-    responds, the second leads a partition and does not respond, and one partition has no leader."""
+    """Return a cluster of two brokers with a topic of three partitions. The first broker leads a
+    partition and responds. The second leads a partition and does not respond. The last partition
+    has no leader."""
     made = Cluster(consumer_config("127.0.0.1:9", {"group_id": "g"}), auto_create=False)
     leaders = (ANSWERING, SILENT, None)
     made.metadata = Metadata(

@@ -98,14 +98,14 @@ FILLS: Final = ("a", "é", "\0", "z")
 
 @dataclass
 class Learned:
-    """Names from the broker's responses, for later frames."""
+    """Ids from the broker's responses, for later frames."""
 
     member_ids: deque[str] = field(default_factory=lambda: deque([""], maxlen=20))
     topic_ids: deque[bytes] = field(default_factory=lambda: deque([bytes(16)], maxlen=10))
     producers: deque[tuple[int, int]] = field(default_factory=lambda: deque([(-1, -1)], maxlen=10))
 
     def take(self, response: Any) -> None:
-        """Keep the names in a response."""
+        """Keep the ids in a response."""
         kind = type(response).__name__
         if kind == "JoinGroupResponse" and response.member_id:
             self.member_ids.append(response.member_id)
