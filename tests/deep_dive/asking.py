@@ -51,7 +51,7 @@ def loaded(wire: Wire) -> bool:
 
 
 def transactions(wire: Wire) -> dict[str, Described]:
-    """Return all transactional ids."""
+    """Return the description of every transactional id."""
     listed = wire.call(ListTransactionsRequest(), 0).transaction_states
     names = [transaction.transactional_id for transaction in listed]
     response = wire.call(DescribeTransactionsRequest(names))

@@ -167,7 +167,8 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
 
 
 def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | None:
-    """Return the response of a worker's last InitProducerId."""
+    """Return the identity that a worker's last successful InitProducerId got, or None if there was
+    none since frame `since`."""
     name = f"billing-{number}"
     answers = pipeline.said(Direction.ANSWER, ApiKey.INIT_PRODUCER_ID, name, since)
     given = [response for _, response in answers if response.error_code == ErrorCode.NONE]

@@ -114,8 +114,9 @@ def _completed(death: Death, step: Step) -> str:
 
 
 def _assert_answered(death: Death, steps: list[Step]) -> None:
-    """Check that a producer gets its result. Without a response it repeats its EndTxn. Its epoch is
-    one below the step's epoch, because the end of a transaction bumps the epoch."""
+    """Check that a producer gets its result. Without a response it repeats its EndTxn. The
+    producer's epoch is one below the step's epoch, because the end of a transaction bumps the
+    epoch."""
     codes = death.ends()
     found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
     assert ErrorCode.NONE in found_codes, f"no producer learned how {steps} ended: {codes}"

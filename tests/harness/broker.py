@@ -130,7 +130,7 @@ class Oncelog:
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start the process. Return when it has printed its address.
 
-        Raises BrokerFailed if it ends before that, or prints nothing for `timeout_s`.
+        Raises BrokerFailed if the process ends before that, or prints no address in `timeout_s`.
         """
         self.port = self.port or reserve_port(self)
         process = self.spawn()

@@ -98,7 +98,7 @@ def end_offset(wire: Wire, topic: str, partition: int = 0) -> int:
 
 
 def last_stable_offset(wire: Wire, topic: str, partition: int = 0) -> int:
-    """Return the last stable offset and the high watermark, from a read_committed Fetch."""
+    """Return the last stable offset, from a read_committed Fetch."""
     end = end_offset(wire, topic, partition)
     return fetch(wire, topic, end, committed=True, partition=partition).last_stable_offset
 
@@ -174,7 +174,8 @@ def events(broker: Oncelog) -> list[dict[str, Any]]:
 
 
 def refusal(broker: Oncelog) -> str:
-    """Return the output of a process that must not start: one line and exit code 1."""
+    """Start a process that must refuse to start, with exit code 1 and without a traceback. Return
+    the last line of its log."""
     process = broker.spawn()
     assert process.wait(20) == 1, broker.said()
     said = broker.log.read_text()

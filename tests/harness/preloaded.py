@@ -131,7 +131,8 @@ def _serve(requests: socket.socket) -> list[str]:
 
 
 def _become_broker(request: bytes, descriptors: list[int]) -> list[str]:
-    """Fork the broker. Its parent reports its id and its exit code."""
+    """Fork the broker. The parent reports the broker's id and exit code. Return in the broker, with
+    its command line."""
     arguments, environment, directory = json.loads(request)
     output, log, status = descriptors
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

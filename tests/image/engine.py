@@ -104,7 +104,8 @@ graphroot = "{CACHE}/{self.driver}/graph"
         )
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end. If it fails and `check` is True, show its output."""
+        """Run a program to its end. If it fails and `check` is True, show its output and end this
+        program."""
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if check and done.returncode != 0:
             sys.stderr.write(done.stdout + done.stderr)

@@ -36,7 +36,8 @@ RETRIED = {
 
 
 class Fault(Enum):
-    """A fault of the broker. The broker may flush before it acknowledges."""
+    """A fault of the broker. Except before KILL and POWER_LOSS, the broker flushes before it
+    acknowledges."""
 
     KILL = "kill"
     KILL_FLUSHING = "kill-flushing"

@@ -62,7 +62,8 @@ def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
 
 
 class Faults:
-    """Inflicts the faults. Each fault ends after its time. `World.heal` ends the faults that remain."""
+    """Inflicts the faults. Each fault ends after its time. `World.heal` ends the faults that
+    remain."""
 
     def __init__(self, world: World) -> None:
         self._world = world

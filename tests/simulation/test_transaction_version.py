@@ -55,7 +55,8 @@ class Flipping(World):
             self.net.reset(link)
 
     def look(self, level: int) -> None:
-        """Count the transactions of both versions."""
+        """Note open transactions of the other version, and ids with transactions of both
+        versions."""
         for (topic, _), log in logs_on(self.node.disk).items():
             if topic != TRANSACTION_STATE:
                 continue

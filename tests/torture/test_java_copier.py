@@ -19,15 +19,15 @@ from tests.torture.run import BROKER_SETTINGS, create_topics
 from tests.torture.workload import PARTITIONS
 
 RECORDS = 8_000
-# The broker kills itself at these points, one after another. It reaches all of them within a quarter
-# of the transactions.
+# The broker kills itself at these points, one after another. It reaches all of them within a
+# quarter of the transactions.
 KILLED_AT = ("after-data:60", "before-prepare:25", "after-marker:100", "before-complete:25")
 DEADLINE_S = 120.0
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """A broker with a filled input topic."""
+    """A stopped broker with a filled input topic."""
     with Oncelog(tmp_path / "oncelog", BROKER_SETTINGS) as running:
         settings = {"bootstrap.servers": running.address, **RECONNECT}
         create_topics(running.address)

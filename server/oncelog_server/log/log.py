@@ -11,6 +11,7 @@ from oncelog_protocol.records.batch import LENGTH_OVERHEAD, BatchHeader, patch_p
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
+from oncelog_server.log.epoch_file import EpochFile
 from oncelog_server.log.errors import CorruptLog, OffsetOutOfRange
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.reading import LogReader
@@ -32,13 +33,8 @@ from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, decompressed_limit
-from oncelog_server.log.whole_files import swap_in
 from oncelog_server.storage.files import File, Files, StorageError
-from oncelog_server.storage.layout import (
-    LEADER_EPOCH_CHECKPOINT,
-    SNAPSHOT_SUFFIX,
-    TXN_INDEX_SUFFIX,
-)
+from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
 
 class PartitionLog:
@@ -60,10 +56,6 @@ class PartitionLog:
         self.producers: Final = loaded.producers
         self.snapshots: Final = loaded.snapshots
         self.leader_epochs: Final = loaded.leader_epochs
-        # The latest epoch in the file. A leader writes its epoch with its first append.
-        self._written_epoch = loaded.leader_epochs.latest_epoch
-        # True if the file of leader epochs may be older on disk than in the page cache.
-        self._epochs_unsynced = loaded.epochs_unsynced
         # This is an attribute and not a property, because every append and read uses it.
         self.log_start_offset = loaded.log_start_offset
         end_offset = self.segments.active.end_offset
@@ -71,6 +63,13 @@ class PartitionLog:
         self.config = config
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
+        self._epoch_file: Final = EpochFile(
+            loaded.files,
+            loaded.directory,
+            loaded.leader_epochs,
+            self.refusals,
+            unsynced=loaded.epochs_unsynced,
+        )
         # The end of the log when it was opened. A view counts the offsets appended since then.
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
@@ -259,12 +258,11 @@ class PartitionLog:
         then the batches before the refused batch are appended.
         """
         self.refusals.raise_failure()
-        epochs = self.leader_epochs
-        if epochs.truncate_from_end(self.log_end_offset):
-            # The removed epochs had no batches: this broker was leader and appended nothing.
-            self._written_epoch = epochs.latest_epoch
+        end_offset = self.log_end_offset
+        self._epoch_file.forget_empty(end_offset)
+        latest = self.leader_epochs.latest_epoch
         for batch, header in check_replicated(
-            batches, self.log_end_offset, epochs.latest_epoch, may_skip=self.config.is_compacted
+            batches, end_offset, latest, may_skip=self.config.is_compacted
         ):
             epoch, base_offset = header.partition_leader_epoch, header.base_offset
             position = self._write(
@@ -297,9 +295,8 @@ class PartitionLog:
     ) -> int:
         """Write the batch, with its final offset and leader epoch, at the end of the log. Return
         the batch's position in the active segment."""
-        if leader_epoch > self._written_epoch:
-            self.leader_epochs.assign(leader_epoch, base_offset)
-            self.write_leader_epochs()
+        if leader_epoch > self._epoch_file.written_epoch:
+            self._epoch_file.note(leader_epoch, base_offset)
         segment, config = self.segments.active, self.config
         if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
             try:
@@ -335,14 +332,7 @@ class PartitionLog:
 
     def write_leader_epochs(self) -> None:
         """Write the leader epochs, now or at the next retry."""
-        path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self._written_epoch = self.leader_epochs.latest_epoch
-
-        def write() -> None:
-            swap_in(self.files, path, self.leader_epochs.encode())
-            self._epochs_unsynced = True
-
-        self.refusals.write_or_owe(path, write)
+        self._epoch_file.write()
 
     # Read.
 
@@ -499,8 +489,7 @@ class PartitionLog:
             raise
         self._reader.forget_limit()
         self.opened_at_offset -= end_before - cut.end_offset
-        if self.leader_epochs.truncate_from_end(cut.end_offset):
-            self.write_leader_epochs()
+        self._epoch_file.end_at(cut.end_offset)
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
         """Move the start of the log to `offset`, at most the log end (DeleteRecords), and delete
@@ -531,8 +520,7 @@ class PartitionLog:
 
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
-        if self.leader_epochs.truncate_from_start(offset):
-            self.write_leader_epochs()
+        self._epoch_file.start_at(offset)
 
     def _expire(self, count: int, now_ms: int) -> int:
         """Delete the first `count` segments, after a roll if these are all segments."""
@@ -585,11 +573,8 @@ class PartitionLog:
     def _take_unsynced(self) -> list[File]:
         """Return the files that a sync has to include, without those of the active segment. Raises
         StorageError."""
-        if self._epochs_unsynced:
-            path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-            if self.files.exists(path):
-                self.segments.add_unsynced(self.files.open(path))
-            self._epochs_unsynced = False
+        for file in self._epoch_file.take_unsynced():
+            self.segments.add_unsynced(file)
         return list(self.segments.unsynced)
 
     def remembered(self) -> ClosedLog:

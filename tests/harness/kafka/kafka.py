@@ -35,7 +35,8 @@ class KafkaFailed(Exception):
 
 
 def quick_jvm_options() -> tuple[str, ...]:
-    """Return the options for the archive of classes, if the archive exists."""
+    """Return the JVM options of tests. If the archive of classes exists, they include its
+    options."""
     return (*TEST_JVM_OPTIONS, *class_archive().options)
 
 
@@ -87,7 +88,8 @@ class Kafka:
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start on the same ports and data as before.
 
-        Return when the broker lists itself. Raises KafkaFailed after `timeout_s`.
+        Return when the broker lists itself. Raises KafkaFailed if the process ends before that, or
+        after `timeout_s`.
         """
         process = self.spawn()
         deadline = time.monotonic() + timeout_s

@@ -133,7 +133,8 @@ class Proxy:
             await _close(writer)
 
     def fate_of(self, frame: Frame) -> Fate | None:
-        """Record the frame. Return the fate of the first matching rule."""
+        """Record the frame. Return the fate of the first matching rule. Without one, return the
+        choice of `decide`."""
         with self._lock:
             self.frames.append(frame)
             found: Fate | None = None

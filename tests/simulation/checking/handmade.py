@@ -134,7 +134,8 @@ class Hand:
         return self.append(f"{TXN}-{log}", [(key, value)], leader_epoch=leader_epoch)
 
     def offset(self, producer: tuple[int, int] | None, offset: int | None) -> int:
-        """Return a committed offset of group g for partition in-0."""
+        """Append a committed offset of group g for partition in-0, and return the record's own
+        offset."""
         key = b"\0\1" + b"\0\1g" + b"\0\2in" + struct.pack(">i", 0)
         value = None
         if offset is not None:

@@ -60,8 +60,8 @@ class Client(ABC):
                 await asyncio.sleep(self.rng.random() * 0.3)
 
     async def run(self) -> None:
-        """Run one process. Errors of the client library end the process, other exceptions are
-        defects."""
+        """Run one process. After an error of the client library, `work` starts again. Any other
+        exception is a defect."""
         while not self.is_done:
             try:
                 await self.work()
@@ -71,7 +71,8 @@ class Client(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Work until the quota is done or an error needs a new process. Raises KafkaError."""
+        """Work until the quota is done. Raises KafkaError if an error needs another call of
+        `work`."""
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Return the settings of every client. The timeouts fit small worlds."""
