@@ -66,13 +66,31 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] 
     ),
 }
 
-# Rules of topic settings that differ from those of the broker setting, such as LONG for INT.
+# What differs in topic settings from the broker setting, such as LONG for INT.
 _OWN_RULES: dict[str, dict[str, Any]] = {
     "segment.bytes": {"check": at_least(SMALLEST_STORED_SEGMENT)},
-    "retention.ms": {"kind": Kind.LONG, "check": at_least(-1), "default": 168 * HOUR_MS},
-    "segment.ms": {"kind": Kind.LONG, "default": 168 * HOUR_MS},
-    "segment.jitter.ms": {"kind": Kind.LONG, "default": 0},
-    "flush.ms": {"kind": Kind.LONG, "check": at_least(0), "default": FOREVER},
+    "retention.ms": {
+        "kind": Kind.LONG,
+        "check": at_least(-1),
+        "default": 168 * HOUR_MS,
+        "doc": "Age at which segments are deleted; -1: never.",
+    },
+    "segment.ms": {
+        "kind": Kind.LONG,
+        "default": 168 * HOUR_MS,
+        "doc": "Age of a segment at which a new one begins.",
+    },
+    "segment.jitter.ms": {
+        "kind": Kind.LONG,
+        "default": 0,
+        "doc": "Maximum of the random time that is subtracted from segment.ms.",
+    },
+    "flush.ms": {
+        "kind": Kind.LONG,
+        "check": at_least(0),
+        "default": FOREVER,
+        "doc": "Time after a write at which a partition is fsynced.",
+    },
 }
 
 _NO_REMOTE = "remote (tiered) storage is not built"
