@@ -27,7 +27,8 @@ TITLES = {KAFKA: f"Apache Kafka {KAFKA_VERSION}", AGAINST: "another checkout"}
 
 
 def main() -> int:
-    """Run the command line. Return 1 if a `must` is missed, 2 if the bench cannot run."""
+    """Run the command line. Return 1 if a row misses its `must` (its limit), 2 if the bench cannot
+    run, else 0."""
     args = arguments(__doc__)
     try:
         return compared(args) if args.compare else measured(args)
@@ -42,7 +43,8 @@ def main() -> int:
 
 
 def measured(args: argparse.Namespace) -> int:
-    """Measure, print the tables and write the result. Return the exit code."""
+    """Measure, print the tables and write the result. Return the exit code: with `--quick`, a
+    missed `must` does not count."""
     machine.require_linux()
     if KAFKA in args.targets:
         classpath()

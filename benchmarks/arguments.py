@@ -24,20 +24,20 @@ def arguments(description: str | None) -> argparse.Namespace:
     add("--rows", type=loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
     add("--targets", type=names_of(NAMES), default=list(NAMES))
     add("--against", type=checkout, help="another checkout to measure in the same run (its folder)")
-    add("--set", type=setting, action="append", default=[], help="NAME=VALUE of this oncelog")
+    add("--set", type=setting, action="append", default=[], help="NAME=VALUE, for this oncelog")
     add("--places", type=names_of((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
     add("--quick", action="store_true", help="one short round without warm-up")
-    add("--rounds", type=int, help="3 unless --quick")
+    add("--rounds", type=int, help="by default 3, or 1 with --quick")
     add("--warm", type=float, default=30.0, help="the maximum warm-up of each load, in s")
     add("--directory", help="the folder of the brokers' data; not on a tmpfs")
     add("--json", type=Path, help="the file of the result; in results/ by default")
-    add("--markdown", action="store_true", help="print tables for a document")
+    add("--markdown", action="store_true", help="print the tables as Markdown")
     add("--compare", type=Path, nargs="+", help="measure nothing: compare files of earlier runs")
     return parser.parse_args()
 
 
 def names_of(known: Iterable[str]) -> Any:
-    """Return a type of argument that accepts some of the known names."""
+    """Return the type of an argument that is a list of known names."""
     accepted = [*known]
 
     def names(text: str) -> list[str]:
@@ -51,7 +51,8 @@ def names_of(known: Iterable[str]) -> Any:
 
 
 def loads(text: str) -> list[str]:
-    """Return the loads of some names of loads or rows, in the order of all loads."""
+    """Return the loads that `text` names, itself or by one of its rows, in the order of
+    `ALL_LOADS`."""
     of_row = {row.name: row.load for row in ROWS}
     found = [of_row.get(name, name) for name in text.replace(",", " ").split()]
     named: list[str] = names_of(ALL_LOADS)(" ".join(found))

@@ -14,7 +14,7 @@ NO_IDENTITY = Identity(-1, -1)
 """The identity of a producer without a producer id."""
 
 Batches = Mapping[int, bytearray]
-"""A batch for each of some partitions."""
+"""Batches by partition number, one for each partition."""
 
 _RANDOMNESS = random.Random(1)
 

@@ -89,5 +89,5 @@ class Bench:
 
 
 Load = Callable[[Bench], AbstractContextManager[Round]]
-"""A context manager. It prepares what all rounds of the load share, and yields the function that
-runs one round."""
+"""Returns a context manager that prepares what all rounds of the load share, and yields the
+function that runs one round."""

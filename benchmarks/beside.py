@@ -18,7 +18,7 @@ from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 
-# The interval of each of the two processes. Together they notice a stall of a few ms.
+# The interval between two requests of a process. It is short, to notice a stall of a few ms.
 PACE_S = 0.005
 ANSWER_TIMEOUT_S = 120.0
 _SIZE = struct.Struct(">i")
@@ -28,7 +28,8 @@ Sample = tuple[float, float]
 
 
 class Latencies(NamedTuple):
-    """The latencies of a Produce of one message (s), and the longest time without a response."""
+    """The latencies of a Produce of one message (s). `stall`: the longest latency of ApiVersions
+    (s)."""
 
     messages: int
     p50: float
@@ -59,7 +60,8 @@ class Beside:
             process.stop()
 
     def during(self, load: Callable[[], object]) -> tuple[float, Latencies]:
-        """Run `load`. Return its duration, and the latencies during the load."""
+        """Run `load`. Return its duration (s), and the latencies of the requests in flight during
+        the load."""
         began = time.monotonic()
         load()
         ended = time.monotonic()
@@ -97,7 +99,7 @@ class _Paced:
 
 
 def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
-    """Send requests at a fixed rate. For each message in `pipe`, send back the samples since the
+    """Send `request` every `PACE_S`. For each message in `pipe`, send back the samples since the
     previous message."""
     host, port = address.rsplit(":", 1)
     samples: list[Sample] = []

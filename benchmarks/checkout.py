@@ -54,7 +54,8 @@ class Checkout:
 
 
 def commit_of(root: Path) -> str:
-    """Return the commit of a checkout, with `-dirty` after changes; "unknown" without git."""
+    """Return the commit of a checkout, with `-dirty` if it has uncommitted changes. Return
+    "unknown" if git is missing or finds no commit."""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         outcome = subprocess.run(command, capture_output=True, text=True, check=False)

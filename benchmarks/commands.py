@@ -1,8 +1,8 @@
 """`python -m benchmarks.commands`: the processor time of short commands, beside that of Python.
 
 Each command runs in its own process against a broker with a few topics and a group. The system
-reports the user and system time of the ended process. The commands of a round run in turn, so that
-a slow moment of the computer affects all of them.
+reports the user and system time of the ended process. Each round runs every command once, so that a
+slow moment of the computer affects all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMPLETING: Final = {
     "COMP_WORDS": "oncelog topic describe or",
     "COMP_CWORD": "3",
 }
-# The processor time of Python alone.
+# Programs without oncelog, to compare the commands with.
 PYTHONS: Final = {"python -c pass": "pass", "import asyncio": "import asyncio"}
 
 MUST_MS: Final = 130.0
@@ -54,7 +54,7 @@ LIMITED: Final = "topic list"
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The processor times of the runs of one command, user and system, in ms."""
+    """The processor times of the runs of one command, user plus system time, in ms."""
 
     name: str
     median_ms: float
@@ -64,7 +64,7 @@ class Used:
 
 
 def main() -> int:
-    """Print the table. Return 1 if `topic list` misses its goal."""
+    """Print a table for each program. Return 1 if `topic list` takes more than `MUST_MS`."""
     args = arguments()
     compile_packages()
     with (
@@ -92,7 +92,7 @@ def arguments() -> argparse.Namespace:
 
 
 def fill(program: str, address: str) -> None:
-    """Create the topics, and a group with an offset."""
+    """Create the topics, a record, and a group with an offset."""
     for words, given in (
         (("topic", "create", *TOPICS, "-p", "3"), b""),
         (("produce", TOPICS[0]), b"one\n"),

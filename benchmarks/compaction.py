@@ -35,8 +35,10 @@ _SAFE_MS: Final = "3600000"
 
 
 def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
-    """Return the p99 of one message at a time during the compaction of a log of 100-byte records,
-    against the p99 before. Compaction starts after all records are written."""
+    """Return the latencies of a producer that sends one message at a time, while the broker
+    compacts another topic of 100-byte records. `alone_…`: the same before the compaction. `slower`:
+    the p99 during the compaction, divided by the p99 before it. Compaction starts after all records
+    are written."""
     target = bench.target
     with target.topic(1) as plain, target.topic(1) as compacted:
         _configure(target, compacted, {
@@ -69,7 +71,7 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
 
 
 def _batches(topic: str) -> list[Entry]:
-    """Return records of `SMALL_VALUE` bytes with random keys."""
+    """Return Produce requests of records with random keys and values of `SMALL_VALUE` bytes."""
     randomness = random.Random(1)
     now_ms = int(time.time() * 1000)
     entries = []

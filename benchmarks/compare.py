@@ -1,4 +1,5 @@
-"""Several runs beside each other. A must counts as met only if the worst of three runs meets it."""
+"""Several runs beside each other. A must (the limit of a row) counts as met only if at least three
+runs measured the row, and the worst of them meets it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Compared:
 
     @property
     def judged(self) -> list[float | None]:
-        """Return each run's figure that the goals limit: the ratio, or oncelog's own figure."""
+        """Return for each run the figure that the goals apply to: the ratio, or oncelog's own
+        figure. It is None for a run without this figure."""
         return [None if result is None else result.judged for result in self.found]
 
     def median(self, figure: Callable[[Result], float | None]) -> float | None:
@@ -37,20 +39,22 @@ class Compared:
 
     @property
     def worst(self) -> float | None:
-        """Return the worst run, or None if no run measured the row."""
+        """Return the figure of the worst run, or None if no run measured the row."""
         known = [value for value in self.judged if value is not None]
         choose = min if self.row.better is Better.HIGHER else max
         return choose(known, default=None)
 
     @property
     def spread(self) -> float | None:
-        """Return the largest spread of the rounds of a run."""
+        """Return the largest spread of all runs, or None if no run has one. The spread of a run is
+        that of its rounds."""
         spreads = [None if result is None else result.spread for result in self.found]
         return max((spread for spread in spreads if spread is not None), default=None)
 
     def meets(self, goal: float | None) -> bool | None:
-        """Return True if three runs meet the goal, and False if a run misses it. Return None
-        without a goal, or if fewer than three runs meet it."""
+        """Return True if at least three runs measured the row and all of them meet the goal. Return
+        False if a run misses it. Return None without a goal, or if there are too few runs and none
+        misses it."""
         if goal is None or self.worst is None:
             return None
         is_met = self.worst >= goal if self.row.better is Better.HIGHER else self.worst <= goal
@@ -59,7 +63,8 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """Return "NO", "yes", "aim" if the aim is also met, or the number of missing runs."""
+        """Return "NO" if the must is missed, "aim" if the aim is met, "yes" if only the must is
+        met, "needs 3 runs" if there are too few runs, or "" if nothing of this applies."""
         if self.row.must is None and self.row.aim is None:
             return ""
         if self.meets(self.row.must) is False:
@@ -73,7 +78,7 @@ class Compared:
 
 def check_alike(runs: Sequence[Document]) -> None:
     """Raise UnlikeRuns if a run is quick, or if the runs differ in their computers, code, settings
-    or Kafkas."""
+    or versions of Kafka."""
     quick = [run.when for run in runs if run.is_quick]
     if quick:
         raise UnlikeRuns(f"the run of {quick[0]} is a --quick run: its figures mean nothing")
@@ -96,15 +101,15 @@ def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compare
 
 
 def headings(baseline: str, runs: int) -> tuple[str, ...]:
-    """Return the headings. Each broker has the median of the runs. `spread`: the largest spread of
-    the rounds of a run."""
+    """Return the headings. A broker's column has the median of the runs. `spread`: the largest
+    spread of all runs."""
     numbers = (f"run {number}" for number in range(1, runs + 1))
     figures = ("oncelog", baseline, *numbers, "worst", "spread")
     return ("what", "unit", *figures, "must", "aim", "met")
 
 
 def cells(compared: Compared) -> list[str]:
-    """Return a line of the table as text. A run has its ratio, or oncelog's own figure."""
+    """Return a line of the table as text. A run's column has the ratio, or oncelog's own figure."""
     row = compared.row
     return [
         row.title,
@@ -120,6 +125,6 @@ def cells(compared: Compared) -> list[str]:
 
 
 def missed(compared: Sequence[Compared]) -> list[Compared]:
-    """Return the rows with a must that three runs do not meet."""
+    """Return the rows with a must that a run misses, or that fewer than three runs meet."""
     with_must = [found for found in compared if found.row.must is not None]
     return [found for found in with_must if not found.meets(found.row.must)]

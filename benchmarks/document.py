@@ -33,12 +33,12 @@ class Document:
     commits: Mapping[str, str]
     settings: Mapping[str, str]
     rounds: Mapping[str, Measured]
-    """By placement."""
+    """The figures of each placement ("pinned", "unpinned")."""
 
     @property
     def baselines(self) -> list[str]:
-        """Return the brokers to compare oncelog with: Kafka, or another checkout if only that
-        ran."""
+        """Return the brokers to compare oncelog with: Kafka and the other checkout, each if it ran,
+        or Kafka if neither ran."""
         loads = [load for of_place in self.rounds.values() for load in of_place.values()]
         ran = {name for load in loads for name in load}
         return [name for name in (KAFKA, AGAINST) if name in ran] or [KAFKA]

@@ -38,8 +38,8 @@ def single(bench: Bench) -> Iterator[Round]:
 
 
 def small(per_request: int) -> Load:
-    """16 connections with 5 requests in flight. Each request has one small message for each of
-    `per_request` of the 16 partitions."""
+    """16 connections, each with 5 requests in flight. Each request has one small message for each
+    of `per_request` partitions out of 16."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -58,8 +58,8 @@ def small(per_request: int) -> Load:
 
 
 def idempotent(per_request: int) -> Load:
-    """The load of `small` by 16 producers with a producer id. Each producer writes to its own group
-    of partitions, with ascending sequence numbers."""
+    """The load of `small` by 16 producers with a producer id. Each producer writes to one group of
+    `per_request` partitions, with ascending sequence numbers."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:

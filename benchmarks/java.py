@@ -18,7 +18,8 @@ from benchmarks.perf_tools import consumed, consumer_command, produced, producer
 DEFAULTS: Final[Mapping[str, str]] = {}
 PLAIN: Final[Mapping[str, str]] = {"enable.idempotence": "false"}
 COMMIT_MS: Final = 10
-# The client waits for each commit, so a round of transactions has only a fourth of the records.
+# The client waits for each commit, so a round of transactions has only a fourth of the records of
+# another round.
 SHARE_OF_TRANSACTIONS: Final = 4
 _LINES: Final = 4_096
 

@@ -27,14 +27,15 @@ from tests.harness.writing import Identity, init_producer_id
 
 IDLE_S = 3.0
 TURNS = 64
-# Kafka's controller refuses to create more than 10,000 in one request.
+# Kafka's controller refuses to create more than 10,000 partitions in one request.
 PARTITIONS_PER_TOPIC = 1_000
 
 Grow = Callable[[Bench, Cores], Figures]
 
 
 def start(target: Target, cores: Cores) -> Figures:
-    """Return the time from exec to the first response, and the memory after a while."""
+    """Start a broker, and stop it. Return the time to its first response, and its memory `IDLE_S`
+    later."""
     seconds = seconds_to_first_answer(target, cores)
     time.sleep(IDLE_S)
     memory = machine.resident_bytes(target.pid)
@@ -74,7 +75,8 @@ def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:
 
 
 def kilobytes_each(bench: Bench, before: int, items: int) -> float:
-    """Return the resident memory of the broker per object."""
+    """Return the growth of the broker's resident memory since `before` (bytes), per object, in
+    KB."""
     return (machine.resident_bytes(bench.target.pid) - before) / 1000 / items
 
 
@@ -97,7 +99,8 @@ def many_partitions(bench: Bench, cores: Cores) -> Figures:
 
 
 def many_producers(bench: Bench, cores: Cores) -> Figures:
-    """Measure one message at a time to a partition with 10,000 idempotent producers."""
+    """Measure one message at a time to a partition, before and after 10,000 idempotent producers
+    write to it."""
     count = bench.pace.producers
     with bench.target.topic(1) as topic:
         requests = ring(topic, 1, 1, TURNS, SMALL)
@@ -121,7 +124,8 @@ def _first_batches(bench: Bench, topic: str) -> list[Entry]:
 
 
 def many_connections(bench: Bench, cores: Cores) -> Figures:
-    """Measure one message at a time while 5,000 connections are open, after one request on each."""
+    """Measure one message at a time, before and while 5,000 more connections are open. Each of them
+    has sent one request."""
     count = bench.pace.connections
     machine.allow_open_files(count + 100)
     with bench.target.topic(1) as topic, ExitStack() as wires:

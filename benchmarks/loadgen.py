@@ -21,11 +21,13 @@ _RUN_TIMEOUT_S = 300.0
 
 
 class LoadFailed(Exception):
-    """The broker refused the load. The message has its response."""
+    """A load process failed, for example at an error of the broker, or it did not end in time. The
+    message has the reason."""
 
 
 def program() -> Path:
-    """Return the compiled load generator. Raises UnfitMachine without a C compiler."""
+    """Return the path of the load generator, compiled if necessary. Raises UnfitMachine if there is
+    no C compiler, or if it fails."""
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
     digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"

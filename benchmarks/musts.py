@@ -1,6 +1,7 @@
 """The limits that the project sets for itself, for each row in each placement.
 
-A must counts as met only if the worst of three runs meets it: `python -m benchmarks --compare`.
+A must (such a limit) counts as met only if the worst of three runs meets it:
+`python -m benchmarks --compare`.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ AIMS_AGAINST: Mapping[str, float] = {"small8.cpu_us": 0.7}
 
 
 def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]:
-    """Return the rows with their limits in this placement, beside this broker. `settings`: those
-    that only oncelog has in this run."""
+    """Return the rows with their limits in this placement, beside this broker. `settings`: the
+    settings of oncelog from the option `--set`."""
     spinning = {} if settings.get(SPIN, "0") == "0" else MUSTS_SPINNING
     musts = {**MUSTS, **spinning}
-    # The limit of a polling broker is stricter than the row's aim, so the aim is left out.
+    # A limit with SPIN is stricter than the row's aim, so the aim is left out.
     rows = [replace(row, aim=None) if row.name in spinning else row for row in ROWS]
     return [_LIMITS[baseline](row, place, musts) for row in rows]
 

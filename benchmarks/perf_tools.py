@@ -15,7 +15,7 @@ from tests.harness.kafka.tools import TOOLS
 _JVM_OPTIONS: Final = ("-Xmx512m", "-server", "-XX:+UseG1GC")
 # The first tenth of the records warms the client up.
 _WARM_UP_SHARE: Final = 10
-# Progress lines have the form of the summary, so this interval excludes them.
+# Progress lines have the form of the summary. With an interval this long, the tool prints none.
 _NO_REPORTS_MS: Final = 3_600_000
 
 _SUMMARY: Final = re.compile(
@@ -55,7 +55,8 @@ def producer_command(
 
 
 def consumer_command(address: str, topic: str, records: int, group: str) -> list[str]:
-    """Return the command of a consumer that reads a topic from the start, with a new group."""
+    """Return the command of a consumer that reads `records` records of a topic from the start.
+    `group` must be a new group."""
     return _tool(
         "consumer-perf",
         [

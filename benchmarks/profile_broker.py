@@ -2,7 +2,8 @@
 
     python -m benchmarks.profile_broker small txn16
 
-cProfile adds a cost to each call and does not see C code. Trust the order, not the sums.
+cProfile adds a cost to each call and does not look inside C functions. Trust the order, not the
+sums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Load from librdkafka, in its own process: `python -m benchmarks.rdload MODE ADDRESS ...`.
 
-The program sends and reads messages in big batches, so that the interpreter is not measured. It
-prints one line of JSON.
+The modes `produce` and `consume` pass messages to and from librdkafka in big batches, so that the
+interpreter is not measured. The program prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PRODUCER = {
 
 
 class Lost(Exception):
-    """The broker has fewer messages than it confirmed, or refused some messages."""
+    """The broker refused messages, or messages were not confirmed or not read in time."""
 
 
 class Sender:
@@ -67,7 +67,8 @@ class Sender:
             self.producer.poll(0 if queued == BATCH else 0.002)
 
     def flush(self) -> None:
-        """Wait until the broker has confirmed all messages. Raises Lost."""
+        """Wait until the broker has confirmed all messages. Raises Lost if it refused one, or if
+        one has no response after `WAIT_S`."""
         left = self.producer.flush(WAIT_S)
         if left or self._refused:
             raise Lost(f"{left} messages without a response, refused: {self._refused[:3]}")
@@ -173,7 +174,8 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
 
 
 def _read_from_start(consumer: ck.Consumer, args: argparse.Namespace) -> float:
-    """Return the seconds from the first messages to the last. Raises Lost."""
+    """Read the topic. Return the seconds from the first messages to the last. Raises Lost if they
+    take more than `WAIT_S`."""
     consumer.assign([ck.TopicPartition(args.topic, at, 0) for at in range(args.partitions)])
     count, begin, deadline = 0, 0.0, time.monotonic() + WAIT_S
     while count < args.messages:

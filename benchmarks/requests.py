@@ -47,13 +47,14 @@ CLIENT_ID = "bench"
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
 
-# The versions of librdkafka. In transactions of version 1, AddPartitionsToTxn adds the partitions.
+# The versions that librdkafka sends. In transactions of version 1, AddPartitionsToTxn adds the
+# partitions.
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
 END_TXN_VERSION = 3
-# Transactions of version 2 (KIP-890), as from the Java client and franz-go. Produce adds its
-# partition, and EndTxn returns the next epoch.
+# The versions that the Java client and franz-go send in transactions of version 2 (KIP-890):
+# Produce adds its partitions, and EndTxn returns the next epoch.
 ADDING_PRODUCE_VERSION = 12
 RENEWING_END_TXN_VERSION = 5
 
@@ -94,7 +95,7 @@ def produce(
     *,
     version: int = PRODUCE_VERSION,
 ) -> Entry:
-    """Return a Produce request for one batch of each partition, acks=all."""
+    """Return a Produce request with these batches, acks=all."""
     request = ProduceRequest(
         transactional_id=producer.transactional_id,
         acks=ALL_REPLICAS,

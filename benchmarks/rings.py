@@ -1,4 +1,5 @@
-"""Rings of requests. No two requests of a ring have the same record bytes."""
+"""Rings: lists of requests that the load generator sends again from the start after the last. No
+two requests of a ring have the same record bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ RECORDS_OF_1_MB: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The records of each batch."""
+    """The number of records in each batch, and the size of their values."""
 
     records: int
     value_bytes: int

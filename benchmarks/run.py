@@ -50,7 +50,7 @@ class Plan:
 
 def places(names: Sequence[str]) -> list[Place]:
     """Return the places with these names. In the pinned place the broker runs on the first core and
-    the load on the second. Raises UnfitMachine on a computer with one core."""
+    the load on the second. Raises UnfitMachine for a pinned place on a computer with one core."""
     cores = sorted(machine.all_cores())
     if PINNED in names and len(cores) < 2:
         raise machine.UnfitMachine("two cores are needed: one for a broker, one for the load")

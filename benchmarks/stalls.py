@@ -1,9 +1,9 @@
 """`python -m benchmarks.stalls`: the effect of large requests on a producer that sends one message
 at a time.
 
-Each row is a load that is within the limits of one broker. Beside the load, one connection produces
-a message every 5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions
-is the longest stall of the broker's event loop.
+Each row is a load that one broker accepts. Beside the load, one connection produces a message every
+5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions is the longest
+stall of the broker's event loop.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ MUST_STOP_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row: the duration of the load, and the latencies beside it, in ms."""
+    """A row: the duration of the load (s), and the latencies of the requests beside it (ms)."""
 
     load: str
     seconds: float
@@ -106,7 +106,7 @@ class Measured:
 
     @property
     def misses(self) -> list[str]:
-        """Return the goals that the row misses."""
+        """Return the failure of the load, if any, and the goals that the row misses."""
         found = [self.failure] if self.failure else []
         if self.must_seconds is not None and self.seconds > self.must_seconds:
             found.append(f"{self.must_seconds:.0f} s")
@@ -122,7 +122,8 @@ class Failed(Exception):
 
 
 class Client:
-    """One connection. Responses are read whole and decoded after the measurement."""
+    """One connection. `ask` reads a response whole and does not decode it, because that would keep
+    this process busy."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -147,7 +148,7 @@ def prepared(request: Any, version: int) -> bytes:
 
 
 def read(request: type, version: int, answer: bytes) -> Any:
-    """Return the decoded response to such a request."""
+    """Return the decoded response to a request of this type and version."""
     api = api_of(request)
     _, position = read_response_header(api.key, version, answer)
     return decode(api.response, version, answer[position:])
@@ -163,8 +164,8 @@ class Stalls:
         self._names = [f"topic-{number:05}" for number in range(TOPICS)]
 
     def measure(self, only: Sequence[str]) -> Iterator[Measured]:
-        """Yield a row for each load with one of `only` in its name. Empty `only` means all
-        loads."""
+        """Yield a row for each load with one of `only` in its name, and in any case the rows of the
+        clean stop and the start after it. Empty `only` means all loads."""
         self._create([CreatableTopic(PACED, 1, 1)])
         with Beside(self._broker.address, PACED) as beside:
             for name, must_seconds, load, is_always_run in self._loads():
@@ -178,7 +179,7 @@ class Stalls:
         yield from self._stop_and_start()
 
     def _try(self, load: Callable[[], object], failures: list[str]) -> None:
-        """Run a load. If it fails, note the failure and continue with the next load."""
+        """Run a load. If it fails, add the failure to `failures` instead of raising it."""
         try:
             load()
         except (Failed, OSError) as failure:
@@ -198,7 +199,8 @@ class Stalls:
         return Measured(name, seconds, must_seconds, p50, p99, longest, stall, failure)
 
     def _loads(self) -> Iterator[tuple[str, float | None, Callable[[], object], bool]]:
-        """Yield the name, the limit (s), the load, and True if later loads need it."""
+        """Yield for each load: its name, its limit (s), the load, and True if later loads need
+        it."""
         yield "nothing", None, lambda: time.sleep(3), False
         yield f"create {WIDE} partitions and, meanwhile, one more topic", None, self._wide, True
         yield f"delete {WIDE} partitions", None, lambda: self._delete(["wide", "more"]), True
@@ -221,7 +223,12 @@ class Stalls:
             False,
         )
         all_offsets = OffsetFetchRequest(OFFSETS_GROUP, topics=None)
-        yield "OffsetFetch of all that the group has", None, self._asking(all_offsets, 7, 3), False
+        yield (
+            "OffsetFetch of all offsets of the group",
+            None,
+            self._asking(all_offsets, 7, 3),
+            False,
+        )
         yield f"{GROUPS} groups join and sync", None, self._join, True
         groups = DescribeGroupsRequest(groups=[f"group-{number}" for number in range(GROUPS)])
         yield f"DescribeGroups of {GROUPS}", None, self._asking(groups, 5, 1), False
@@ -231,12 +238,18 @@ class Stalls:
         yield f"delete {DELETED} topics", MUST_DELETE_S, lambda: self._delete(deleted), False
 
     def _questions(self) -> Iterator[tuple[str, Any, int, int]]:
-        """Yield the name, the request, the version, and the number of requests."""
+        """Yield for each load that only reads: its name, its request, the request's version, and
+        the number of times that it is sent."""
         configs = [DescribeConfigsResource(2, name, None) for name in self._names]
         yield f"Metadata of {TOPICS} topics", MetadataRequest(topics=None), 12, 3
         yield f"DescribeConfigs of {TOPICS} topics", DescribeConfigsRequest(configs), 4, 1
         with_one = [DescribeConfigsResource(2, name, ["retention.ms"]) for name in self._names]
-        yield "the same, of one setting", DescribeConfigsRequest(with_one), 4, 1
+        yield (
+            f"DescribeConfigs of {TOPICS} topics, one setting each",
+            DescribeConfigsRequest(with_one),
+            4,
+            1,
+        )
         ends = [ListOffsetsPartition(number, timestamp=-1) for number in (0, 1)]
         offsets = ListOffsetsRequest(
             -1, topics=[ListOffsetsTopic(name, ends) for name in self._names]
@@ -274,7 +287,8 @@ class Stalls:
         _check(topic.error_code for topic in answer.topics)
 
     def _wide(self) -> None:
-        """Create a topic of many partitions, and a second later a small topic. Do this twice."""
+        """Create a topic of many partitions. One second after this request, without waiting for its
+        response, create a small topic."""
         wide = prepared(CreateTopicsRequest([CreatableTopic("wide", WIDE, 1)]), 7)
         with Client(self._broker.address) as client:
             client._socket.sendall(wide)
@@ -375,17 +389,18 @@ class Stalls:
         began = time.monotonic()
         self._broker.stop(60)
         count = TOPICS * PARTITIONS_OF_A_TOPIC
-        stop = f"a clean stop of {count} partitions with {RECORDS} records and more"
+        stop = f"a clean stop of {count} partitions with at least {RECORDS} records each"
         yield Measured(stop, time.monotonic() - began, MUST_STOP_S)
         began = time.monotonic()
         self._broker.start()
         self._call(MetadataRequest(topics=[]), 12)
         yield Measured(
-            "a start after it, to the first answer", time.monotonic() - began, MUST_START_S
+            "the next start, to the first response", time.monotonic() - began, MUST_START_S
         )
 
     def _create_missing(self) -> None:
-        """Create the maximum number of partitions."""
+        """Create the topics that are missing, so that the broker has the maximum number of
+        partitions."""
         known = {topic.name for topic in self._call(MetadataRequest(topics=None), 12).topics}
         missing = [name for name in self._names if name not in known]
         for first in range(0, len(missing), TOPICS_OF_A_REQUEST):
@@ -457,9 +472,11 @@ def _in_ms(value: float | None) -> str:
 def main() -> int:
     """Run the loads. Return 1 if a row misses a goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
-    parser.add_argument("--rows", nargs="*", default=[], help="words of the loads to measure")
+    parser.add_argument(
+        "--rows", nargs="*", default=[], help="measure only loads with one of these words"
+    )
     parser.add_argument("--directory", help="the folder of the broker's data; not on a tmpfs")
-    parser.add_argument("--markdown", action="store_true", help="print the table for the docs")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
     began = time.monotonic()

@@ -22,7 +22,8 @@ class Better(Enum):
 
 
 class Judged(Enum):
-    """The figure that `must` and `aim` limit: oncelog / Kafka, or oncelog's own."""
+    """The figure that the goals of a row (`must` and `aim`) apply to: the ratio oncelog / baseline,
+    or the figure of oncelog alone."""
 
     RATIO = "ratio"
     OWN = "own"
@@ -48,8 +49,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row with its medians, or None for a broker without a measurement. `spreads`: the spreads of
-    the rounds of both brokers."""
+    """A row with the median of oncelog and of the baseline, the broker beside it. The median is
+    None for a broker without a measurement. `spreads`: of each broker, the spread of its rounds."""
 
     row: Row
     oncelog: float | None
@@ -73,7 +74,8 @@ class Result:
         return self.ratio if self.row.judged is Judged.RATIO else self.oncelog
 
     def reaches(self, goal: float | None) -> bool | None:
-        """Return True if `must` or `aim` is met, or None without a goal."""
+        """Return True if the goal (the row's `must` or `aim`) is met. Return None without a goal or
+        without the figure."""
         if goal is None or self.judged is None:
             return None
         return self.judged >= goal if self.row.better is Better.HIGHER else self.judged <= goal
@@ -140,7 +142,8 @@ def results(
 
 
 def shown(value: float | None) -> str:
-    """Return a number with three digits: 0.0123, 4.56, 789, 12,345."""
+    """Return a number with three digits, or with all digits before the point: 0.0123, 4.56, 789,
+    12,345."""
     if value is None:
         return "-"
     if value == 0 or abs(value) >= 100:
@@ -149,7 +152,7 @@ def shown(value: float | None) -> str:
 
 
 def cells(result: Result) -> list[str]:
-    """Return a line of the table as text, as `headings` names its columns."""
+    """Return the texts of a line of the table, in the order of `headings`."""
     row = result.row
     met = {True: "yes", False: "NO", None: ""}[result.reaches(row.must)]
     figures = [shown(result.oncelog), shown(result.baseline), shown(result.ratio)]

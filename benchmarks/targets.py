@@ -1,4 +1,5 @@
-"""The brokers of a run, all with their defaults and with folders on the same disk."""
+"""The brokers of a run. All have their default settings, apart from `SETTINGS`, and have folders on
+the same disk."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 
-# Each round has its own topics. With this delay, the deleted topics of the previous round soon
-# leave the disk and the page cache.
+# The loads create and delete many topics. With this delay, deleted topics soon leave the disk and
+# the page cache.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
 _LIST_OFFSETS_VERSION = 6
@@ -107,7 +108,8 @@ def oncelog(settings: Mapping[str, str]) -> Maker:
 
 
 def kafka(directory: Path) -> Target:
-    """Return Apache Kafka. It is not started. Raises KafkaUnavailable without Java or its jars."""
+    """Return Apache Kafka. It is not started. Raises KafkaUnavailable without Java or Kafka's
+    jars."""
     return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
 
 
@@ -132,7 +134,8 @@ def running(makers: Makers, directory: Path, cores: Set[int]) -> Iterator[list[T
 
 
 def seconds_to_first_answer(target: Target, cores: Set[int]) -> float:
-    """Return the time from exec to the response to ApiVersions, on the data of an earlier run."""
+    """Start a stopped broker, on the data that it has. Return the seconds until it responds to
+    ApiVersions."""
     starter = threading.Thread(target=_start_on, args=(target, cores))
     begin = time.monotonic()
     starter.start()

@@ -17,9 +17,9 @@ TURNS: Final = 16
 
 
 def transactions(producers: int, version: int, partitions: int = 1) -> Load:
-    """Each producer repeats a Produce of one message to each of `partitions` partitions, and a
-    commit. It sends one request at a time. In version 1 the producer first adds the partitions. In
-    version 2 (KIP-890) the Produce adds them.
+    """Each producer repeats this transaction: a Produce with one message for each of its
+    `partitions` partitions, then a commit. It sends one request at a time. In version 1 the
+    producer first adds the partitions. In version 2 (KIP-890) the Produce adds them.
 
     CONCURRENT_TRANSACTIONS is retried after 1 ms. Real clients wait 20 ms, so this load favors a
     broker that returns this error."""

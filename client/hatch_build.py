@@ -16,7 +16,7 @@ BESIDE = Path(__file__).parents[1] / "protocol" / PACKAGE
 
 def version() -> str:
     """Return the version of oncelog_protocol. Both distributions, oncelog and oncelog-client, have
-    it."""
+    this version."""
     folder = INSIDE if INSIDE.is_dir() else BESIDE
     (found,) = re.findall(r'^__version__ = "(.+)"$', (folder / "__init__.py").read_text(), re.M)
     return str(found)

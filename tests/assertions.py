@@ -1,4 +1,4 @@
-"""Finds tests without an assertion: neither the test nor a function that it calls can fail."""
+"""Finds tests that assert nothing, neither in the test nor in a function that it calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def functions(module: ast.Module) -> dict[str, Function]:
 
 
 def called_by(function: ast.AST) -> Iterator[str]:
-    """Yield the names of the functions that a function calls, without their objects."""
+    """Yield the names of the functions that a function calls. For `wire.call()` it is `call`."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             called = node.func

@@ -63,8 +63,8 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
 }
 STARTS_A_PROCESS: Final = frozenset({"process", "java", "spark"})
 # Tests with these markers have a long timeout. The first test with a JVM also waits for the JVM's
-# start. The timeout is only for tests that hang, because an interrupted test of Spark leaves the
-# session unusable for all later tests.
+# start. The timeout is so long that it interrupts only tests that hang, because an interrupted test
+# of Spark leaves the session unusable for all later tests.
 JVMS: Final = frozenset({"java", "spark"})
 JVM_TIMEOUT_S: Final = 900
 MARKERS_OF_FIXTURES: Final = {
@@ -89,8 +89,8 @@ def markers_of(path: str) -> tuple[str, ...]:
 
 
 def is_left_out(path: str, expression: str) -> bool:
-    """Return True if a run with this marker expression (`-m`) excludes all tests of a file. The
-    expression lists excluded markers, and the file has one of them."""
+    """Return True if a run with this marker expression (`-m`) excludes all tests of a file: if the
+    expression only excludes markers (`not slow and not java`), and the file has one of them."""
     if not _NOT_THESE.fullmatch(expression) or not path.endswith(".py"):
         return False
     return not set(expression.split()).isdisjoint(markers_of(path))
@@ -105,7 +105,8 @@ def order(items: list[pytest.Item]) -> None:
 def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, bool, int, str]:
     """Return the sort key of a file. `counts`: the number of tests of each file.
 
-    The files of a shared process come first, because no other process can take some of them later.
+    The files that share a process (`tests.distribution`) come first, because other processes cannot
+    take over some of them later.
     Files with a marker come before files without. In each part, files with few tests come first,
     because a few tests may take minutes, while thousands of tests take little time each. At the end
     of a run, every free process then gets short tests.

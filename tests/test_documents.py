@@ -106,7 +106,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 def commands(page: Path) -> Iterator[list[str]]:
     """Yield the commands of a page's indented blocks and shell fences, as words, without comments.
-    If a block shows the output of a command, only lines with a prompt are commands."""
+    In a block with a prompt (`$ `), only the lines with the prompt are commands: the others are
+    output."""
     text = page.read_text(encoding="utf-8")
     blocks = [body for kind, body in _FENCED.findall(text) if kind in {"sh", "shell", "bash"}]
     blocks += re.findall(r"(?<=\n\n)((?:    \S.*(?:\n|$))+)", _FENCED.sub("", text))

@@ -89,7 +89,7 @@ def broker(
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of an environment in a folder that has none of our files."""
+    """Run a program of an environment in a folder without the repository's files."""
     program, *arguments = words
     return subprocess.run(
         [str(folder / program), *arguments],

@@ -1,4 +1,5 @@
-"""The table of markers has only existing files. A test without a marker starts no process."""
+"""The markers of test files, the order of the files, and the files that share a process. A test
+without a marker starts no process."""
 
 from __future__ import annotations
 

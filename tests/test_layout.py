@@ -1,4 +1,5 @@
-"""A package is pure or an edge, never both. import-linter checks this rule."""
+"""A package is pure (it only computes) or an edge (it acts), never both. import-linter refuses
+imports by which a pure package could act."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ EDGES = {
     "oncelog_server.broker_views": "asks the disk for its free space",
     "oncelog_server.broker_services": "names all parts, also those that act",
     "oncelog_server.operating_system": "its os_files is the disk",
-    "oncelog_server.observe": "writes the log of events, answers scrapes",
+    "oncelog_server.observe": "writes the log of events, responds to scrapes",
     "oncelog_server.offline": "its commands print, its read_only_files is the disk",
     "oncelog_server.salvage": "its commands print, its changes are made on disk",
     "oncelog_server.refused_work": "writes the log of events",
@@ -157,8 +158,8 @@ def test_the_purity_contract_refuses_every_import_that_it_forbids(tmp_path: Path
 
 
 def test_the_purity_contract_names_packages() -> None:
-    """A module directly in a top-level package may be pure or an edge by itself. Below that, a
-    package is pure or an edge, never both."""
+    """A module directly in a top-level package may be pure or an edge by itself. A deeper package
+    is pure or an edge as a whole."""
     packages = {module for module, path in package_modules() if path.stem == "__init__"}
     pure = contracts()["purity"]["source_modules"]
     offences = [module for module in pure if module not in packages and module.count(".") > 1]
@@ -179,8 +180,8 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 
 def lineage(module: str) -> list[str]:
-    """Return a module and its packages. The packages `oncelog_client` and `oncelog_server` are left
-    out, unless `module` is one of them."""
+    """Return a module and its packages. The top-level package is left out, unless it is `module`
+    itself or `oncelog_protocol`."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
     return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
@@ -229,8 +230,8 @@ def names_in(target: ast.expr) -> list[str]:
 
 
 def changed_names(node: ast.AST) -> list[list[str]]:
-    """Return the names on the path to each object that a statement changes: for `a.b.c = 1`, all
-    but the last name."""
+    """Return the names on the path to each object that a statement changes. `a.b.c = 1` changes the
+    object at `["a", "b"]`."""
     targets: list[ast.expr] = []
     match node:
         case ast.Assign(targets=found) | ast.Delete(targets=found):
@@ -262,7 +263,7 @@ def test_what_a_statement_changes_is_recognized(line: str, changed: list[list[st
 
 
 def test_only_the_log_changes_attributes_of_a_log() -> None:
-    """`log.log` and `log.segments` are the log. All other code calls its methods."""
+    """The modules `log.log` and `log.segments` are the log. All other code calls its methods."""
     offences = [
         f"{shown(path)}:{node.lineno}"
         for module, path in package_modules()
@@ -337,7 +338,7 @@ def test_both_distributions_say_the_same_of_what_they_share() -> None:
         assert (ROOT / "client" / paper).read_bytes() == (ROOT / paper).read_bytes(), paper
 
 
-def test_old_commands_that_name_the_extra_server_go_on_working() -> None:
+def test_older_pip_commands_with_the_extra_server_still_work() -> None:
     assert project("pyproject.toml")["optional-dependencies"]["server"] == []
 
 

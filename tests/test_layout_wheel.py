@@ -1,4 +1,4 @@
-"""The contents of the wheels: our packages, one program, the licence. The client's wheel has
+"""The contents of the wheels: the packages, one program, the license. The client's wheel has
 nothing of the broker."""
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_the_version_is_that_of_the_code(wheels: dict[str, ZipFile], name: str) 
 
 @BOTH
 def test_the_metadata_has_what_an_index_shows(wheels: dict[str, ZipFile], name: str) -> None:
-    """pyroma's rating is 10 of 10."""
+    """With these fields, pyroma rates the package 10 of 10."""
     shown = metadata(wheels[name])
     for field in ("Author-email", "Keywords", "License-Expression", "Project-URL", "Summary"):
         assert shown[field], field
@@ -117,7 +117,7 @@ def test_the_metadata_has_what_an_index_shows(wheels: dict[str, ZipFile], name: 
 
 
 @BOTH
-def test_the_program_and_the_licence_are_there(
+def test_the_program_and_the_license_are_there(
     wheels: dict[str, ZipFile], sdists: dict[str, Path], name: str
 ) -> None:
     files = wheels[name].namelist()

@@ -20,7 +20,7 @@ from tests.harness.repository import PACKAGES, ROOT, package_modules, parsed, sh
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 
 COLUMNS = 100
-# A limit, not a goal: at 400 lines, review asks if a noun is missing.
+# A limit, not a goal: at 400 lines, review asks if the file should be two modules.
 FILE_LINES = 600
 FUNCTION_LINES = 60
 HANDLER_LINES = 80
@@ -107,7 +107,7 @@ def test_lines_have_at_most_100_columns() -> None:
 def test_files_have_at_most_600_lines() -> None:
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
     offences = [f"{shown(path)}: {size}" for path, size in sizes.items() if size > FILE_LINES]
-    refuse(offences, f"files of more than {FILE_LINES} lines: a noun is missing")
+    refuse(offences, f"files of more than {FILE_LINES} lines: move a part into a module of its own")
 
 
 def test_functions_have_at_most_60_lines_and_handlers_80() -> None:
@@ -119,7 +119,7 @@ def test_functions_have_at_most_60_lines_and_handlers_80() -> None:
                 handler = path.parent.name == "handlers" and node.name == "handle"
                 if size > (HANDLER_LINES if handler else FUNCTION_LINES):
                     offences.append(f"{shown(path)}:{node.lineno}: {node.name} has {size}")
-    refuse(offences, "functions too long: a noun is missing")
+    refuse(offences, "functions too long: move a part into a function of its own")
 
 
 @cache
@@ -143,9 +143,9 @@ def test_every_test_asserts_something() -> None:
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_function_of_checks_can_fail_a_test(name: str) -> None:
     module = parsed(ROOT / CHECKS[name])
-    # A timeout fails a test, too.
+    # The function asserts, or calls a function that does. A timeout fails a test, too.
     assert name in asserting(module) or "timeout" in called_by(functions(module)[name])
-    # The function fails the test itself, or calls a function that does.
+    # The row is necessary: a file with tests that assert nothing themselves calls the function.
     assert any(
         name in called_by_any
         for path in with_bare_tests()
@@ -165,7 +165,7 @@ def test_every_function_of_checks_can_fail_a_test(name: str) -> None:
         ("pass", True),
     ],
 )
-def test_a_test_without_a_promise_is_found(body: str, is_bare: bool) -> None:
+def test_a_test_without_an_assertion_is_found(body: str, is_bare: bool) -> None:
     module = ast.parse(f"def test_a():\n    {body}\ndef local():\n    raise AssertionError\n")
     assert ("test_a" in bare_tests(module, {"check"})) is is_bare
 

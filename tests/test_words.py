@@ -55,9 +55,10 @@ PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}
 NO_PROSE = re.compile(r"`[^`]*`|\{[^}]*\}|\banswer-[a-z]|\bThis page answers:")
 # No docstring of the product begins with these words. It names the thing or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
-# A Generator is an iteration too, but may have a result.
+# A Generator is an iteration too, but is not in this set: it may have a result, and its docstring
+# then says Return.
 ITERATIONS = {"AsyncIterator", "Iterable", "Iterator"}
-# Words from elsewhere: a function of Rich or of the standard library, or a quotation of Kafka.
+# Names from elsewhere that contain a banned word.
 QUOTED = re.compile(r"\bwhoami\b")
 
 
@@ -170,8 +171,8 @@ def own_yields(function: ast.AST) -> bool:
 
 def docstrings_against_the_result(module: ast.Module) -> Iterator[str]:
     """Yield the functions with a docstring that says Return for an iteration, or Yield for another
-    result. A fixture and a context manager return what they yield. A generator with a result, such
-    as Steps, returns the result."""
+    result. Return is right for a fixture, for a context manager, and for a generator with a result,
+    such as Steps."""
     for node in ast.walk(module):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue

@@ -45,7 +45,8 @@ Measured = dict[str, dict[str, list[Figures]]]
 
 
 def main() -> int:
-    """Run the command line. Return 1 if a `must` is missed, 2 if the bench cannot run."""
+    """Run the command line. Return 1 if a row misses its `must` (its limit) and the run is not
+    quick, 2 if the bench cannot run, else 0."""
     args = arguments()
     pace = QUICK if args.quick else FULL
     rounds = args.rounds or (1 if args.quick else 3)
@@ -81,17 +82,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=names_of(LOADS), default=list(LOADS), help=", ".join(LOADS))
     parser.add_argument("--formats", type=names_of(NAMES), default=list(NAMES))
     parser.add_argument("--quick", action="store_true", help="one short round")
-    parser.add_argument("--rounds", type=int, help="3 unless --quick, after one that warms up")
-    parser.add_argument("--directory", help="where all data is put; not on a tmpfs")
-    parser.add_argument("--json", type=Path, help="where the result goes; in results/ by default")
-    parser.add_argument("--markdown", action="store_true", help="print the tables for the page")
+    parser.add_argument("--rounds", type=int, help="measured rounds: 3, or 1 with --quick")
+    parser.add_argument("--directory", help="the folder of all data; not on a tmpfs")
+    parser.add_argument("--json", type=Path, help="the file of the result; in results/ by default")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     return parser.parse_args()
 
 
 def run(
     benches: list[Bench], names: list[str], rounds: int, say: Callable[[str], None]
 ) -> Measured:
-    """Warm up with one round of each load, then run the rounds, each party in turn."""
+    """Run each load in `rounds` rounds, after one round that only warms up. In each round, the
+    formats run one after the other."""
     measured: Measured = {}
     for name in names:
         found: dict[str, list[Figures]] = {bench.name: [] for bench in benches}
@@ -111,7 +113,7 @@ def _said(figures: Figures) -> str:
 
 
 def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
-    """Write the topics that these loads read, with the first party's sink."""
+    """Write the topics that these loads read, with the sink of the format of `bench`."""
     rows = bench.pace.rows
     for size, topic in bench.topics.items():
         if size != KB and "read100" not in names:
@@ -122,12 +124,13 @@ def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
 
 
 def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
-    """Print the tables: first the ratios, then the parts of a micro-batch's time."""
+    """Print the tables: the ratios, the parts of a micro-batch's time, the part of our sink, and
+    the requests of a micro-batch."""
     tables = {
         'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
         "parts of a micro-batch, ms": (headings(), parts(measured)),
-        "of addBatch, what our sink takes": (SINK_HEADINGS, sink_parts(measured)),
-        "what a micro-batch asks of the broker": (REQUEST_HEADINGS, requests(measured)),
+        "our sink's part of addBatch": (SINK_HEADINGS, sink_parts(measured)),
+        "requests of a micro-batch": (REQUEST_HEADINGS, requests(measured)),
     }
     for title, (heads, lines) in tables.items():
         if as_text:
@@ -142,7 +145,7 @@ def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
 
 
 def write(args: argparse.Namespace, found: list[Result], measured: Measured) -> None:
-    """Write the result as JSON: medians, and every round behind them."""
+    """Write the result as JSON: the medians, and every round."""
     now = datetime.now(UTC)
     path = args.json or RESULTS / f"spark-{now:%Y%m%d-%H%M%S}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

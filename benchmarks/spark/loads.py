@@ -1,4 +1,4 @@
-"""The loads: one turn of one party, and its figures by name."""
+"""The loads. A turn runs one load once, with one format, and returns its figures by name."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _names = count(1)
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The amount of work in one turn: the rows of a batch read, and for each size of a micro-batch
-    the number of warm-up batches and of measured batches. All of them together read fewer rows than
-    a topic has."""
+    the number of warm-up batches and of measured batches. The batches of one size together have
+    fewer rows than a topic."""
 
     rows: int
     micro_batches: Mapping[int, tuple[int, int]]
@@ -42,7 +42,8 @@ QUICK = Pace(400_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One format at one broker. `topics`: full topics by the size of their values in bytes."""
+    """One format at one broker. `topics`: the topics to read, by the size of their values in
+    bytes."""
 
     name: str
     party: SparkProcess
@@ -63,8 +64,8 @@ class Bench:
         return {"kafka.bootstrap.servers": self.broker.address, "topic": "bench-written"}
 
     def stream_sink(self) -> dict[str, str]:
-        """Return options to write to the same topic by a query. With our format, each query has its
-        own sink."""
+        """Return the options of a streaming query that writes to the topic of `sink`. With our
+        format, each query has its own sink id."""
         return self.sink() | ({"sinkId": f"bench-{next(_names)}"} if self.name == ONCELOG else {})
 
 
@@ -95,8 +96,8 @@ def sink(bench: Bench, rows: int, keys: bool = True) -> Figures:
 
 
 def noop(bench: Bench, rows: int) -> Figures:
-    """Micro-batches that drop new rows. They show the difference between the two Sparks
-    themselves."""
+    """Micro-batches that drop new rows. They show the difference between the two versions of
+    Spark."""
     return _micro_batches(bench, rows, "no_stream", bytes=KB)
 
 
@@ -112,8 +113,8 @@ def _micro_batches(bench: Bench, rows: int, operation: str, **fields: Any) -> Fi
 
 
 def figures(batches: list[Progress]) -> dict[str, float]:
-    """Return medians over the micro-batches: the parts of each in ms, under Spark's names, and
-    rows/s."""
+    """Return the medians over the micro-batches of their parts (ms), under Spark's names, and the
+    resulting rows/s."""
     durations = [batch["durationMs"] for batch in batches]
     names = {name for duration in durations for name in duration}
     found = {

@@ -17,7 +17,8 @@ NAMES: Final = (KAFKA, ONCELOG)
 
 _MODULE = "benchmarks.spark.program"
 
-# A folder on the path of our format's Python workers. The official connector has no such workers.
+# The file in this folder makes the Python workers of our format log. The official connector has no
+# such workers.
 _TELLING = {"PYTHONPATH": str(Path(__file__).with_name("workers"))}
 
 Parties = dict[str, SparkProcess]
@@ -25,7 +26,7 @@ Parties = dict[str, SparkProcess]
 
 @contextmanager
 def running(names: list[str], folder: Path) -> Iterator[Parties]:
-    """Start both Sparks, one after the other. Raises ConnectorUnavailable."""
+    """Start a Spark for each of these formats, one after the other. Raises ConnectorUnavailable."""
     parties: Parties = {}
     try:
         for name in names:

@@ -1,4 +1,5 @@
-"""The parts of a micro-batch's time, as Spark and the broker's requests show them."""
+"""Tables about a micro-batch: the parts of its time as Spark reports them, our sink's part, and
+its requests."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "
 `durationMs`."""
 
 SELDOM = 0.2
-"""Requests with fewer occurrences per micro-batch are not shown: they belong to a start."""
+"""Requests with fewer occurrences per micro-batch are not shown: they belong to the start of a
+query."""
 
 
 def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
@@ -50,8 +52,8 @@ def headings() -> list[str]:
 
 
 def requests(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """Return a line for each load of micro-batches and each format, with its mean number of
-    requests per micro-batch. A name that begins with a capital letter is an API."""
+    """Return a line for each load of micro-batches and each format, with the mean number of
+    requests of each API per micro-batch, the most frequent API first."""
     lines = []
     for load, of_load in measured.items():
         for party, rounds in of_load.items():
@@ -78,6 +80,6 @@ def _cells(found: Figures) -> list[str]:
 
 
 def as_markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return the table in the form of the page."""
+    """Return the table as Markdown."""
     rows = [heads, ["---"] * len(heads), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

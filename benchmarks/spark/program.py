@@ -1,5 +1,5 @@
-"""A program for either PySpark: batch reads, batch writes and micro-batches, timed by Spark's own
-clocks.
+"""A program that runs the loads of one format in its Spark: batch reads and batch writes, with
+their durations, and micro-batches, with the durations that Spark reports.
 
 Arguments: the format's name, jars (may be empty) and a folder for Spark's files.
 """
@@ -25,7 +25,7 @@ POLL_S = 0.1
 STREAM_DEADLINE_S = 120.0
 NUMBER_BYTES = 6
 
-# No setting here favors one format: they are defaults, and settings of a program without a screen.
+# These are settings for a program without a screen on one computer. None favors one format.
 SETTINGS = {
     "spark.app.name": "bench",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -114,8 +114,8 @@ def _records(frame: DataFrame, bytes: int) -> DataFrame:
 
 
 def _wait(query: StreamingQuery, batches: int) -> None:
-    """Wait until this number of batches is done. Raises the exception that ended the query
-    early."""
+    """Wait until this number of batches is done. Raises the exception that ended the query early,
+    or TimeoutError."""
     deadline = time.monotonic() + STREAM_DEADLINE_S
     while time.monotonic() < deadline:
         progress = query.lastProgress

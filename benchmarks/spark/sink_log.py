@@ -1,5 +1,5 @@
-"""Reads the log of our sink for each micro-batch (`workers/sitecustomize.py`): the time and round
-trips of its driver, and its tasks."""
+"""The figures of our sink for each micro-batch, from its log, which `workers/sitecustomize.py`
+turns on: the time and the round trips of its driver, and the time of its longest task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FIGURES: Final = (
 
 
 def sink_figures(log: str, counted: int) -> dict[str, float]:
-    """Return medians over the last `counted` micro-batches of the log, or nothing without any."""
+    """Return medians over the last `counted` micro-batches of the log, or no figures if it has
+    none."""
     planned = list(_PLANNED.finditer(log))[-counted:]
     committed = list(_COMMITTED.finditer(log))[-counted:]
     if not planned or not committed:

@@ -17,7 +17,7 @@ __all__ += oncelog_client.__all__
 
 if TYPE_CHECKING:
     from oncelog_client import *  # noqa: F403 - all public names, for type checkers only
-else:  # hidden from type checkers: for them, it would make every name valid
+else:  # hidden from type checkers: with __getattr__, they would accept every name
 
     def __getattr__(name: str) -> object:
         if name not in __all__:

@@ -1,9 +1,10 @@
-"""Settings of the clients: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
+"""Settings of the clients: Kafka's names in snake case, Kafka's defaults, and errors for the
+combinations that Kafka refuses.
 
 A `...Settings` holds the values that the caller set, a `...Config` the effective values. The rules
 for idempotence need both: another setting may turn idempotence off only if the caller did not set
-it (KIP-679). A name is loaded at first use, because a client needs only the settings of its own
-kind.
+`enable_idempotence` (KIP-679). A name is loaded at first use, because a client needs only the
+settings of its own kind.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         producer_config,
     )
 
-# Name -> the module that has it.
+# Name -> the module of `oncelog_client.core` that has it.
 _HOMES = {
     "Acks": "producer_config",
     "AdminConfig": "client_config",

@@ -64,7 +64,8 @@ def described(failures: Iterable[ConnectFailure]) -> str:
 
 
 FIRST_BYTES: Final = 4
-"""Number of first bytes that show whether a peer speaks Kafka's protocol: the size of a frame."""
+"""Number of first bytes that show whether a peer speaks Kafka's protocol. In Kafka's protocol they
+hold the size of the first frame."""
 
 _OTHERS: Final[dict[bytes, ConnectCause]] = {
     b"HTTP": ConnectCause.HTTP,
@@ -77,8 +78,8 @@ _OTHERS: Final[dict[bytes, ConnectCause]] = {
 # Content types of TLS records: change_cipher_spec, alert, handshake. The major version 3 follows.
 _TLS_TYPES: Final = (0x14, 0x15, 0x16)
 _TLS_MAJOR: Final = 3
-# Plausible sizes of a response to ApiVersions: at least an error code, at most some hundred rows of
-# six bytes.
+# Plausible sizes of a response to ApiVersions: at least a correlation id and an error code. The
+# maximum is generous: a response has some hundred rows of about six bytes.
 _LEAST_RESPONSE: Final = 6
 _MOST_RESPONSE: Final = 1 << 20
 

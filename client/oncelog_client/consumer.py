@@ -245,8 +245,8 @@ class Consumer:
         self._positions.find_soon()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Iterate over records, without end. The position moves with each record. The iteration
-        ends when the consumer is closed."""
+        """Yield each record, and wait for the next, until the consumer is closed. The position
+        moves with each record."""
         while not self._closed:
             group = self._group if self._subscription.uses_group else None
             quiet = (
@@ -302,8 +302,9 @@ class Consumer:
         await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record that `poll` returns. Raises TimedOutError while the
-        position is unknown."""
+        """Return the offset of the next record that `poll` returns. If this position is unknown,
+        find it first. Raises NoOffsetForPartitionError, another error of the brokers, or
+        RetriableError after `default_api_timeout_ms`."""
         self._check_open()
         return await self._position(partition, self.config.default_api_timeout_ms)
 
@@ -316,8 +317,9 @@ class Consumer:
         return state.position
 
     def count_uncommitted(self) -> UncommittedRecords:
-        """Count, from now on, the returned records of open and aborted transactions. With
-        read_committed the count stays 0. Call this method before the first `poll`."""
+        """Return a counter of the records of open and aborted transactions that the consumer
+        returns from now on. With read_committed the count stays 0. Call this method before the
+        first `poll`."""
         self._fetcher.uncommitted = uncommitted = UncommittedRecords()
         return uncommitted
 
@@ -387,7 +389,8 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each timestamp, or None if there is none."""
+        """Return, for each partition, the offset and timestamp of the first record at or after the
+        given timestamp, or None if there is no such record."""
         found = await self._list(timestamps_ms)
         return {partition: found.get(partition) for partition in timestamps_ms}
 
@@ -403,16 +406,16 @@ class Consumer:
         )
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end that can be read, as of the
-        last fetch. Return None before a fetch.
+        """Return the lag: the number of offsets from the position to the end of the readable
+        records, as of the last fetch. Return None before the first fetch, and without a position.
 
-        Under read_committed this end is the last stable offset.
+        Under read_committed the readable records end at the last stable offset.
         """
         return self._subscription[partition].lag(read_committed=self.config.read_committed)
 
     async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the lag of each partition, as `current_lag` does, from a request to the
-        brokers."""
+        """Return the lag of each partition, as `current_lag` does, but with the ends that the
+        brokers return now. Without arguments use the assigned partitions."""
         deadline_ms = monotonic_ms() + self.config.default_api_timeout_ms
         chosen = [state.partition for state in self._subscription.chosen(partitions)]
         ends = await self.end_offsets(chosen)

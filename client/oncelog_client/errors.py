@@ -112,7 +112,7 @@ class DisconnectedError(RetriableError):
 
 
 class ConnectError(DisconnectedError):
-    """No connection could be opened, to one broker or to any broker. No request was sent.
+    """A broker could not be connected to, or none of several brokers. No request was sent.
 
     `failures` has a ConnectFailure (address, cause, detail) for each address that was tried. Its
     `cause` is a ConnectCause: REFUSED, NO_SUCH_HOST, HTTP, TLS, SILENT and so on.
@@ -151,7 +151,8 @@ class BufferExhaustedError(RetriableError):
 
 
 class RecordTooLargeError(KafkaError):
-    """A record above `max_request_size`, `buffer_memory` or the topic's `max.message.bytes`."""
+    """A record above `max_request_size`, `buffer_memory` or the topic's `max.message.bytes`. Or a
+    fetched batch above the consumer's limit when decompressed."""
 
     default_code = ErrorCode.MESSAGE_TOO_LARGE
 
@@ -163,7 +164,7 @@ class UnsupportedVersionError(KafkaError):
 
 
 class AuthorizationError(KafkaError):
-    """The principal may not do this."""
+    """The principal is not authorized for the call."""
 
     default_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -182,7 +183,8 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class CommitFailedError(KafkaError):
-    """The commit was refused. After a rebalance the partitions belong to another member."""
+    """The commit was refused, because the member is not in the group's present generation. Its
+    partitions may belong to another member."""
 
     default_code = ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -215,9 +217,10 @@ class FencedInGroupError(AbortableError):
 
 
 class GroupCommitError(AbortableError):
-    """The group commit was refused because of one member, or because the parent, the producer that
-    commits for the group, was not initialized with the group. No transaction was decided. `member`
-    is the transactional id of the member."""
+    """A group commit was refused, and no transaction was decided. In a group commit one producer,
+    the parent, commits its transaction together with those of the members. `member` is the
+    transactional id that caused the refusal: of a member, or of the parent if it was not
+    initialized with the group."""
 
     def __init__(
         self, message: str = "", code: ErrorCode | None = None, *, member: str = ""

@@ -19,7 +19,8 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class Audit:
-    """The counts. All but `results` must be 0. `wrong`: results with another amount."""
+    """The counts. `duplicates`, `losses` and `wrong` must be 0. `wrong`: results with another
+    amount than expected."""
 
     results: int = 0
     duplicates: int = 0

@@ -12,7 +12,7 @@ INVOICES: Final = "invoices"
 SHIPMENTS: Final = "shipments"
 PARTITIONS: Final = 6
 GROUP: Final = "billing"
-# The worker aborts one transaction in this many on purpose, and bills its purchases again.
+# The worker aborts every twentieth transaction on purpose, and bills its purchases again.
 ABORT_EVERY: Final = 20
 BATCH: Final = 500
 

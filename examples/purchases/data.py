@@ -28,8 +28,8 @@ class Purchase:
 
 
 def purchases() -> Iterator[Purchase]:
-    """Yield all purchases in the order of the file. Raises FileNotFoundError if the package is not
-    installed."""
+    """Yield all purchases in the order of the file. Raises FileNotFoundError if the package
+    `lifetimes`, which has the file, is not installed."""
     spec = find_spec("lifetimes")
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError("the data set is missing: make setup")

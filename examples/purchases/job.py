@@ -19,8 +19,8 @@ LOADING = "loading"
 
 async def load_once(servers: str) -> None:
     """Write all purchases in one transaction, with an offset that marks them as loaded. A job that
-    is killed before the commit loads them again at its next start. Any later start finds the
-    offset."""
+    is killed before the commit loads them again at its next start. A start after the commit finds
+    the offset and loads nothing."""
     async with Admin(servers) as admin:
         existing = await admin.list_topics()
         wanted = (PURCHASES, INVOICES, SHIPMENTS)

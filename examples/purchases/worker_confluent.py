@@ -1,4 +1,5 @@
-"""The same worker with confluent-kafka. The code also works with Apache Kafka, without a change.
+"""The worker of `worker.py`, with confluent-kafka. The code also works with Apache Kafka, without a
+change.
 
 python -m examples.purchases.worker_confluent BOOTSTRAP_SERVERS NUMBER
 """
@@ -36,9 +37,9 @@ def next_offsets(messages: list[Message]) -> list[TopicPartition]:
 
 
 def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Return the committed offsets, or 0 for a partition without one. The 0 is explicit, because
-    librdkafka 2.16 would look up the earliest offset. If that response came after a rebalance, it
-    would move the position to the earliest offset."""
+    """Return the committed offsets, or 0 for a partition without one. Without the explicit 0,
+    librdkafka 2.16 would look up the earliest offset. A response to this look-up that comes after a
+    rebalance would move the position to the earliest offset."""
     while True:
         found = consumer.committed(partitions, timeout=30)
         errors = [place.error for place in found if place.error is not None]
@@ -47,7 +48,8 @@ def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Topi
                 TopicPartition(partition.topic, partition.partition, max(partition.offset, 0))
                 for partition in found
             ]
-        # The transaction of another worker is ending, so the offset will be stable soon.
+        # UNSTABLE_OFFSET_COMMIT: the transaction of another worker is ending, so the offset will be
+        # stable soon.
         if any(error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors):
             raise KafkaException(errors[0])
 

@@ -70,7 +70,7 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
 
 
 @click.command()
-@click.option("--cluster", is_flag=True, help="On a standalone master with two workers.")
+@click.option("--cluster", is_flag=True, help="Run a standalone master and two workers.")
 @click.option(
     "--pictures",
     type=click.Path(file_okay=False, path_type=Path),

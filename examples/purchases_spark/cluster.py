@@ -25,7 +25,7 @@ HOSTS: Final = ("127.0.0.1", "127.0.0.2") if sys.platform == "linux" else ("127.
 
 class Place(NamedTuple):
     """The place of the job. `python`: the interpreter of Spark's Python workers. `executors`: the
-    parent processes of the task workers, or None for the driver itself."""
+    ids of the processes that start the executors, or None if the driver runs the tasks itself."""
 
     master: str
     settings: Mapping[str, str]
@@ -49,8 +49,8 @@ LOCAL: Final = Place("local[2,4]", DRIVER)
 
 
 class Standalone:
-    """A master and two workers, from the installed PySpark. Their Python has PyArrow but no
-    oncelog. They get oncelog as a zip. Raises ClusterFailed."""
+    """A master and two workers of the installed PySpark. The workers' Python has PyArrow but no
+    oncelog, so they get oncelog as a zip. The start raises ClusterFailed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,7 +107,8 @@ class Standalone:
 
 
 def python_with(folder: Path, *packages: ModuleType) -> Path:
-    """Make a Python with the standard library and these packages."""
+    """Make a virtual environment with the standard library and these packages. Return its
+    interpreter."""
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
     for package in packages:

@@ -1,4 +1,4 @@
-"""The shop. It writes the purchases of eighteen months, day by day, within a few seconds."""
+"""The shop. It writes the purchases of eighteen months, day by day, in less than a minute."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SHIPMENTS: Final = "shipments"
 REVENUE: Final = "revenue"
 PARTITIONS: Final = {PURCHASES: 4, INVOICES: 4, SHIPMENTS: 4, REVENUE: 1}
 
-# The last message of the shop, for a date without a purchase. Without this message, the job would
-# wait for ever for late purchases of the last 30 days.
+# The last message of the shop. Its date is more than 30 days after the last purchase. Without this
+# message, the job would wait forever for late purchases of the last 30 days.
 CLOSED: Final = b'{"date":"19980901","cents":0}'
 
 
@@ -30,7 +30,8 @@ async def feed(
     servers: str, purchases: Iterable[Purchase], seconds: float, report: Callable[[int], None]
 ) -> None:
     """Write all purchases in the order of their dates, evenly over `seconds`. The purchases of a
-    customer are in one partition. `report` is called with the number of purchases of each day."""
+    customer are in one partition. After each day, `report` is called with the number of purchases
+    so far."""
     in_order = sorted(purchases, key=lambda purchase: purchase.date)
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -34,7 +34,7 @@ def read_purchases(spark: SparkSession, servers: str) -> DataFrame:
 
 
 def bills(purchases: DataFrame) -> DataFrame:
-    """Return both rows of a purchase. One task writes them, so a reader sees both or none."""
+    """Return both rows of each purchase. One task writes them, so a reader sees both or none."""
     invoice = f.to_json(f.struct(f.col("id").alias("purchase"), "cents"))
     shipment = f.to_json(f.struct(f.col("id").alias("purchase"), "cds"))
     rows = f.array(
@@ -45,8 +45,8 @@ def bills(purchases: DataFrame) -> DataFrame:
 
 
 def revenue(purchases: DataFrame) -> DataFrame:
-    """Return the revenue of each day. A day is written after a purchase 30 days later has
-    arrived."""
+    """Return the revenue of each day. The job writes a day as soon as it has read a purchase of 30
+    days later."""
     days = (
         purchases.withColumn("bought", f.to_timestamp("date", "yyyyMMdd"))
         .withWatermark("bought", "30 days")

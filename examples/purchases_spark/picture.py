@@ -133,7 +133,7 @@ def _run(watch: Watch, kills: Sequence[Kill]) -> Chart:
             "Micro-batches against kills",
             subtitle=(
                 "dashed: purchases that came in; line: invoices that a reader of committed records "
-                "sees; dots: micro-batches, when committed; red: from a kill to the next of them"
+                "sees; dots: micro-batches, when committed; red: from a kill to the next batch"
             ),
             anchor="start",
             subtitleColor=GREY,
@@ -159,8 +159,9 @@ def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> l
 
 
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
-    """Return the time of the first micro-batch after a kill. A batch that is noticed within
-    NOTICED_S after the kill may have been committed before the kill."""
+    """Return the time of the first micro-batch after a kill, or of the kill if there is none. A
+    batch that is noticed within NOTICED_S after the kill does not count, because it may have been
+    committed before the kill."""
     later = (batch.seconds for batch in batches[kill.batches :])
     return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from examples.purchases_spark.cluster import SPARK_HOME, Place
 
 JOB: Final = Path(__file__).with_name("job.py")
-# A daemon forks the workers, and they keep its command line. Other daemons plan and commit.
+# This daemon forks the workers that run tasks, and they keep its command line. Daemons with other
+# command lines plan and commit.
 TASK_WORKER: Final = "-m pyspark.daemon pyspark.worker"
 TASK_LOST: Final = "Lost task "
 
@@ -61,7 +62,8 @@ class Driver:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment for this Spark, without the settings of another Spark."""
+        """Return the environment of the driver. It names this Spark and these Pythons, even if the
+        caller's environment names others."""
         pythons = {
             "PYSPARK_PYTHON": str(self._place.python),
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -69,7 +71,8 @@ class Driver:
         return {**os.environ, **pythons, "SPARK_HOME": str(SPARK_HOME)}
 
     def executors(self) -> Sequence[int]:
-        """Return the parent processes of the Python workers of tasks."""
+        """Return the ids of processes. The Python workers that run tasks are descendants of
+        them."""
         return [self.pid] if self._place.executors is None else self._place.executors
 
     @property

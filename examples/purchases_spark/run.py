@@ -15,9 +15,9 @@ from examples.purchases_spark.processes import Driver, kill_task_worker
 from examples.purchases_spark.watch import Kill, Watch
 
 DEADLINE_S: Final = 600.0
-# The demo plans one restart, and a kill may end a query, too.
+# The kill of the driver needs one restart. Each other kill may end a query, and with it the job.
 MAX_RESTARTS: Final = 4
-# The processes to kill, each at its share of the billed purchases.
+# The processes to kill, each when this share of the purchases is billed.
 WORKER, DRIVER, BROKER = "Python worker", "driver", "broker"
 PLAN: Final = ((0.15, WORKER), (0.4, DRIVER), (0.7, BROKER))
 # The kill of an idle worker has no effect, so the demo kills workers until a task fails.
@@ -25,7 +25,7 @@ KILLS_OF_WORKERS: Final = 5
 
 
 class JobFailed(Exception):
-    """The job does not end in time. The message has its progress."""
+    """The job does not end in time, or ends too often. The message has the end of its log."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,8 @@ class Run:
         await asyncio.to_thread(_KILLS[what], self)
 
     def _look_after_driver(self) -> None:
-        """Start the job again from its checkpoints, if a query has failed. Raises JobFailed."""
+        """Start the job again from its checkpoints, if it has ended. Raises JobFailed after
+        `MAX_RESTARTS`."""
         if not self.driver.is_running:
             self.restarts += 1
             if self.restarts > MAX_RESTARTS:

@@ -171,8 +171,8 @@ APIS: dict[int, Api] = {
 
 @dataclass_transform()
 def api_message(key: ApiKey) -> Callable[[type[T]], type[T]]:
-    """Make a class of field declarations a request or response of an API, with the API's
-    versions."""
+    """Return a decorator, which makes a class of field declarations a request or response of an
+    API, with the API's versions."""
     api = APIS[key]
     return message(api.versions, flexible_since=api.flexible_since)
 
@@ -181,7 +181,7 @@ _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
 
 def api_of(request: type) -> Api:
-    """Return the API of a class of requests. Raises KeyError."""
+    """Return the API of a request class. Raises KeyError for any other class."""
     return _BY_REQUEST[request.__name__]
 
 

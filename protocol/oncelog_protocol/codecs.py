@@ -81,8 +81,8 @@ def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
 
 
 def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
-    """Return a decoder for large messages, a slightly slower one that yields between elements. The
-    buffer must stay unchanged until the decoder has ended."""
+    """Return a decoder for large messages, which is slightly slower and yields between elements.
+    The buffer must stay unchanged until the decoder has ended."""
     found = _sliced_decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder

@@ -35,7 +35,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent the lines written inside the block below `head`."""
+        """Write the line `head`, and indent the lines that are written inside the block."""
         self.line(head)
         self.depth += 1
         yield

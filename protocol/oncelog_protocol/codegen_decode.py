@@ -91,7 +91,8 @@ class DecoderSource(Source):
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
-            # Two bytes hold the length of nearly every batch of records.
+            # Two bytes hold the length of nearly every record batch, so the second byte is read
+            # without a call.
             self.line("second = b[p]")
             self.line(f"if second < 128: {name} += (second << 7) - 128; p += 1")
             self.line(f"else: {name}, p = uvarint(b, p, {name})")
@@ -124,7 +125,8 @@ class DecoderSource(Source):
 
     def _sized(self, kind: Primitive, name: str, nullable: bool) -> str:
         if kind is string:
-            # A version that is not flexible has an int16, which holds no larger length.
+            # In a version that is not flexible the length is an int16, which cannot exceed
+            # MAX_STRING.
             _, null, length = self._length("h", ("length of " + name, MAX_STRING + 1))
         else:
             _, null, length = self._length("i")

@@ -32,7 +32,7 @@ class EncoderSource(Source):
     def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, "def encode(o, a):")
         self._sliced = sliced
-        # Depth of nested arrays of structs at the current line of code.
+        # Depth of nested arrays at the current line.
         self._within = 0
         self._pending: list[tuple[str, str]] = []
         self._append = "a"

@@ -1,10 +1,10 @@
 """Features, which peers negotiate besides versions (KIP-584), and oncelog's own parts of the
 protocol.
 
-Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses these
-numbers only if the broker's ApiVersions response announces their feature, because a peer that does
-not know a tag skips it silently. A group commit is one EndTxn request that ends the transactions of
-many producers of a group, all of them or none.
+Our tags, error codes and record types start at 10,000, far above Kafka's. A peer that does not know
+a tag skips it silently. So before a client sends a tag that the broker must not skip, it checks
+that the broker's ApiVersions response announces the tag's feature. A group commit is one EndTxn
+request that ends the transactions of many producers of a group, all of them or none.
 """
 
 from __future__ import annotations

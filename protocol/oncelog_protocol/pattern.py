@@ -1,6 +1,7 @@
 """Regular expressions from users, matched in linear time, so that no pattern can block the event
-loop (scenario H31). The syntax is that of RE2, which Kafka's broker uses, without its Unicode
-classes and word boundaries. No construct needs backtracking. A pattern must match the whole text.
+loop (scenario H31). The syntax is that of RE2 (the library of Kafka's broker), without Unicode
+classes, named classes, flags and word boundaries. No construct of this syntax needs backtracking. A
+pattern must match the whole text.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-# Limits as in RE2, and the maximum size and cost of a pattern.
+# RE2's maximum of a repetition. Then, for one pattern: the maximum number of steps, of steps visited
+# for all its texts, of cached transitions, and of groups inside each other.
 MOST_REPEATS: Final = 1_000
 MOST_STEPS: Final = 10_000
 MOST_EFFORT: Final = 300_000
@@ -43,7 +45,7 @@ class _Step(NamedTuple):
 
 
 class Pattern:
-    """A compiled pattern, for many texts. Raises PatternError."""
+    """A compiled pattern, for many texts. Raises PatternError for wrong syntax or a large pattern."""
 
     def __init__(self, source: str) -> None:
         parser = _Parser(source)
@@ -94,8 +96,8 @@ class Pattern:
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
         """Return the steps that are reached from the steps `at` without a character. `edges` holds
-        `^` at the start of the text, `$` at its end. The result includes steps with another edge,
-        because the end of the text may follow and let them pass."""
+        `^` at the start of the text, `$` at its end. The result includes steps with another edge:
+        if the text ends there, `matches` calls this method for them again, with `$`."""
         found: set[int] = set()
         left = list(at)
         while left:
@@ -183,7 +185,7 @@ class _Parser:
         least, most = counts
         first = last = self._step()
         for turn in range(max(least, most or 0, 1)):
-            if turn:  # parse the same text again, for new steps
+            if turn:  # parse the same text again: each repetition has steps of its own
                 self._at = start
                 part = self._atom()
                 assert self._at == end
@@ -200,7 +202,8 @@ class _Parser:
 
     def _counts(self) -> tuple[int, int | None] | None:
         """Parse a repetition. Return its minimum and its maximum (None without a limit); None if
-        there is no repetition. A following `?` (lazy) has no effect here."""
+        there is no repetition. A following `?` (lazy) is skipped: it has no effect on a match of
+        the whole text."""
         counts: tuple[int, int | None] | None = None
         if self._take("*"):
             counts = (0, None)
@@ -269,7 +272,7 @@ class _Parser:
         return self._single(self._escaped(character))
 
     def _escaped(self, character: str) -> Ranges:
-        """Return the meaning of `\\character`, also within a class."""
+        """Return the characters that `\\character` matches, within a class or outside."""
         if character.lower() in _CLASSES:
             ranges = _CLASSES[character.lower()]
             return ranges if character.islower() else _others(ranges)

@@ -1,5 +1,5 @@
-"""Requests and their responses on one connection, without IO. The client uses it, and the broker
-for its own requests to other brokers.
+"""Requests and their responses on one connection, without IO. The client uses this module, and so
+does the broker for its own requests to other brokers.
 
 A broker responds in the order of the requests. So a response belongs to the oldest request in
 flight, and must have the same correlation id.
@@ -75,14 +75,14 @@ class Requests:
         return map(self.answer, self._frames.receive_data(data))
 
     def abandon(self) -> list[Waiting]:
-        """Return the requests without a response, after the connection was closed."""
+        """Return the requests in flight, and forget them: their connection is closed."""
         lost = list(self._waiting)
         self._waiting.clear()
         return lost
 
     def answer(self, body: Buffer) -> Answer:
-        """Decode the response in a frame without its size. Raises ProtocolError as `receive_data`
-        does."""
+        """Return the response in `body`, a frame without its size field. Raises ProtocolError as
+        `receive_data` does."""
         if not self._waiting:
             raise ProtocolError("a response without a request")
         waiting = self._waiting[0]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Field(NamedTuple):
-    """One row of a table. Versions are inclusive; `default` is `Default` for a new empty value."""
+    """One row of a table. Versions are inclusive. `default` is `Default` for a new list or struct."""
 
     name: str
     type: FieldType
@@ -71,8 +71,8 @@ def schema_of(cls: type) -> Schema:
 
 @dataclass_transform()
 def message(versions: range, *, flexible_since: int = NEVER) -> Callable[[type[T]], type[T]]:
-    """Make a class of field declarations a message with these versions. A request or response uses
-    `apis.api_message` instead.
+    """Turn a class of field declarations into a message with these versions. A request or response
+    uses `apis.api_message` instead.
 
     From `flexible_since` on, lengths are compact and tagged fields are allowed (KIP-482).
     """
@@ -85,7 +85,7 @@ def message(versions: range, *, flexible_since: int = NEVER) -> Callable[[type[T
 
 @dataclass_transform()
 def struct(cls: type[T]) -> type[T]:
-    """Make a class of field declarations a part of messages."""
+    """Turn a class of field declarations into a struct, which is a part of messages."""
     return _build(cls, range(0), NEVER)
 
 

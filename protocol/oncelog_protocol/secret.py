@@ -63,8 +63,8 @@ class Secret:
 def looks_secret(name: str) -> bool:
     """Return True if the name of an unknown setting suggests a secret value.
 
-    True for names that contain password, secret, jaas, credential or token, in any case, or a
-    misspelling of them.
+    True for names that contain a word of `_WORDS` (password, token, …) in upper or lower case, or
+    a misspelling of such a word.
     """
     lower = name.lower()
     if any(word in lower for word in _WORDS):

@@ -17,7 +17,7 @@ MAX_STRING: Final = 0x7FFF
 but Kafka's own readers refuse it, and the keys of internal topics cannot hold it."""
 
 MESSAGE_FIELDS: Final = frozenset({"error_message", "batch_index_error_message"})
-"""Fields of responses that explain an error. They may quote a request, so the encoder cuts them to
+"""Response fields that explain an error. They may quote a request, so the encoder cuts them to
 MAX_STRING. For all other strings, the decoder checks the length."""
 
 INT32_MAX: Final = 0x7FFFFFFF
@@ -84,7 +84,7 @@ class Array(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """A struct held by value: the class is a table of its own."""
+    """A struct as the type of a field: `of` is its class, which has a table of its own."""
 
     of: type
 

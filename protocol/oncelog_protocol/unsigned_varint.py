@@ -10,8 +10,8 @@ MAX_TAGS = 64
 
 
 def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Return the value of a varint and the position after it. `first`: its first byte, above 127.
-    Raises ProtocolError above 32 bits."""
+    """Return the value of a varint and the position after it. `first`: its first byte, above 127;
+    `position`: the position of the second byte. Raises ProtocolError above 32 bits."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -51,7 +51,8 @@ def write_uvarint(value: int) -> bytes:
 
 
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
-    """Return the position after a section of `count` tagged fields, all of them unknown."""
+    """Return the position after a section of `count` tagged fields, all of them unknown. A `count`
+    above 127 is only the first byte of the number, a varint that continues at `position`."""
     if count > 127:
         count, position = continue_uvarint(buffer, position, count)
     if count > MAX_TAGS:

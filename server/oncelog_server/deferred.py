@@ -42,9 +42,10 @@ class Deferred(Generic[T]):
     `ordered` says that the request has already taken effect and only its response is pending, so
     that the connection may serve the next request.
 
-    An exception of a callback never reaches the caller of `complete`. `Unheard` gets it after all
-    callbacks have run. `failure` is the exception of an abandoned response, None if it is already
-    logged or unknown.
+    `complete` and `abandon` pass the exceptions of callbacks to `Unheard` after all callbacks have
+    run. In a broker, which sets `Unheard.take`, the exceptions never reach the caller of `complete`
+    or `abandon`. `failure` is the exception of an abandoned response, None if it is already logged
+    or unknown.
     """
 
     __slots__ = (
@@ -185,8 +186,9 @@ def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]
 
 
 def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
-    """Return `ask(response)`, which may be deferred too. `ask` is called even after a `cancel`,
-    because work that has begun must be finished.
+    """Return `ask(response)`, which may be a Deferred. If `response` is pending, return a Deferred
+    that gets the result later. `ask` is called even after a `cancel` of this Deferred, because work
+    that has begun must be finished.
     """
     if not isinstance(response, Deferred):
         return ask(response)
@@ -208,7 +210,7 @@ def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> 
 
 
 def pass_on(response: T | Deferred[T], later: Deferred[T]) -> None:
-    """Complete `later` with `response`, now or on its completion."""
+    """Complete `later` with `response`, now or when `response` is complete."""
     if not isinstance(response, Deferred):
         later.complete(response)
         return

@@ -91,7 +91,7 @@ def dev(port: int, topics: tuple[str, ...], assignments: tuple[str, ...], *, deb
     """Run a temporary broker.
 
     It listens on this computer only and keeps its data in a temporary folder, which is deleted when
-    it stops (Ctrl-C). Groups start at once. It prints lines for five clients to copy and paste.
+    it stops (Ctrl-C). Groups start at once. It prints commands for five clients, to copy and paste.
     It does not read settings from files or the environment.
     """
     new_topics = [parse_topic(text) for text in topics or (DEFAULT_TOPIC,)]
@@ -119,7 +119,7 @@ def parse_topic(text: str) -> tuple[str, int]:
 
 
 async def _announce(broker: Broker, topics: list[tuple[str, int]]) -> str:
-    """Create the topics and print how to use them. Return the reason if one was refused, else
+    """Create the topics and print how to use them. If a topic is refused, return the reason, else
     ""."""
     from oncelog_server.cluster.topics import NewTopic
     from oncelog_server.refusal import Refused

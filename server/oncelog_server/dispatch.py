@@ -1,6 +1,6 @@
 """Route requests by API key and version to decoder, handler and encoder.
 
-The declarations of the handlers make the table.
+The declarations of the handlers (`API`, `versions`, `handle`) make the routes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from oncelog_server.slices import SMALL, Steps, within
 
 # Larger requests are decoded in slices: this many bytes take one or two milliseconds.
 SLICED_BYTES: Final = 64 << 10
-# Parts of a large response that are joined at a time.
+# Number of parts of a large response that are joined at a time.
 _JOINED: Final = 4_096
 # Length and correlation id. A response header v1 has the number of tagged fields too.
 _HEAD: Final = struct.Struct(">ii")
@@ -48,7 +48,7 @@ Handle = Callable[[BrokerServices, RequestContext, Any], Any]
 class Handler(Protocol):
     """The declarations of a module in `handlers`.
 
-    The module may be imported only when `handle` is first read.
+    An implementation may delay the import of the module until the first use of `handle`.
     """
 
     API: ApiKey
@@ -78,7 +78,7 @@ class _Route:
         api = APIS[key]
         self.key = key
         self.version = version
-        # Requests since the start.
+        # Number of requests since the start of the broker.
         self.count = 0
         self.handle = handle
         # A Fetch response contains file ranges, which the outbox sends as they are.
@@ -266,7 +266,8 @@ def _named(
     response: Deferred[Any],
     change: Callable[[Any], Parts | Deferred[Parts]] = lambda parts: cast("Parts", parts),
 ) -> Deferred[Parts]:
-    """Return `change(response)`. A failure names the request, unless it is a ProtocolError."""
+    """Return a Deferred of `change(response)`. A failure names the request, unless it is a
+    ProtocolError."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
 
     def give_up(cause: Exception | None) -> None:

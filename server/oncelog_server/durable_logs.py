@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 async def sync_recovered(files: Files, partitions: Partitions) -> None:
-    """Sync the logs that recovery has read from the page cache. Raises StorageError. Readers see
-    their records from now on, so a power failure must not lose them.
+    """Sync the logs that recovery has read from the page cache. Readers see these records once the
+    broker serves, so a power failure must not lose them. Raises StorageError.
     """
     flushes = [(partition, partition.begin_flush()) for partition in partitions]
     failure = await _synced(files, [file for _, flush in flushes for file in flush.files])

@@ -7,8 +7,8 @@ import time
 from typing import Any, Final
 
 FULL: Final = 2
-# The thresholds of Python 3.11, with a full collection after 2 collections of the middle
-# generation, about 20,000 new objects. Other versions let more accumulate.
+# The first two are those of Python 3.11. The third starts a full collection after 2 collections of
+# the middle generation, about 20,000 new objects. Python's default (10) lets more accumulate.
 THRESHOLDS: Final = (700, 10, 2)
 LONG_S: Final = 0.005
 

@@ -58,7 +58,7 @@ def test_a_run_without_the_row_does_not_count() -> None:
     assert found.verdict == "needs 3 runs"
 
 
-def test_the_worst_of_a_row_that_gets_better_downwards_is_the_highest() -> None:
+def test_the_worst_run_has_the_highest_figure_if_lower_is_better() -> None:
     runs = []
     for cpu in (0.9, 1.0, 1.1):
         run = a_run(1.0, baseline=AGAINST)

@@ -24,12 +24,12 @@ rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
 """
 
 
-def test_the_figures_of_a_producer_leave_its_warm_up_out() -> None:
+def test_the_figures_of_a_producer_exclude_its_warm_up() -> None:
     found = produced(PRODUCER)
     assert found == {"per_s": 6076.975017, "p50_us": 1_077_000.0, "p99_us": 1_462_000.0}
 
 
-def test_the_rate_of_a_consumer_leaves_the_time_to_join_out() -> None:
+def test_the_rate_of_a_consumer_excludes_the_time_to_join() -> None:
     assert consumed(CONSUMER) == {"messages": 20442.0, "per_s": 14176.1442}
 
 

@@ -92,7 +92,7 @@ def test_an_entry_has_the_positions_of_both_identities() -> None:
     assert struct.unpack_from(">qh", sent, ended.renewed_at) == (77, 5)
 
 
-def test_a_file_holds_each_request_behind_its_positions(tmp_path: Path) -> None:
+def test_a_file_holds_each_request_after_its_positions(tmp_path: Path) -> None:
     entry = Entry(b"request", (17, 18), (4,), 5, 6)
     data = write_entries(tmp_path / "file", [entry, entry]).read_bytes()
     assert (

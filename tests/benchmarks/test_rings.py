@@ -39,9 +39,7 @@ def written(entries: list[Entry]) -> list[dict[int, bytes]]:
 
 @pytest.mark.parametrize("content", [SMALL, Content(3, 50)])
 @pytest.mark.parametrize("per_request", [1, 4])
-def test_a_ring_writes_other_bytes_to_the_partitions_each_time(
-    content: Content, per_request: int
-) -> None:
+def test_no_two_batches_of_a_ring_have_the_same_bytes(content: Content, per_request: int) -> None:
     requests = written(ring("t", 8, per_request, 3, content))
     assert [list(request) for request in requests] == [list(g) for g in groups(8, per_request)] * 3
     batches = [batch for request in requests for batch in request.values()]
@@ -52,12 +50,12 @@ def test_a_ring_writes_other_bytes_to_the_partitions_each_time(
         assert header.crc == compute_crc(batch, 0, header.size)
 
 
-def test_partitions_that_do_not_divide_are_refused() -> None:
+def test_groups_of_unequal_size_are_refused() -> None:
     with pytest.raises(ValueError, match="7 partitions"):
         groups(7, 2)
 
 
-def test_a_producer_writes_to_its_partitions_alone() -> None:
+def test_a_producer_writes_only_to_its_partitions() -> None:
     entries = producer_ring("t", range(2, 4), 5, PRODUCER, SMALL)
     requests = written(entries)
     assert [list(request) for request in requests] == [[2, 3]] * 5

@@ -53,7 +53,7 @@ def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Pat
         assert rows[name]["baseline"] > 0
 
 
-def test_a_load_fails_at_the_first_error_a_broker_answers(tmp_path: Path) -> None:
+def test_a_load_fails_at_the_first_error_in_a_response(tmp_path: Path) -> None:
     with Oncelog(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
         requests = write_entries(
             tmp_path / "requests", [produce("none", {0: a_batch(1, 10), 1: a_batch(1, 10)})]

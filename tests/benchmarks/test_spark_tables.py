@@ -33,7 +33,7 @@ def test_figures_are_medians_of_the_parts_and_the_rate_of_the_whole() -> None:
     assert found == {"triggerExecution": 200, "addBatch": 90, "rows_per_s": 500}
 
 
-def test_what_the_sink_says_counts_for_the_last_micro_batches_only() -> None:
+def test_the_figures_of_the_sink_are_those_of_the_last_micro_batches() -> None:
     assert sink_figures(LOG, 1) == dict(zip(FIGURES, (4.0, 2, 6, 8.5, 3), strict=True))
     assert sink_figures(LOG, 5)["longest task ms"] == pytest.approx(7.5)
     assert sink_figures("", 5) == {}
@@ -52,5 +52,5 @@ def test_the_tables_have_a_line_for_each_load_that_has_micro_batches() -> None:
     assert sink_parts(measured) == [["sink100", "4", "2", "6", "8.5", "3"]]
 
 
-def test_the_sizes_of_micro_batches_are_those_that_were_promised() -> None:
+def test_micro_batches_have_100_10k_and_100k_rows() -> None:
     assert list(SIZES.values()) == [100, 10_000, 100_000]

@@ -67,14 +67,14 @@ def test_three_rounds_within_five_percent_agree(values: list[float], expected: b
         (RATE, None, 100, None, None),
     ],
 )
-def test_a_verdict_follows_the_direction_and_what_is_judged(
+def test_a_verdict_depends_on_the_direction_and_the_judged_figure(
     row: Row, oncelog: float | None, kafka: float | None, met: bool | None, aim_met: bool | None
 ) -> None:
     result = Result(row, oncelog, kafka)
     assert (result.reaches(row.must), result.reaches(row.aim)) == (met, aim_met)
 
 
-def test_results_are_the_rows_of_what_was_measured() -> None:
+def test_results_are_the_rows_of_the_measured_loads() -> None:
     rounds = {ONCELOG: [{"per_s": 3.0, "p99_us": 5.0}], KAFKA: [{"per_s": 2.0, "p99_us": 10.0}]}
     other = Row("other", "per_s", "", "", Better.HIGHER)
     found = results([RATE, other, TIME], {"load": rounds})
@@ -90,7 +90,7 @@ def test_figures_are_shown_with_three_digits(value: float | None, expected: str)
     assert shown(value) == expected
 
 
-def test_a_result_has_the_spread_of_the_rounds_of_both() -> None:
+def test_a_result_has_the_spread_of_the_rounds_of_both_brokers() -> None:
     rounds = {ONCELOG: [{"per_s": at} for at in (9.0, 10.0, 12.0)], KAFKA: [{"per_s": 2.0}]}
     (found,) = results([RATE], {"load": rounds})
     assert found.spread == pytest.approx(0.3)

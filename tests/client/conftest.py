@@ -31,7 +31,8 @@ def _watched_loop() -> asyncio.AbstractEventLoop:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the broker's event loop with a handler that records unretrieved exceptions."""
+    """Return the event loop of the tests: uvloop, as in the broker, with a handler that records
+    unretrieved exceptions."""
     return {"uvloop": _watched_loop}
 
 
@@ -92,8 +93,8 @@ async def lasting_topic(admin: Admin, name: str) -> str:
 
 
 async def _led_topic(admin: Admin, new: NewTopic) -> str:
-    """Return a topic with a leader for each partition. Kafka responds before its brokers know the
-    topic."""
+    """Create a topic, and wait until each partition has a leader, because Kafka responds before its
+    brokers know the topic. Return the topic's name."""
     await admin.create_topics([new])
     await eventually(lambda: led(admin, new.name, new.num_partitions))
     return new.name

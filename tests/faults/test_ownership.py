@@ -145,7 +145,7 @@ def _filled(broker: Oncelog) -> None:
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Data directories of one broker, by the way the broker ended."""
+    """Data directories of one broker. The key says how the broker ended."""
     found = {}
     directory = tmp_path_factory.mktemp("filled")
     with Oncelog(directory, QUICK) as broker:
@@ -161,8 +161,8 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Oncelog]:
-    """A function that copies such a directory and returns a broker for the copy. The broker is not
-    started."""
+    """A function that copies a directory of `filled_once` and returns a broker for the copy. The
+    broker is not started."""
 
     def make(how: str) -> Oncelog:
         broker = Oncelog(tmp_path, QUICK)
@@ -173,8 +173,8 @@ def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Once
 
 
 def refused_start(broker: Oncelog) -> str:
-    """Return the error, as `refusal` does, but in this process. The start must fail before it
-    listens."""
+    """Start a broker in this process, and return the error that refuses the start. The error
+    must come before the broker listens. `refusal` starts a broker process instead."""
     settings = Settings(log_dirs=(str(broker.data),), listeners=("PLAINTEXT://127.0.0.1:0",))
 
     async def start() -> None:
@@ -212,8 +212,8 @@ def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
 
 
 def partition_prints(broker: Oncelog) -> dict[str, dict[str, Print]]:
-    """Return the prints of the directories of all partitions with number 0. The metadata store is
-    left out, because a refused start may change it."""
+    """Return the fingerprints of the directories of all partitions with number 0. The metadata
+    store is left out, because a refused start may change it."""
     return {folder.name: fingerprint(folder) for folder in broker.data.glob("*-0")}
 
 
@@ -238,7 +238,7 @@ def test_lost_metadata_is_refused_with_the_way_out(
 
 
 def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
-    """The start is refused, or each record is unchanged."""
+    """The checksum finds a changed value that is still a valid record."""
     with Wire(broker.address) as wire:
         create(wire, "precious", retention_ms=123_456_789)
     broker.stop()
@@ -252,8 +252,8 @@ def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
 def test_older_metadata_is_refused_before_an_id_is_given_twice(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """Otherwise the broker could acknowledge the first batch of a new producer without writing
-    it."""
+    """If the broker started, two producers would get the same id. The first batch of the second
+    producer would count as a retry, and the broker would acknowledge it without writing it."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         new_identity(wire)
@@ -304,8 +304,8 @@ def test_a_partition_that_older_metadata_does_not_know(broker: Oncelog, tmp_path
 
 
 def test_a_producer_id_that_was_never_assigned_is_refused(broker: Oncelog) -> None:
-    """The broker would later assign the id to another producer, and a start would take the metadata
-    for old."""
+    """If the broker wrote a batch with this id, it would later assign the id to another producer.
+    Its next start would be refused, because the metadata would seem older than the logs."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire)
@@ -321,14 +321,15 @@ def test_a_producer_id_that_was_never_assigned_is_refused(broker: Oncelog) -> No
 def test_a_transactional_id_of_newer_metadata_is_not_served(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """The producer id is only in the coordinator's log. No data partition has it."""
+    """The restored metadata is older than the producer id of `y`. Only the coordinator's log has
+    this id, so only the coordinator's partition is refused, and not the start."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         first = new_identity(wire, "x")
         assert produce(wire, "t", batch(first, 0), producer=first).error_code == ErrorCode.NONE
         end_transaction(wire, first, commit=True)
         save_metadata(broker, tmp_path / "saved")
-        while init_producer_id(wire, None).producer_id < 1_000:  # until the next block begins
+        while init_producer_id(wire, None).producer_id < 1_000:  # until the next block of ids
             pass
         new_identity(wire, "y")
     broker.kill()
@@ -343,7 +344,7 @@ def _reasons(broker: Oncelog, event: str) -> list[str]:
 
 
 def test_what_a_crash_leaves_of_a_deleted_topic_is_put_aside(broker: Oncelog) -> None:
-    """The store keeps the deletion of a topic as long as the topic's directories exist."""
+    """The store keeps the record of a topic's deletion as long as the topic's directories exist."""
     with Wire(broker.address) as wire:
         create(wire, "gone")
         write(wire, "gone", 1)
@@ -387,7 +388,7 @@ def test_a_deleted_topic_is_forgotten_with_its_folders(broker: Oncelog) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a loop", "a broken link", "a file"])
-def test_a_data_directory_that_cannot_be_one_is_named(new: Oncelog, kind: str) -> None:
+def test_a_path_that_cannot_be_a_data_directory_is_refused(new: Oncelog, kind: str) -> None:
     said = {
         "a loop": "a loop of symbolic links",
         "a broken link": "its target does not exist",

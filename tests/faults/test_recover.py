@@ -1,5 +1,5 @@
-"""`oncelog storage recover` and `backup` restore lost, damaged or old metadata from the partitions'
-directories. They lose no data."""
+"""`oncelog storage recover` restores lost, damaged or old metadata from the partitions'
+directories, and loses no data. `oncelog storage backup` copies the metadata."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LONG = "long-" * 49
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_random_folder_is_as_it_was(tmp_path: Path, seed: int) -> None:
+def test_a_random_directory_is_recovered(tmp_path: Path, seed: int) -> None:
     """`python -m tests.faults.recoveries` tries more random directories, and `tests/torture` tries
     directories that kills left behind."""
     random_folder(tmp_path, seed)
@@ -73,7 +73,8 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 @pytest.fixture
 def filled(filled_once: tuple[Path, State], tmp_path: Path) -> Iterator[tuple[Oncelog, State]]:
-    """A broker for a copy of that directory, and the state. The broker is not started."""
+    """A broker for a copy of the directory of `filled_once`, and the state. The broker is not
+    started."""
     data, state = filled_once
     broker = Oncelog(tmp_path, QUICK)
     shutil.copytree(data, broker.data)
@@ -247,7 +248,7 @@ def test_there_must_be_something_to_recover(tmp_path: Path) -> None:
 
 
 class _Died(BaseException):
-    """The process dies before this change of the disk."""
+    """Stands for the death of the process before a change of the disk."""
 
 
 def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -323,7 +324,7 @@ def test_a_recovery_that_is_cut_short_anywhere_can_be_run_again(
     assert state_of(broker) == before
 
 
-def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: Path) -> None:
+def test_a_backup_of_a_running_broker_is_complete(broker: Oncelog, tmp_path: Path) -> None:
     _fill(broker)
     before = state_of(broker)
     target = tmp_path / "backup"
@@ -340,7 +341,8 @@ def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: 
         path.unlink()
     for path in target.iterdir():
         shutil.copy2(path, broker.data)
-    # No log has newer records than the backup.
+    # The start accepts the backup, because the metadata has not changed since, so nothing in the
+    # logs is newer.
     broker.start()
     assert state_of(broker) == before
     again = run("backup", str(target), "--data", str(broker.data))
@@ -351,7 +353,9 @@ def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: 
     assert stopped.exit_code == 0, stopped.output
 
 
-def test_the_file_alone_is_a_fair_copy_soon_after_a_change(broker: Oncelog, tmp_path: Path) -> None:
+def test_a_copy_of_the_store_file_alone_soon_has_every_change(
+    broker: Oncelog, tmp_path: Path
+) -> None:
     _fill(broker)
 
     def topics() -> set[str]:

@@ -25,9 +25,9 @@ BEATS = 20
 FLUSHED = {"oncelog.flush.on.ack": "true"}
 
 
-def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_d8_a_slow_fsync_delays_only_requests_that_need_it(tmp_path: Path) -> None:
     """The responses to a batch and to its retry come after the fsync. Heartbeats get their
-    responses meanwhile."""
+    responses before it."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SYNC_MS)}
     broker = Oncelog(tmp_path, merged(QUICK, FLUSHED), environment, ["--allow-faults"])
     broker.start()

@@ -43,8 +43,8 @@ class ManualClock:
 
 
 class Echo:
-    """A server that responds with the frame of the request. A frame `park` gets its response only
-    on demand."""
+    """A server that responds with the frame of the request. A frame that begins with `park` gets
+    its response when the test completes the entry in `parked`."""
 
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
@@ -87,7 +87,7 @@ class World:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def arrived(self, count: int) -> None:
-        """Wait until the listener holds at least this many bytes of unfinished requests."""
+        """Wait until the listener holds at least `count` bytes of unfinished requests."""
         await until(
             lambda: sum(connection.held_bytes for connection in self.listener.connections) >= count
         )
@@ -104,7 +104,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Wait, and return True if the peer closes the connection."""
+    """Wait for the next byte. Return True if the peer closes the connection instead."""
     async with asyncio.timeout(DEADLINE_S):
         try:
             return await reader.read(1) == b""
@@ -137,7 +137,7 @@ async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
         connection.close()
 
 
-async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> None:
+async def test_a_slow_frame_that_makes_progress_is_served(world: World) -> None:
     """A megabyte over a slow link takes minutes, with pauses of at most 29 s between its bytes."""
     reader, writer = await world.connect()
     other_reader, other = await world.connect()
@@ -150,9 +150,9 @@ async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> No
         if count < pieces:
             await world.arrived(count * len(piece))
             world.clock.ms += step_ms
-        for _ in range(5):  # a sweep runs
+        # Take longer than the period of a sweep, which has no visible effect to wait for.
+        for _ in range(5):
             assert await echoes(other_reader, other)
-            # the period of a sweep; a sweep has no visible effect to wait for
             await asyncio.sleep(0.005)
     async with asyncio.timeout(DEADLINE_S):
         await reader.readexactly(pieces * len(piece))
@@ -190,9 +190,9 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
     await world.arrived((frames + 1) * len(frame) + 1)
     other_reader, other = await world.connect()
     world.clock.ms += 2 * FRAME_DEADLINE_MS
-    for _ in range(20):  # a sweep runs
+    # Take longer than the period of a sweep, which has no visible effect to wait for.
+    for _ in range(20):
         assert await echoes(other_reader, other)
-        # the period of a sweep; a sweep has no visible effect to wait for
         await asyncio.sleep(0.005)
     assert len(world.listener.connections) == 2
     world.requests.parked[0].complete([b"done"])
@@ -208,7 +208,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
-        # Wait for a sweep, which has no visible effect.
+        # Wait for a sweep. Clients see no effect of it, but it clears `heard`.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1

@@ -26,7 +26,7 @@ RESTARTS = 3
 
 
 class Load:
-    """Idempotent producers in threads. They send until `stop`."""
+    """Idempotent producers in threads. They send during the block of `running`."""
 
     def __init__(self, address: str, topic: str, producers: int) -> None:
         self.address = address

@@ -31,8 +31,9 @@ SEED = 67
 RECORDS = 16_000
 READERS, FETCHES = 8, 400
 SEGMENT_BYTES = 1 << 20
-# Limit for the bytes that such a fetch reads on average: 64 KiB of headers (the broker's limit of
-# an index interval), and a few pages around them. Measured: 36 KiB, and 248 KiB without the limit.
+# Limit for the bytes that a fetch of one byte reads on average: 64 KiB of headers (the broker's
+# limit for index.interval.bytes), and a few pages around them. Measured: 36 KiB, and 248 KiB
+# without the broker's limit.
 MOST_READ = 80 << 10
 # Limit for the fetches that are served before a request that arrives after all of them. In a turn,
 # the broker serves at most 64 requests of each reader. Measured: 2 % of the fetches; without turns
@@ -42,9 +43,13 @@ MOST_BEFORE = READERS * FETCHES // 4
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """Start a broker with two segments of a topic with one record per batch. The index of one
-    segment has a single entry, because the broker would rebuild an empty index. A restart clears
-    the broker's memory."""
+    """A broker with two segments of a topic with one record per batch. A restart has cleared the
+    broker's memory.
+
+    Without the broker's limit, the index of the full segment would have a single entry, because
+    index.interval.bytes is half a segment. (With a whole segment, the index would have no entry,
+    and the broker would rebuild it.)
+    """
     with Oncelog(tmp_path_factory.mktemp("tiny"), QUICK) as broker:
         with Wire(broker.address) as wire:
             create(wire, "t", segment_bytes=SEGMENT_BYTES, index_interval_bytes=SEGMENT_BYTES // 2)
@@ -79,7 +84,7 @@ def test_h67_tiny_fetches_of_scattered_offsets_cost_little_each_and_others_have_
     with ExitStack() as stack:
         bystander = stack.enter_context(Wire(broker.address))
         readers = [stack.enter_context(Wire(broker.address)) for _ in range(READERS)]
-        # This request makes the broker accept each connection and read both indexes.
+        # These requests make the broker accept each connection and read both indexes.
         for wire in (bystander, *readers):
             wire.call(tiny(0), 12)
             wire.call(tiny(RECORDS - 1), 12)

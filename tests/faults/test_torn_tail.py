@@ -11,8 +11,8 @@ from tests.harness.driving import QUICK, create, end_offset, events, last_stable
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
-# Bytes that remain of the last batch of about 190 bytes. The cut is in its length, its header or
-# its records.
+# Bytes that remain of the last batch of about 190 bytes; -1: all but one byte. The cuts are in the
+# base offset, the length, the rest of the header, and the records.
 REMAINING = (1, 11, 60, 61, 100, -1)
 
 

@@ -24,7 +24,9 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Closed, Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
-# The newest versions of Produce and EndTxn of each kind of client.
+# By kind of client (1: transactions V1, 2: transactions V2), the newest versions of Produce and
+# EndTxn that it sends, and the partition of its open transaction. Partition DECIDED is for decided
+# transactions.
 PRODUCE = {1: 11, 2: 12}
 END_TXN = {1: 4, 2: 5}
 DECIDED, OPEN = 0, {1: 1, 2: 2}
@@ -50,7 +52,7 @@ def version(wire: Wire) -> int:
 
 
 def write(wire: Wire, kind: int, producer: Identity, sequence: int, partition: int) -> None:
-    """Write one record, with the requests of that kind of client."""
+    """Write one record, with the requests of a client of this kind (see PRODUCE)."""
     if kind == 1:
         assert add_partitions(wire, producer, ("t", partition)) == [ErrorCode.NONE]
     value = b"%d of %s" % (sequence, (producer.transactional_id or "").encode())

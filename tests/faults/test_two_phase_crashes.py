@@ -34,7 +34,8 @@ ENDING = [
 
 
 def init(wire: Wire, *, keep: bool) -> InitProducerIdResponse:
-    """Send InitProducerId v6 until the coordinator responds."""
+    """Send InitProducerId v6 until the coordinator is available and not busy. Return the
+    response."""
     request = InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True, keep_prepared_txn=keep)
     responses: list[InitProducerIdResponse] = []
 
@@ -53,7 +54,10 @@ def identity(response: InitProducerIdResponse) -> Identity:
 
 
 def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
-    """Prepare a transaction with a record in every partition. Its producer then disappears."""
+    """Write a record to every partition in a two-phase transaction. Return its producer.
+
+    `at_last_epoch`: use up the epochs of the producer id before the transaction.
+    """
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     producer = identity(dying.insist(lambda wire: init(wire, keep=False)))
     if at_last_epoch:
@@ -72,8 +76,8 @@ def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
 
 
 def wait_for_decision(wire: Wire, partition: int) -> None:
-    """Wait for the decision. The log may have a marker from before the crash and the same marker
-    again."""
+    """Wait until no open transaction is left. The end offset varies, because the log may have a
+    marker from before the crash and the same marker again."""
     wait_until(
         lambda: last_stable_offset(wire, TOPIC, partition) == end_offset(wire, TOPIC, partition),
         f"partition {partition} is decided",

@@ -32,11 +32,11 @@ _START_LINE = re.compile(
 
 
 class BrokerFailed(Exception):
-    """The process did not start or stop properly. The message has its output."""
+    """The process failed to start or to stop (the message has its output), or is not running."""
 
 
 class Oncelog:
-    """Start with `start()` or as a context manager. `address` is the address for clients.
+    """A broker process. `start()` or the context manager starts it. Clients connect to `address`.
 
     The first start picks the port, and every later start keeps it. No other process gets the port
     while the broker is down. `preloaded`: if possible, fork the process from one that has imported
@@ -77,7 +77,7 @@ class Oncelog:
 
     @property
     def pid(self) -> int:
-        """Return the id of the running process. Raises BrokerFailed if it does not run."""
+        """Return the id of the started process. Raises BrokerFailed if no process is started."""
         return self._running().pid
 
     @property
@@ -158,7 +158,8 @@ class Oncelog:
             self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL. The process flushes and prints nothing more. `start` then recovers."""
+        """Send SIGKILL. The process cannot flush or print anything. The next start recovers the
+        data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

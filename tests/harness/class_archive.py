@@ -18,10 +18,11 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the options of a JVM that uses the archive. Without an archive, return none."""
+        """Return the options of a JVM that uses the archive: none if there is no archive."""
         if not self._path.exists() or not self._path.stat().st_size:
             return ()
-        # A JVM with another class path cannot use the archive. The options suppress its warning.
+        # A JVM with another class path cannot use the archive. The log options suppress its
+        # warning.
         return f"-XX:SharedArchiveFile={self._path}", "-Xlog:cds=off", "-Xlog:class+path=off"
 
     def make(self, run: Callable[[Sequence[str]], None]) -> None:

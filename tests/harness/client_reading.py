@@ -13,7 +13,7 @@ DEADLINE_S = 20.0
 
 
 async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
-    """Return once the condition holds. The effect of a response may come a moment later."""
+    """Wait until the condition holds. A request may take effect a moment after its response."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             if await condition():
@@ -22,7 +22,7 @@ async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
 
 
 async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """Return the next `count` records. Fails if fewer come in time."""
+    """Return the next records, at least `count`. Raises TimeoutError if fewer come in time."""
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(records) < count:

@@ -1,4 +1,4 @@
-"""Both distributions as users install them: built from a clone, in a new environment."""
+"""Both distributions as users install them: built from a clone, in a new virtual environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.harness.repository import ROOT, tracked
 
 WHOLE: Final = "oncelog"
 THIN: Final = "oncelog-client"
-# For each name, the folder of its pyproject.toml and the pinned versions of its dependencies.
+# For each name, the folder of its pyproject.toml, and the file with the pinned versions of its
+# dependencies.
 FOLDERS: Final = {WHOLE: Path("."), THIN: Path("client")}
 PINS: Final = {WHOLE: "server.txt", THIN: "client.txt"}
 BUILD_TIMEOUT_S: Final = 150
@@ -51,7 +52,7 @@ def unpacked(sdist: Path, folder: Path) -> Path:
 
 
 def environment(name: str, wheel: Path, folder: Path) -> Path:
-    """Create an environment with the wheel and the pinned dependencies. Return its `bin`."""
+    """Create a virtual environment with the wheel and the pinned dependencies. Return its `bin`."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
     )

@@ -70,7 +70,7 @@ def fetch(
     max_wait_ms: int = 0,
     min_bytes: int = 0,
 ) -> PartitionData:
-    """Send one Fetch for one partition."""
+    """Send one Fetch for one partition. Return the response for this partition."""
     wanted = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=LARGE)
     request = FetchRequest(
         isolation_level=int(committed),
@@ -136,7 +136,8 @@ def _values(wire: Wire, topic: str, partition: int, committed: bool) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of a partition as clients see it. Damage must not change it."""
+    """The state of a partition as clients see it. Damage to a file beside the log must not change
+    it."""
 
     start: tuple[int, int, int]
     end: tuple[int, int, int]
@@ -147,7 +148,7 @@ class View:
 
 
 def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> View:
-    """Return the current view. `times`: further timestamps to look up."""
+    """Return the current view of partition 0. `times`: the timestamps of `by_time`."""
     return View(
         list_offset(wire, topic, EARLIEST),
         list_offset(wire, topic, -1),

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class Dying:
-    """A context manager. `broker` is not started yet. `deaths`: the points at which it has died."""
+    """A context manager that starts `broker` with the fail point `point`. `deaths`: the points at
+    which the broker has died."""
 
     def __init__(self, broker: Oncelog, point: str) -> None:
         self.broker = broker
@@ -23,7 +24,7 @@ class Dying:
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:
-        """Return the response. If the broker dies, start it again and repeat the request."""
+        """Return the result of `ask`. If the broker dies, start it again and call `ask` again."""
         while True:
             try:
                 return ask(self.wire)
@@ -31,7 +32,7 @@ class Dying:
                 self.revive()
 
     def revive(self) -> None:
-        """Start a dead broker again, without a fail point."""
+        """Wait for the broker's death. Start it again, without a fail point."""
         self.wire.socket.close()
         assert self.broker.wait_for_death() == -9, self.broker.said()
         self.deaths.append(last_death(self.broker))
@@ -50,7 +51,7 @@ class Dying:
 
 
 def last_death(broker: Oncelog) -> str:
-    """Return the fail point in the broker's last message."""
+    """Return the fail point of the broker's last death, as `name:count`."""
     lines = [line for line in broker.log.read_text().splitlines() if '"fail point"' in line]
     assert lines, broker.said()
     event = json.loads(lines[-1])

@@ -19,7 +19,7 @@ VERIFICATION = "transaction.partition.verification.enable"
 
 def turn_verification(admin: Any, value: str | None) -> None:
     """Change the verification setting at run time, as Kafka allows. None restores the default.
-    Return when the broker knows the setting, because the next test relies on it."""
+    Return when the broker knows the setting, because the caller relies on it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -36,7 +36,7 @@ def turn_verification(admin: Any, value: str | None) -> None:
 def hanging(wire: Wire, topic: str) -> Identity:
     """Return a producer with a batch in a transaction that the coordinator does not know."""
     producer = new_identity(wire, topic, version=2)
-    # The leader may learn of the setting later.
+    # The partition's leader may apply the setting later than DescribeConfigs shows it.
     wait_until(
         lambda: (
             produce(wire, topic, batch(producer, 0), producer=producer, version=9).error_code == 0

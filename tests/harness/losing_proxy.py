@@ -50,7 +50,7 @@ class Proxy:
             finally:
                 broker_writer.close()
         except (OSError, asyncio.CancelledError):
-            # This is the server's own task, and no code waits for its end.
+            # This is the server's own task, so no code would handle its exception.
             pass
         finally:
             writer.close()

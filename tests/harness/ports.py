@@ -18,7 +18,7 @@ LATE: Final = 64
 # This socket option exists only on Linux. Python's socket module names it from 3.14 on.
 _IP_BIND_ADDRESS_NO_PORT: Final = 24
 
-# Maximum number of attempts, because a free port of IPv4 may be in use for IPv6.
+# Maximum number of attempts. An attempt fails if its port, free for IPv4, is in use for IPv6.
 TRIES: Final = 100
 
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)

@@ -67,8 +67,8 @@ class PreloadedProcess:
 
 
 def can_be_forked(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return True if a fork of the template is what this command would start: the same program,
-    sources and interpreter."""
+    """Return True if this command would start the same program, sources and interpreter as a fork
+    of the template."""
     return tuple(command[: len(PROGRAM)]) == PROGRAM and _interpreter(environment) == _interpreter(
         os.environ
     )
@@ -85,7 +85,7 @@ def start_preloaded(
 ) -> PreloadedProcess:
     """Start a command as a fork of the template (see `can_be_forked`)."""
     arguments = command[len(PROGRAM) :]
-    # A test without the marker `process` fails here too: see `tests.lanes`.
+    # As with Popen, a test without the marker `process` fails here: see `tests.lanes`.
     sys.audit("subprocess.Popen", sys.executable, arguments, None, environment)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

@@ -43,7 +43,7 @@ def interpreter(version: str) -> str:
 
 
 def with_the_broker_s_requirements(version: str, directory: Path) -> str:
-    """Create an environment in `directory` with the broker's requirements. Return its
+    """Create a virtual environment in `directory` with the broker's requirements. Return its
     interpreter."""
     subprocess.run(
         [interpreter(version), "-m", "venv", "--without-pip", str(directory)], check=True

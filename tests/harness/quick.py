@@ -11,7 +11,7 @@ QUICK: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
-    # The default is 50. Apache Kafka takes as long to create these logs as to start, and scans them
+    # The default is 50. Apache Kafka takes as long to create 50 logs as to start, and scans them
     # at each start and before each compaction.
     "transaction.state.log.num.partitions": "5",
     "offsets.topic.num.partitions": "5",

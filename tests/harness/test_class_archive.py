@@ -56,7 +56,7 @@ def test_an_archive_is_made_once(jars: Path, tmp_path: Path) -> None:
     assert len(asked) == 1
 
 
-def test_a_jvm_that_makes_no_archive_is_not_asked_again(jars: Path, tmp_path: Path) -> None:
+def test_an_archive_that_a_jvm_cannot_create_is_not_tried_again(jars: Path, tmp_path: Path) -> None:
     asked: list[Sequence[str]] = []
     for _ in range(2):
         archive = ClassArchive(tmp_path, "/bin/sh", jars)

@@ -28,7 +28,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def test_a_port_is_its_owners_and_for_a_while_no_others() -> None:
+def test_a_port_stays_reserved_for_a_while_after_its_owner() -> None:
     owner = Owner()
     port = reserve_port(owner)
     assert not is_free(port)

@@ -28,7 +28,8 @@ from tests.harness.writing import BUSY, Identity
 def add_partitions(
     wire: Wire, producer: Identity, *places: tuple[str, int], version: int = 3
 ) -> list[int]:
-    """Return the error codes of AddPartitionsToTxn, in the order of the partitions."""
+    """Return the error codes of AddPartitionsToTxn, in the order of `places`, which have different
+    topics."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,

@@ -27,7 +27,7 @@ class Wire:
         self._answers: deque[Any] = deque()
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Return the response to `request`, by default in our latest version.
+        """Return the response to `request`, by default in the latest version that oncelog has.
 
         Raises Closed, TimeoutError after 20 s, and ProtocolError for an unreadable response.
         """

@@ -24,7 +24,8 @@ from oncelog_protocol.records.record import NewRecord
 from tests.harness.waiting import DEADLINE_S, wait_until
 from tests.harness.wire import Wire
 
-# The last version with topic names, and the first with implicit partitions (KIP-890).
+# The last version of Produce with topic names. It is also the first version that adds its
+# partitions to the transaction implicitly (KIP-890).
 BY_NAME = 12
 
 
@@ -37,7 +38,7 @@ class Identity:
     transactional_id: str | None = None
 
     def aged(self, epochs: int) -> Identity:
-        """Return the identity with the epoch `epochs` higher."""
+        """Return the identity with an epoch that is higher by `epochs`."""
         return replace(self, producer_epoch=self.producer_epoch + epochs)
 
 

@@ -2,7 +2,7 @@
 
 The steps are: build, up, a transactional round trip through the published port and another by
 service name, kill -9, up on the same volume, a check that nothing is lost, down. The exit code is 1
-if a record is lost or doubled.
+if a step fails, for example because a record is lost or doubled.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ImageTest:
         return self.inspect(READER, "{{.State.Status}}") == "exited"
 
     def healthy(self) -> bool:
-        """Run the image's own health check directly, because podman has no timers here. Return its
-        status."""
+        """Run the image's own health check directly, because podman has no timers here. Return True
+        if it passes."""
         done = self.engine.run("podman", "healthcheck", "run", BROKER, check=False)
         return done.returncode == 0
 

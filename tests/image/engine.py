@@ -39,7 +39,8 @@ class Unavailable(Exception):
 
 
 def ensure_tools() -> None:
-    """Install missing programs with apt-get, as root. Raises Unavailable for other users."""
+    """Install missing programs with apt-get, as root. Raises Unavailable for other users, and on a
+    system without apt-get."""
     search = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)]
     missing += [package for package, path in NETWORK_TOOLS.items() if not path.exists()]

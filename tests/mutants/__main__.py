@@ -33,7 +33,8 @@ def main(only: str, tests: str, jobs: int) -> None:
 
 
 def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: Sequence[str]) -> int:
-    """Run the mutants and print a row for each. Return 1 if a mutant survives."""
+    """Run the mutants and print a row for each. Return 1 if a mutant survives, or if a test fails
+    without any mutant."""
     lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
     root = copies.get()
     failure = first_failure(root, lists, sound=True)

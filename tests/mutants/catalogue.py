@@ -1,6 +1,6 @@
 """The named mutants for one broker, for situations, and for the Spark sink.
 
-M29 (DENY loses to ALLOW) needs access rules, which do not exist yet.
+M29 (DENY loses to ALLOW) is missing. It needs access rules, which do not exist yet.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M9",
-        "an answer does not wait for the high watermark",
+        "a response does not wait for the high watermark",
         _RUNTIME,
         "            pass_on(final, parked)\n\n"
         "        loaded.partition.when_committed(end_offset, settled)\n"
@@ -168,7 +168,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M16",
-        "only the last batch is recognised when it is repeated",
+        "only a retry of the last batch is recognized",
         _PRODUCERS,
         "BATCHES_KEPT: Final = 5\n",
         "BATCHES_KEPT: Final = 1\n",
@@ -176,7 +176,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M17",
-        "a repeated batch is recognised whatever its epoch",
+        "a repeated batch is recognized whatever its epoch",
         _PRODUCERS,
         "            if epoch == entry.producer_epoch:\n                expected = 0\n",
         "            if True:\n                expected = 0\n",
@@ -200,7 +200,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M19b",
-        "any guard of the producer will do",
+        "a verification guard of an earlier transaction is accepted",
         f"{_SERVER}/partition/verification.py",
         "        return self._by_producer_id.get(producer_id) is guard\n",
         "        return producer_id in self._by_producer_id\n",
@@ -280,7 +280,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M28",
-        "the previous producer id is not written down",
+        "the record of a transaction lacks the previous producer id",
         f"{_SERVER}/transaction/metadata.py",
         "        previous_producer_id, next_producer_id, client_transaction_version,\n",
         "        NO_PRODUCER_ID, next_producer_id, client_transaction_version,\n",
@@ -291,7 +291,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M30",
-        "a client id opens the internal topics",
+        "the client id __admin_client may write to internal topics",
         f"{_SERVER}/handlers/produce.py",
         "    if name in INTERNAL_TOPICS:\n",
         '    if name in INTERNAL_TOPICS and context.client_id != "__admin_client":\n',

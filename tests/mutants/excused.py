@@ -26,13 +26,13 @@ EXCUSED: Final = (
         f"{_PARTITION}/refused_sequences.py",
         "MOST_PRODUCERS: Final = 1_000",
         "MOST_PRODUCERS: Final = 1001",
-        "a bound on memory: 1,001 producers do as well",
+        "only bounds memory, and 1,001 producers take about as much",
     ),
     Excused(
         f"{_TRANSACTION}/commands/end_txn.py",
         "if metadata.next_producer_epoch >= 0 and metadata.is_kept:",
         "if (metadata.next_producer_epoch >= 0 or metadata.is_kept):",
-        "is_kept says both, and what is not open has no next epoch when it is ended",
+        "is_kept includes the epoch, and other states that EndTxn ends have no next epoch",
     ),
     Excused(
         f"{_TRANSACTION}/groups.py",
@@ -50,7 +50,7 @@ EXCUSED: Final = (
         f"{_TRANSACTION}/grouped/restart.py",
         "AT_ONCE: Final = 500",
         "AT_ONCE: Final = 499",
-        "a bound on one batch: 499 do as well",
+        "only bounds the size of one batch, and 499 is as good a bound",
     ),
     Excused(
         f"{_TRANSACTION}/listing.py",
@@ -86,7 +86,7 @@ EXCUSED: Final = (
         "server/oncelog_server/network/outbox.py",
         "SENDFILE_BYTES: Final = 64 << 10",
         "SENDFILE_BYTES: Final = 63 << 10",
-        "chosen by measurement: a little less does as well",
+        "chosen by measurement, and a slightly smaller value is as good",
     ),
     Excused(
         "protocol/oncelog_protocol/codegen.py",
@@ -110,7 +110,7 @@ EXCUSED: Final = (
         "server/oncelog_server/log/epoch_file.py",
         "self._unsynced = False",
         "pass",
-        "the only caller closes the log, so the files are taken only once",
+        "the only caller closes the log, so it takes the files only once",
     ),
 )
 

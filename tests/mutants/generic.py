@@ -23,8 +23,8 @@ _NEXT_TO: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
 _EXTREMES: Final = {"min": "max", "max": "min"}
-# The constants that mutants of a `return` return, by annotated return type. For other types it is
-# None.
+# By annotated return type: the constants that mutants return in place of the value of a `return`
+# statement. Mutants of functions with other types return None.
 _CONSTANTS: Final = {"bool": ("True", "False"), "int": ("0",), "str": ('""',)}
 _DROPPED: Final = ast.Continue | ast.Break | ast.Raise | ast.AugAssign | ast.Delete
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list"}

@@ -1,4 +1,4 @@
-"""`make mutate`: a seed draws defects by rule in the pure packages, and tests must find them.
+"""`make mutate`: a seed draws defects by rule in the packages of `CORES`, and tests must find them.
 
 A defect is tried against the tests of its own folder first. If all of them pass, wider tests are
 tried, up to the first failure. An endless run, or a run that takes all memory, counts as found.
@@ -168,8 +168,9 @@ def core_of(file: str) -> Core:
 
 
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
-    """Return the files of the core's own tests. Files with the module's name come first, slow ones
-    last."""
+    """Return the files of the core's own tests, and of its wider tests the files with the module's
+    name (`stem`). Files with the module's name come first. Tests of properties come last, because
+    they are slow."""
     files = [file for folder in core.near for file in (root / folder).rglob("test_*.py")]
     files += [file for folder in core.wider for file in (root / folder).rglob(f"test_{stem}.py")]
     files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))

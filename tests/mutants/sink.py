@@ -33,7 +33,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S3",
-        "the state that counts is read before the fence",
+        "the stored state is read before the fence, not after it",
         f"{_SINK}/planning.py",
         "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
         "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
@@ -73,7 +73,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S6",
-        "abort gives up what was decided too",
+        "an abort also aborts a batch that was decided",
         f"{_SINK}/aborting.py",
         "    stored = answer.state\n    return (\n",
         "    stored = answer.state\n    return False and (\n",
@@ -81,7 +81,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S7",
-        "batches that are done are not known",
+        "a batch that is done counts as not done",
         f"{_SINK}/admission.py",
         "        return stored.offset\n",
         "        return 0\n",
@@ -113,7 +113,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S11",
-        "a generation that is refused doubles the next one",
+        "a refused generation doubles the number of the next one",
         f"{_SINK}/planning.py",
         "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
         "    return _fence(state, max(newest + 1, state.number + step - 1))\n",

@@ -22,7 +22,7 @@ _RETRIES: Final = ("tests/server/transaction/test_marker_retries.py",)
 SITUATION_MUTANTS: Final = (
     Mutant(
         "B1",
-        "offsets of a group that became empty expire by their commit",
+        "in a group that became empty, retention counts from the commit",
         f"{_SERVER}/group/classic/group.py",
         "                return self.current_state_timestamp_ms\n",
         "                pass\n",
@@ -54,7 +54,7 @@ SITUATION_MUTANTS: Final = (
     ),
     Mutant(
         "B5",
-        "a read_committed member takes an offset that is being decided",
+        "a read_committed member reads offsets without require_stable",
         f"{_CLIENT}/io/positions.py",
         "            [state.partition for state in jumps],\n"
         "            require_stable=self._config.read_committed,\n",
@@ -63,7 +63,7 @@ SITUATION_MUTANTS: Final = (
     ),
     Mutant(
         "B6",
-        "an undecided offset counts as none",
+        "UNSTABLE_OFFSET_COMMIT counts as no committed offset",
         f"{_CLIENT}/io/group_offsets.py",
         "            if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:\n"
         "                continue\n",
@@ -97,7 +97,7 @@ SITUATION_MUTANTS: Final = (
     ),
     Mutant(
         "B10",
-        "a min_bytes above max_bytes is waited for",
+        "a fetch waits for min_bytes even if max_bytes is smaller",
         f"{_SERVER}/fetching/fetch.py",
         "    min_bytes = min(limits.min_bytes, limits.max_bytes)\n",
         "    min_bytes = limits.min_bytes\n",

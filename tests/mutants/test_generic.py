@@ -89,7 +89,7 @@ def test_every_mutant_of_a_core_is_python_and_no_two_are_alike(core: str) -> Non
     assert all((ROOT / test.split("[")[0].split("::")[0]).exists() for test in all_tests(found))
 
 
-def test_a_core_is_named_as_its_folder_is_below_its_package() -> None:
+def test_a_core_has_the_name_of_its_folder_in_its_package() -> None:
     assert source_of("log/cleaner") == "server/oncelog_server/log/cleaner"
     assert source_of("protocol") == "protocol/oncelog_protocol"
     assert source_of("client/core/batching.py") == "client/oncelog_client/core/batching.py"
@@ -113,7 +113,7 @@ def test_a_seed_draws_the_same_mutants_again() -> None:
     assert len(drawn_from(every, 10**6, 1)) == len(every)
 
 
-def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
+def test_every_excused_mutant_exists() -> None:
     all_of = {
         (file, *difference(mutant))
         for file in {excuse.file for excuse in EXCUSED}

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SOURCES: Final = (
     "protocol", "server", "client", "tests", "docs", "README.md", "pyproject.toml",
 )  # fmt: skip
-# Wider tests, for a defect that its own tests did not find. They start no other program.
+# Wider tests, for a defect that its own tests did not find. They need neither Java nor Spark.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
 # A parameter's name may contain spaces.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
@@ -41,8 +41,12 @@ def copy_sources(target: Path) -> Path:
 def first_failure(
     root: Path, tests: Sequence[str], passing_over: Sequence[str] = (), *, sound: bool = False
 ) -> str | None:
-    """Return the first test that fails with the sources at `root`, or None if all pass. Raises
-    RuntimeError if no test ran. Keep the byte code of `sound` sources for later runs."""
+    """Return the first test that fails with the sources at `root`, or None if all pass. If the run
+    does not end in time, return a text that says so. Raises RuntimeError if no test ran.
+
+    `passing_over`: tests to leave out. With `sound`, keep the byte code of the sources for later
+    runs.
+    """
     paths = [str(root / package) for package in ("protocol", "server", "client")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     environment["PYTHONDONTWRITEBYTECODE"] = "" if sound else "1"
@@ -75,8 +79,8 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str | None:
-    """Return the test that finds the defect and passes without it. Leave `root` unchanged at the
-    end."""
+    """Return the test that finds the defect and passes without it, or None. Leave `root` unchanged
+    at the end."""
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
     if found is not None or not wider:

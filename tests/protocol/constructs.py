@@ -1,4 +1,4 @@
-"""Constructs of messages. The generated codecs must agree with them.
+"""Codecs of messages from the library `construct`. The generated codecs must agree with them.
 
 A construct is built from the same table as a codec, in another, slower way. Source: the protocol
 guide, KIP-482 (compact lengths, tagged fields), KIP-893 (nullable structs).

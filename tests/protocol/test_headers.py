@@ -1,4 +1,4 @@
-"""Headers: the right version for each message, and an error for undecodable ones."""
+"""Headers: the right version for each message, and an error for a header that cannot be decoded."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ DISTINCT = distinct_decoders()
 
 
 def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
-    """Return the message, or None; any other exception than ProtocolError fails the test."""
+    """Return the message, or None after a ProtocolError. Any other exception fails the test."""
     try:  # contextlib.suppress takes longer, and tests call this function very often
         return decode(cls, version, raw)
     except ProtocolError:
@@ -143,7 +143,7 @@ def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:
     return time.thread_time() - started
 
 
-# The bytes of a response before the replica nodes of its first partition.
+# The bytes of a Metadata response (v12) before the replica nodes of its first partition.
 REPLICA_NODES = b"".join(
     (bytes(4), b"\1", b"\0", bytes(4), b"\2", bytes(2), b"\0", bytes(17), b"\2", bytes(14))
 )
@@ -179,7 +179,8 @@ def test_h21_a_message_has_at_most_a_million_elements() -> None:
 
 @pytest.mark.parametrize(("second", "fits"), [(399_998, True), (399_999, False)])
 def test_h21_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> None:
-    """Two resources and the names of their settings have a million elements in three arrays."""
+    """The array of two resources and their two arrays of names of settings have a million elements
+    together, or one more."""
     keys = [write_uvarint(count + 1) + b"\1" * count for count in (600_000, second)]
     raw = b"\3" + b"".join(b"\2\1" + array + b"\0" for array in keys) + b"\0\0\0"
     if fits:
@@ -202,7 +203,7 @@ def test_h21_a_caller_may_allow_fewer_elements() -> None:
 
 
 @pytest.mark.parametrize("size", [0x7FFF, 0x8000, 0x10000, 1 << 21])
-def test_h24_a_string_is_no_longer_in_a_flexible_version_than_in_any_other(size: int) -> None:
+def test_h24_strings_of_flexible_versions_have_the_limit_of_other_versions(size: int) -> None:
     """Kafka's readers refuse longer strings."""
     raw = b"\2" + write_uvarint(size + 1) + b"n" * size + b"\0\0"
     oracle = construct_of(DescribeGroupsRequest, 5)

@@ -69,7 +69,7 @@ def test_h31_what_is_no_pattern_or_needs_backtracking_is_refused(pattern: str) -
 
 def test_h31_a_pattern_that_would_take_python_for_ever_is_answered_at_once() -> None:
     text = "a" * 5_000 + "!"
-    began = time.thread_time()  # CPU time of this process alone
+    began = time.thread_time()  # CPU time of this thread alone
     assert not Pattern("(a*)*(a+)+(a|a?)+").matches(text)
     assert time.thread_time() - began < 1
 

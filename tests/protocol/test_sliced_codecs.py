@@ -73,7 +73,7 @@ def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> No
     assert b"".join(parts) == encode(message, version)
     assert decode(DescribeConfigsResponse, version, b"".join(parts)) == message
     assert 50 + 3 + 50 <= steps < 50 * 4, (
-        "a list that equals the list before it takes no steps of its own"
+        "the encoder takes steps again for a list that it has just encoded"
     )
 
 

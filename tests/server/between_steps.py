@@ -20,7 +20,7 @@ class Calls:
         self._now = 0
 
     def counted(self, steps: Generator[Any, None, T] | Iterator[Any]) -> Generator[Any, None, T]:
-        """Run the steps, count the calls between them, and return their result."""
+        """Yield each step, and count the calls before it. Return the result of `steps`."""
         while True:
             self._now = 0
             before = sys.getprofile()

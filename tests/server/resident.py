@@ -11,7 +11,7 @@ from pathlib import Path
 
 def resident_growth(make: Callable[[], object]) -> int:
     """Return the bytes by which a new process grows when it calls `make` and keeps the result.
-    `make` is a function of a module."""
+    `make` must be a function at the top level of a module, so that the process can import it."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_grown, (make,))
 

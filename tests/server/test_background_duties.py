@@ -135,7 +135,7 @@ def test_a_failing_duty_does_not_stop_other_duties_or_its_own_next_run(tmp_path:
     producer = world.producer(timeout_ms=1_000)
     world.produce(producer, A0, 0)
     failing = world.partitions[A1]
-    config = replace(failing.config, flush_ms=None)  # type: ignore[arg-type]  # fails on it
+    config = replace(failing.config, flush_ms=None)  # type: ignore[arg-type]  # the flush fails
     failing._log.config = config
     write(world, A1)
     world.timers.advance(5 * FLUSH_CHECK_MS)
@@ -171,7 +171,7 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
     assert world.partitions[B0].log_start_offset > 0
 
 
-def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
+def test_d6_retention_that_the_disk_refuses_is_applied_a_second_after_there_is_space(
     tmp_path: Path,
 ) -> None:
     """The disk refuses the rename between two checks of retention. The checks are minutes apart."""
@@ -232,7 +232,8 @@ def test_x5_expired_ids_are_removed_in_slices_with_other_work_in_between(tmp_pat
     left: list[int] = []
 
     class Turns(list[Any]):
-        """Work for the loop's next turn, which runs after all other work of that turn."""
+        """The scheduled calls of the loop. `left` gets the number of remaining ids whenever a call
+        is added."""
 
         def append(self, callback: Any) -> None:
             left.append(len(shard.transactions))
@@ -260,8 +261,8 @@ def test_checkpoints_have_the_recovery_point_and_the_start_of_each_log(tmp_path:
 def test_checkpoints_are_written_off_the_loop_once_for_all_waiting_callers(
     tmp_path: Path,
 ) -> None:
-    """The second and the third caller share one write, which has the state at the time when it
-    starts."""
+    """The first caller has a write of its own. The second and the third caller share the next
+    write, with the state at the start of that write."""
     kept = Kept(tmp_path)
     log = kept.world.partitions[A0]._log
     write(kept.world, A0, 5)

@@ -88,7 +88,7 @@ def broken(value: object) -> Any:
 
 
 def abandoned_by(answer: object) -> list[Exception | None]:
-    """Return a list that gets the failure as soon as no response can come any more."""
+    """Return a list that gets the failure when the response is abandoned."""
     assert isinstance(answer, Deferred)
     failures: list[Exception | None] = []
     answer.on_abandon(lambda: failures.append(answer.failure))
@@ -236,7 +236,9 @@ def test_gather_passes_on_a_cancel_and_an_abandoned_response() -> None:
 
 @pytest.mark.parametrize("first_is_late", [False, True])
 @pytest.mark.parametrize("second_is_late", [False, True])
-def test_a_second_response_may_come_later_too(first_is_late: bool, second_is_late: bool) -> None:
+def test_both_the_first_and_the_second_response_may_come_later(
+    first_is_late: bool, second_is_late: bool
+) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
     asked: list[int] = []
@@ -270,7 +272,7 @@ def test_a_second_request_is_sent_though_no_caller_waits() -> None:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_a_wait_for_two_responses_is_abandoned_with_either(is_asked: bool) -> None:
+def test_a_wait_for_two_responses_is_abandoned_with_either_response(is_asked: bool) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
 

@@ -163,7 +163,7 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 @pytest.mark.parametrize("turns", [0, 3])
 def test_a_later_response_may_be_made_in_slices(turns: int) -> None:
-    """An example is Metadata after the creation of its topics. The fuzzer found this case."""
+    """Metadata responds like this after it has created topics. The fuzzer found this case."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()
@@ -225,8 +225,8 @@ def test_a_handler_may_return_no_response(session: Session) -> None:
 
 
 def test_a_handler_may_return_no_response_to_a_large_request_either() -> None:
-    """An example is EndTxn with long tagged fields, of a client that has closed its connection. The
-    fuzzer found this case."""
+    """For example, EndTxn with long tagged fields gets no response if its client has closed the
+    connection. The fuzzer found this case."""
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
     timers = ManualTimers()
     session.services.slices = Slices(timers, lambda: 0, steps_per_slice=10)

@@ -39,7 +39,7 @@ class FullForBlocks(OsEnvironment):
 
 @asynccontextmanager
 async def connected(environment: OsEnvironment, directory: Path) -> AsyncIterator[Wire]:
-    """Start a broker on the directory, connect to it, and stop it in the end."""
+    """Start a broker on the directory and yield a connection to it. Stop the broker in the end."""
     quick = QUICK | {"listeners": "PLAINTEXT://127.0.0.1:0"}
     assignments = [f"{name}={value}" for name, value in quick.items()]
     loaded = load_settings(assignments=assignments, data=str(directory))
@@ -75,7 +75,7 @@ def commit_both(wire: Wire, producer: Identity, silent: Identity) -> list[bytes]
     return values(wire, "t")
 
 
-async def test_d6_a_start_without_space_for_a_block_of_producer_ids_knows_all_ids(
+async def test_d6_after_a_start_without_space_for_new_producer_ids_old_producers_continue(
     tmp_path: Path,
 ) -> None:
     async with connected(OsEnvironment(str(tmp_path)), tmp_path) as wire:

@@ -1,5 +1,5 @@
-"""The broker imports some modules only after its start. It retries the import until a file
-descriptor is free."""
+"""The broker imports some modules only after its start. If no file descriptor is free for an
+import, the broker retries the import until a descriptor is free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the broker opens a log, it notices that the log is newer than the metadata."""
+"""When the broker opens a log, it notices if the log is newer than the metadata."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The broker retries work that the disk refused until it succeeds, in short turns. It logs two
-events: the refusal and the success."""
+"""If the disk refuses work, the broker retries the work in short turns until it succeeds. The
+broker logs two events: the refusal and the success."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FULL = StorageError("append", "t-0/1.log", "No space left on device", 500)
 
 
 class Disk:
-    """A disk that is full or has space. `tried` lists all attempts of work on it."""
+    """A disk that is full or has space. `tried` has the name of the work at each attempt."""
 
     def __init__(self, timers: ManualTimers) -> None:
         self.full = True

@@ -109,7 +109,7 @@ async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
                 broker.partitions.require("topic", 0)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert broker.partitions.require("topic", 1).log_end_offset == 10
-            await broker.metadata.create_missing_topic("another")  # a new image
+            await broker.metadata.create_missing_topic("another")  # changes the metadata image
             assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
         assert not (tmp_path / CLEAN_SHUTDOWN).exists()
         assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
@@ -129,9 +129,9 @@ async def test_with_flush_on_ack_records_of_a_killed_process_are_on_disk_before_
 
 
 async def test_many_new_partitions_are_opened_in_slices(tmp_path: Path) -> None:
-    """The broker opens the partitions of a new topic in slices. With 10,000 partitions, one slice
-    would block the loop for twelve seconds. The client's request waits until all partitions are
-    open. Later changes of the topic wait for this too."""
+    """The broker opens the partitions of a new topic in slices. If it opened 10,000 partitions at
+    once, it would block the loop for twelve seconds. The client's request waits until all
+    partitions are open. Later changes of the topic wait for this too."""
     count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
@@ -159,7 +159,8 @@ async def test_another_change_of_the_metadata_does_not_open_all_waiting_partitio
         assert broker.partitions.require("other", 0).log_end_offset == 0
         assert len(broker.partitions) < count
         gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
-        # One turn of the loop at a time, so that the test sees the deletion before the creations.
+        # One turn of the loop at a time, so that the deletion is seen before `many` has all
+        # partitions.
         async with asyncio.timeout(DEADLINE_S):
             while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -405,8 +406,8 @@ async def test_partitions_not_opened_before_a_stop_are_open_after_the_next_start
 
 
 def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
-    """Return for each partition the inode of its epoch checkpoint and the latest epoch. Without a
-    file, the inode is -1."""
+    """Return the inode of the leader epoch checkpoint and the latest epoch in it, by partition.
+    Without a file, the inode is -1."""
     found = {}
     for folder in path.glob("topic-*"):
         file = folder / "leader-epoch-checkpoint"
@@ -434,7 +435,9 @@ async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
         assert max(epoch for _, epoch in after.values()) == newest
 
 
-async def test_the_first_record_of_a_leader_epoch_brings_it_into_the_file(tmp_path: Path) -> None:
+async def test_the_first_record_of_a_leader_epoch_writes_the_epoch_to_the_checkpoint(
+    tmp_path: Path,
+) -> None:
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("topic", 3, 1)])
     for number in range(2):

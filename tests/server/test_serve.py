@@ -256,7 +256,7 @@ def test_an_address_that_cannot_be_listened_on_is_named(
     assert "Traceback" not in said
 
 
-def test_an_address_of_this_machine_alone_is_not_called_open(tmp_path: Path) -> None:
+def test_a_loopback_address_is_not_shown_as_open_to_every_address(tmp_path: Path) -> None:
     with WithListeners(tmp_path, {"listeners": "PLAINTEXT://127.0.0.1:0"}) as broker:
         line = broker.output.read_text()
         assert line.startswith(f"oncelog {broker.version} listening on 127.0.0.1:{broker.port}, ")
@@ -340,8 +340,8 @@ def _create(name: str) -> object:
     return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
 
 
-def test_clients_of_each_listener_get_its_own_address(tmp_path: Path) -> None:
-    """Clients of a listener get that listener's advertised address."""
+def test_clients_of_a_listener_get_its_own_advertised_address(tmp_path: Path) -> None:
+    """Each of the two listeners has an advertised address of its own."""
     broker = WithListeners(
         tmp_path,
         {

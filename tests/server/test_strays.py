@@ -1,4 +1,5 @@
-"""Files that a crash in the middle of a deletion leaves behind do no harm later."""
+"""Directories and files that a crash leaves behind: strays, and unfinished deletions and
+checkpoints. They do no harm later."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> No
 
 
 def test_directories_that_the_store_does_not_know_are_found() -> None:
-    """A directory is unknown in two cases: it has no topic id, or the store has no partition with
-    its name and its topic id."""
+    """A directory with a topic id is unknown if the store has no partition with its name and this
+    id. A directory without a topic id is unknown if the store has no partition with its name, and
+    the directory has a log."""
     cluster = Cluster()
     topic_id = cluster.create("orders", 2)
     cluster.create("again")
@@ -150,7 +152,7 @@ def test_an_unfinished_checkpoint_on_a_full_disk_does_not_keep_the_broker_from_s
     assert files.list("") == folders.unfinished == [name]
 
 
-def test_a_partition_of_other_brokers_only_is_a_stray() -> None:
+def test_the_directory_of_a_partition_that_only_other_brokers_have_is_a_stray() -> None:
     cluster = Cluster((1, 2))
     topic_id = cluster.create("orders", 1, 1)
     files = MemoryFiles()

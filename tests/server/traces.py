@@ -69,7 +69,7 @@ EffectTexts = Mapping[type[Effect], Callable[[Any], str] | None]
 
 
 class Trace:
-    """The lines of the current command."""
+    """The result lines of the current command."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -82,7 +82,7 @@ class Trace:
         return lines or [NOTHING]
 
     def effects(self, table: EffectTable[S], shown: EffectTexts) -> EffectTable[S]:
-        """Return `table`. Its effects also add a line to the trace at each moment at which they
+        """Return a copy of `table` with effects that also add a line to the trace each time they
         act."""
 
         def traced(action: Callable[..., None] | None, moment: str) -> Any:
@@ -159,8 +159,8 @@ def _replayed_block(block: str, commands: Commands, trace: Trace) -> str:
 
 
 def rewritten(path: Path, commands: Commands, trace: Trace) -> tuple[str, str]:
-    """Return the contents of the file, and the contents with current results. Rewrite the file if
-    the environment variable is set."""
+    """Return the contents of the file, and its contents with the current results. Rewrite the file
+    if the environment variable is set."""
     expected = path.read_text(encoding="utf-8")
     found = replayed(expected, commands, trace)
     if os.environ.get(REWRITE) and found != expected:

@@ -1,5 +1,5 @@
 """`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`. The exit code is 1 if a
-seed failed."""
+seed failed, or if a long run never met one of the states in `sometimes.py`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SHOWN_EVERY = 200
 
 
 @click.command()
-@click.option("--seed", type=int, help="Run one world and report its events.")
-@click.option("--seeds", type=int, default=0, help="Number of worlds, from --first on.")
+@click.option("--seed", type=int, help="Run one seed. If it fails, print its faults and events.")
+@click.option("--seeds", type=int, default=0, help="Number of seeds, from --first on.")
 @click.option("--first", type=int, default=0)
 @click.option("--processes", type=int, default=1)
 @click.option("--without", default="", help="With --seed: the numbers of faults to leave out.")
@@ -51,8 +51,8 @@ def _one(seed: int, without: list[int], shrinks: bool) -> int:
 
 
 def _explain(verdict: Verdict, without: list[int], shrinks: bool) -> None:
-    """Print the failure of a seed, with all its faults or with the shortest list that still
-    fails."""
+    """Print the failure of a seed with the faults `without` left out. With `shrinks`, find a
+    shorter list of faults that still fails, and print its failure."""
     if shrinks:
         without = shrink(verdict)
     if without:

@@ -18,9 +18,9 @@ from tests.simulation.workloads.client import BROKER
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# Worlds with this number or a higher one begin with such ids.
+# A world with this seed or a higher one begins with ids near their last epoch.
 AGED_FROM: Final = 1_000_000
-# Maximum number of remaining epochs.
+# An id has fewer remaining epochs than this number.
 LEFT: Final = 12
 
 

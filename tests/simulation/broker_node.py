@@ -18,7 +18,7 @@ from tests.simulation.process import DEAD, PAUSED, Process
 
 
 class BrokerNode:
-    """One broker in all its processes. `new_process(name)` makes the process for a start.
+    """One broker over all its starts. `new_process(name)` makes the process of one start.
     `settings` may change between two starts."""
 
     def __init__(
@@ -38,7 +38,7 @@ class BrokerNode:
         self.process: Process | None = None
         self._broker: Broker | None = None
         self.starts = 0
-        # The number of disk failures before the last start, without those of a full disk.
+        # The number of disk failures before the last start. Failures of a full disk do not count.
         self.failures_at_start = 0
         # Called with the broker at its kill.
         self.on_death: Callable[[Broker], None] = lambda broker: None

@@ -41,7 +41,7 @@ def ancestors(worker: int) -> list[int]:
 
 def orphan(worker: int) -> None:
     """Kill the JVM of a Python worker and the processes in between. The worker survives without
-    noticing, like a host that was cut off."""
+    noticing, like a worker on a host that was cut off from the network."""
     # Kill the daemon first: it would end its workers when its JVM ends.
     for pid in ancestors(worker):
         kill(pid)

@@ -26,7 +26,7 @@ from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
-# A JVM needs 15 s on an idle machine to write its classes at its end.
+# A JVM writes its classes when it ends. This takes 15 s on an idle computer.
 ARCHIVE_TIMEOUT_S: Final = 120.0
 LOG_TIMEOUT_S: Final = 30.0
 
@@ -137,8 +137,9 @@ class Spark:
             self._end_jvm(timeout_s)
 
     def wait_for_log(self, line: str, times: int = 1) -> int:
-        """Wait until the log has this number of matching lines. Return their number. A thread
-        copies the output of Python workers, perhaps after the end of their query."""
+        """Wait until the pattern `line` matches in the log at least `times` times. Return the
+        number of matches. A thread copies the output of Python workers, perhaps after the end of
+        their query."""
         deadline = time.monotonic() + LOG_TIMEOUT_S
         while (found := len(re.findall(line, self._said(), re.MULTILINE))) < times:
             assert time.monotonic() < deadline, f"the log has {line!r} {found} times, not {times}"
@@ -150,7 +151,7 @@ class Spark:
 
     @property
     def jvm_pid(self) -> int:
-        """Return the process that a test kills to kill the driver."""
+        """Return the process id of the JVM. A test kills the JVM to kill the driver."""
         return int(self._gateway.proc.pid)
 
     def _end_jvm(self, timeout_s: float = STOP_TIMEOUT_S) -> None:

@@ -38,7 +38,7 @@ def executors() -> dict[str, str]:
 
 
 class StandaloneFailed(Exception):
-    """The cluster did not start. The message has the end of a log."""
+    """The cluster did not start. The message has the end of each log."""
 
 
 class Standalone:
@@ -67,7 +67,8 @@ class Standalone:
         self._wait_for(r"Registering worker .* with", len(HOSTS))
 
     def stop(self) -> None:
-        """Stop the workers first, because they end their executors. No process stays paused."""
+        """Resume paused processes and stop the cluster, the workers before the master. Each worker
+        ends its executors."""
         self.fail_points.clear()
         for process in reversed(self._processes):
             process.terminate()
@@ -117,7 +118,8 @@ class Standalone:
             )
 
     def _wait_for(self, pattern: str, times: int) -> list[str]:
-        """Wait for this number of matching lines in the master's log. Return the matches."""
+        """Wait until `pattern` matches `times` times in the master's log. Return the matches.
+        Raises StandaloneFailed."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(found := re.findall(pattern, self.log())) < times:
             ended = any(process.poll() is not None for process in self._processes)

@@ -31,7 +31,7 @@ def test_without_the_variable_nothing_happens() -> None:
     assert passer({}).wait(60) == 0
 
 
-def test_a_file_kills_one_process_and_gets_its_id(tmp_path: Path) -> None:
+def test_a_fail_point_kills_one_process_and_records_its_id(tmp_path: Path) -> None:
     points = FailPoints(tmp_path / "points")
     points.kill("commit.decide.after")
     assert passer(points.environment).wait(60) == 0

@@ -1,4 +1,5 @@
-"""The session of all other tests runs, finds the data source, and survives killed workers."""
+"""The session that other tests share runs jobs, survives killed workers and failed jobs, and passes
+the folder of the fail points to its workers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ import pytest
 from oncelog_client.spark.data_source import OncelogDataSource
 from oncelog_client.spark.prompt_worker import PromptWorker
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="TCP_QUICKACK is an option of Linux"
+)
 
 
 @pytest.mark.parametrize("arriving", [PromptWorker(), OncelogDataSource({})], ids=["task", "plan"])

@@ -20,7 +20,8 @@ from oncelog_client.config import IsolationLevel
 from tests.harness.client_reading import eventually
 
 DEADLINE_S: Final = 30.0
-# Timeout of transactions that a test leaves open. The broker's maximum is longer than any test.
+# Timeout of transactions that a test leaves open: the broker's maximum, which is longer than any
+# test.
 TIMEOUT_MS: Final = 900_000
 
 
@@ -87,7 +88,7 @@ class Topics:
         asyncio.run(append())
 
     def read(self, *topics: str, committed: bool = True) -> list[ConsumerRecord]:
-        """Return all readable records, by topic, partition and offset."""
+        """Return all readable records in the order of topic, partition and offset."""
 
         async def read() -> list[ConsumerRecord]:
             level: IsolationLevel = "read_committed" if committed else "read_uncommitted"

@@ -43,8 +43,8 @@ class Watcher:
         self.caught_up()
 
     def caught_up(self) -> list[list[Sighting]]:
-        """Return all snapshots up to the rows that are committed by now. Raises the exception that
-        ended the reader."""
+        """Wait for a look that begins after this call, and return all snapshots. They contain every
+        row that was committed before the call. Raises the exception that ended the reader."""
         with self._looked:
             wanted = self._looks_begun + 1
             self._looked.wait_for(
@@ -99,7 +99,8 @@ class Watcher:
                 self._keep(await reader.poll(POLL_MS))
 
     async def _look(self, reader: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Take one snapshot: read everything below the last stable offsets of one moment."""
+        """Take one snapshot: read everything below the last stable offsets of one moment. Keep only
+        the first snapshot and those with new rows."""
         with self._looked:
             self._looks_begun += 1
         async with asyncio.timeout(CATCH_UP_TIMEOUT_S):

@@ -1,7 +1,8 @@
 """The daemon from which Spark forks its Python workers, with the data source imported already.
 
-Each fork of Spark's own daemon imports the data source again, which takes 0.2 s of a processor, and
-each query has three or more forks. `pyspark.daemon` then runs as usual.
+Each fork of Spark's own daemon imports the data source again, which takes 0.2 s of processor time,
+and each query has three or more forks. After the import, this module runs `pyspark.daemon`
+unchanged.
 """
 
 import runpy

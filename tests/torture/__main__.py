@@ -1,5 +1,5 @@
-"""`python -m tests.torture --rounds 2`. The exit code is 1 for a duplicate, a loss or a stuck
-reader."""
+"""`python -m tests.torture --rounds 2`. The exit code is 1 for a duplicate, a loss or another
+violation, such as a stuck reader."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from tests.torture.run import BROKER_SETTINGS, torture
 
 @click.command()
 @click.option("--rounds", default=2, show_default=True, help="Each round has its own broker.")
-@click.option("--kills", default=0, help="Minimum number of broker kills in all.")
+@click.option("--kills", default=0, help="Minimum number of broker kills in all rounds together.")
 @click.option("--records", default=20_000, show_default=True, help="Records to copy in each round.")
 @click.option(
-    "--faults", default=0, help="Minimum number of faults in each round, even beyond --records."
+    "--faults",
+    default=0,
+    help="Minimum number of faults in each round. If necessary, more than --records are copied.",
 )
 @click.option("--seed", type=int, help="The seed of an earlier run.")
 @click.option(
@@ -49,7 +51,7 @@ def main(
 ) -> None:
     """Kill, pause and cut the power of a transactional copy loop, and audit the result.
 
-    Every second round syncs before it acknowledges, and has power losses.
+    Every second round on oncelog syncs before it acknowledges, and has power losses.
     """
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     chosen = dict(setting.split("=", 1) for setting in settings)
@@ -86,7 +88,7 @@ def main(
 
 
 def show(verdict: Verdict) -> None:
-    """Print the counts, and the times until transactions were decided."""
+    """Print the counts, the violations, and the times until transactions were decided."""
     for line in verdict.figures:
         click.echo(line)
     for violation in verdict.violations:

@@ -1,5 +1,5 @@
-"""The checks at the end. No record is doubled or lost, the offsets match the outputs, and no reader
-is stuck."""
+"""The checks at the end of a run. No record is doubled or lost, the offsets match the outputs, and
+no reader is stuck."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def audit(
 
 
 def difference(right: list[str], seen: list[str]) -> str:
-    """Return the number of extra and of missing values, and the first difference."""
+    """Return a text with the number of values, the first difference, and a few extra and missing
+    values. `right`: the expected values."""
     first = next(
         (at for at, pair in enumerate(zip(right, seen, strict=False)) if pair[0] != pair[1]),
         min(len(right), len(seen)),
@@ -112,7 +113,7 @@ def difference(right: list[str], seen: list[str]) -> str:
 def compare(
     name: str, written: Counter[str], found: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Count duplicates and losses."""
+    """Add the duplicates, losses and unknown values of a topic to the verdict."""
     counted = Counter(value for values in found.values() for value in values)
     doubled = [value for value, times in counted.items() if times > 1]
     missing = written.keys() - counted.keys()

@@ -20,7 +20,7 @@ ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
 FATAL_EXIT_CODE = 3
 
-# A broker soon restarts, but the default back-off grows to 10 s.
+# A killed broker restarts soon, but the default back-off grows to 10 s.
 RECONNECT: Mapping[str, Any] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,

@@ -27,8 +27,8 @@ from tests.torture.workload import PARTITIONS, Broker, Copiers
 # Maximum time from the restart of a recovering broker to its second kill.
 LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
-# Longer than the session timeout (3 s), so that the group removes the paused copier before it
-# resumes.
+# Longer than the session timeout (3 s), so that the group sometimes removes the paused copier
+# before it resumes.
 LONGEST_COPIER_PAUSE_S = 4.5
 # The transaction timeout is 10 s, so no reader should wait longer than this limit.
 DECISION_TIMEOUT_S = 25.0
@@ -38,8 +38,9 @@ POWER_LOSS = "power loss"
 
 @dataclass(slots=True)
 class Faults:
-    """Causes one fault after another. `decisions`: for each kind of fault, the seconds from a fault
-    until all records that the output's logs held right after the fault were decided."""
+    """Causes one fault after another. `decisions`: for each kind of fault, the seconds from the
+    beginning of each fault until all records that the output's logs held right after the fault were
+    decided."""
 
     broker: Broker
     copiers: Copiers
@@ -63,7 +64,8 @@ class Faults:
         return sum(len(self.decisions.get(kind, ())) * times for kind, times in KILLS.items())
 
     def strike(self) -> bool:
-        """Cause a random fault, and wait for its end. Return False if its victim was dead."""
+        """Cause a random fault, and wait until all records of open transactions are decided. Return
+        False, without a fault, if the chosen process was dead."""
         kind = self._next_kind()
         began = time.monotonic()
         if not KINDS[kind][1](self):
@@ -111,7 +113,7 @@ class Faults:
         """Return a line for each kind of fault."""
         return [
             f"  {kind:30} {len(times):4} times, last decision after {statistics.median(times):5.2f}"
-            f" s in the middle, {max(times):5.2f} s at most"
+            f" s (median), {max(times):5.2f} s at most"
             for kind, times in sorted(self.decisions.items())
         ]
 
@@ -175,8 +177,9 @@ def kinds_of(*, loses_power: bool) -> list[str]:
 
 
 def ends(address: str, *, committed: bool) -> dict[int, int]:
-    """Return the output's last stable offsets or high watermarks. Raises Closed, or OSError, also
-    for a partition without a leader."""
+    """Return the output's last stable offsets or high watermarks, by partition. Raises Closed,
+    ProtocolError or OSError without a usable response, and ConnectionError for a partition without
+    a leader."""
     wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
     with Wire(address) as wire:

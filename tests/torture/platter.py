@@ -26,8 +26,8 @@ class Cut(NamedTuple):
 
 
 class Platter:
-    """The disk. `sizes`: the certainly durable bytes by inode. `cuts`: the truncations since the
-    file's last sync. `names`: the files as the broker last saw them."""
+    """The disk. `sizes`: by inode, the number of bytes that are certainly durable. `cuts`: the
+    truncations since the file's last sync. `names`: the files as the broker last saw them."""
 
     def __init__(self) -> None:
         self.names = Namespace()

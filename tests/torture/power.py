@@ -2,8 +2,8 @@
 synced.
 
 The journal of a traced broker (`traced`) shows what is synced. A random part of the rest stays, as
-a page cache leaves it: a log keeps a prefix, its last pages may be zeros, and a truncation may be
-undone. A file that was created, renamed, replaced or unlinked may have its former name and
+a page cache leaves it: a log keeps a prefix, zeros of up to a page may follow it, and a truncation
+may be undone. A file that was created, renamed, replaced or unlinked may have its former name and
 contents. The metadata file belongs to SQLite and stays unchanged.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.torture.platter import Platter
 
-# Probability that the end of a file has its new size but only zeros.
+# Probability that zeros, up to a page, follow the bytes that a file keeps.
 ZEROS_PROBABILITY = 0.3
 # Probability that an unsynced truncation is undone.
 UNCUT_PROBABILITY = 0.5
@@ -25,8 +25,8 @@ PAGE = 4096
 
 
 class PowerLoss:
-    """A power loss. The traced processes have written `journal` and `shadow`. `data`: their
-    directory."""
+    """The power losses of one broker. The traced processes have written `journal` and `shadow`.
+    `data`: their data directory."""
 
     def __init__(self, journal: Path, shadow: Path, data: Path, randomness: random.Random) -> None:
         self._journal = journal
@@ -35,7 +35,7 @@ class PowerLoss:
         self._randomness = randomness
         self._read = 0
         self._platter = Platter()
-        # The number of bytes removed by all power losses.
+        # The numbers of bytes and of name changes that all power losses together removed.
         self.dropped = 0
         self.names = 0
 
@@ -74,7 +74,7 @@ class PowerLoss:
         path.unlink()
 
     def _spoil(self, path: Path, number: int) -> None:
-        """Keep a random part of the unsynced bytes."""
+        """Keep a random part of the unsynced bytes, or undo the first unsynced truncation."""
         cuts = self._platter.cuts.pop(number, [])
         size = path.stat().st_size
         with path.open("r+b") as file:

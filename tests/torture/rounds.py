@@ -24,8 +24,8 @@ SYNCED: Mapping[str, str] = {
 
 
 class Traced(Oncelog):
-    """A broker that writes the changes of its files to `journal` and keeps overwritten contents in
-    `shadow`."""
+    """A broker that writes the changes of its files to `journal` and keeps replaced and unlinked
+    files in `shadow`."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         super().__init__(directory, settings)
@@ -48,7 +48,7 @@ class Round:
     seed: int
     # Minimum number of faults. Every kind occurs at least once.
     faults: int = 0
-    # Number of copies of the data directory at kills.
+    # Maximum number of copies of the data directory at kills. A round with power losses makes none.
     photographs: int = 0
 
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:

@@ -38,7 +38,7 @@ def torture(
     power: PowerLoss | None = None,
     faults_wanted: int = 0,
 ) -> Verdict:
-    """Copy `records` records while faults follow each other, and audit the result.
+    """Copy at least `records` records while faults follow each other, and audit the result.
 
     Copying continues until `faults_wanted` faults and every kind of fault have occurred. The broker
     must be running. `seed` determines all choices, but the times of the faults depend on the
@@ -113,8 +113,8 @@ def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
 
 
 def wait_for(left: Callable[[], int | None], copier: str, verdict: Verdict) -> None:
-    """Wait until `left` returns 0. None means that the number is unknown at the moment. A copier
-    without progress is stuck, which is a violation."""
+    """Wait until `left` returns 0. None means that the number is unknown at the moment. If the
+    number does not fall for STUCK_AFTER_S, `copier` is stuck, which is a violation."""
     least, deadline = sys.maxsize, time.monotonic() + STUCK_AFTER_S
     while (now := left()) != 0:
         if now is not None and now < least:

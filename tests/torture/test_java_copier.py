@@ -53,7 +53,8 @@ def start_copier(broker: Oncelog) -> subprocess.Popen[bytes]:
 
 
 def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
-    """After every kill, a restarted copier copies the rest, and every record is copied once."""
+    """The broker dies at each point of KILLED_AT, and the copier is killed once. The restarted
+    copier copies the rest, and every record is copied once."""
     kills_left = [*KILLED_AT]
     broker.fail_at(kills_left[0])
     broker.start()

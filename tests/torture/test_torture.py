@@ -98,7 +98,7 @@ def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
     assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}
 
 
-def test_what_is_cut_off_counts_until_it_is_synced() -> None:
+def test_a_truncation_may_be_undone_until_it_is_synced() -> None:
     """Until a sync, a truncated file may have its former length."""
     cut = ({"synced": [7, 10]}, {"cut": [7, 8, b"xy".hex()]})
     platter = platter_of(*MADE, *cut)
@@ -129,7 +129,7 @@ os.ftruncate(cut, 5)
 """
 
 
-def test_what_was_not_synced_is_as_before_with_all_that_was_in_it(tmp_path: Path) -> None:
+def test_a_file_changed_without_a_sync_has_its_old_or_its_new_contents(tmp_path: Path) -> None:
     """After a power loss, a file that a traced process replaced, unlinked or truncated without a
     sync has its old or its new contents."""
     seen: dict[str, set[bytes | None]] = {"old": set(), "gone": set(), "cut": set()}

@@ -1,10 +1,12 @@
 """`python -m tests.torture.traced JOURNAL SHADOW DATA serve ...`: a broker that writes a journal of
-its file changes, as lines of JSON. A line comes before each change of a name and each truncation,
-and after each sync.
+its file changes, as lines of JSON. The line of a new directory, a rename, a removal or a truncation
+comes before the change, the line of a new file after it. A sync has a line before it and a line
+after it.
 
-SHADOW keeps overwritten, unlinked and truncated contents, so that a power loss can restore them.
-Files are identified by inode, and paths are relative to DATA. The journal does not have file
-changes by C libraries (the metadata's SQLite) or by other processes.
+SHADOW keeps links to replaced and unlinked files, and the line of a truncation has the bytes that
+are cut off. So a power loss can restore both. Files are identified by inode, and paths are relative
+to DATA. The journal does not have file changes by C libraries (the metadata's SQLite) or by other
+processes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-# The contents of a longer truncation are not kept, so it is never undone.
+# The journal has only this many bytes of a longer truncation, and a power loss restores at most
+# these.
 LONGEST_CUT: Final = 1 << 20
 
 
@@ -56,7 +59,7 @@ class Journal:
     # --- changes that the interpreter's audit events show
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Take an audit event of the interpreter."""
+        """Record the change that an audit event of the interpreter announces."""
         if event == "os.rename":
             source, target, source_directory, target_directory = arguments
             old, new = (
@@ -79,7 +82,7 @@ class Journal:
     # --- replaced functions of `os`
 
     def watch(self) -> None:
-        """Start to record."""
+        """Start to record the file changes of this process."""
         system_open, system_sync, system_cut = os.open, os.fsync, os.ftruncate
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The processes of a run: a feeder, copiers and a reader."""
+"""The clients of a run: a feeder and a reader in threads, and copiers in processes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Thread(ABC):
 
 
 class Feeder(_Thread):
-    """Writes `total` unique values idempotently, and continues until `may_end` is called.
+    """Writes at least `total` unique values idempotently, and continues until `may_end` is called.
     `written`: the acknowledged values."""
 
     def __init__(self, address: str, total: int, records_per_s: int) -> None:
@@ -96,11 +96,11 @@ class Feeder(_Thread):
 
     @property
     def is_done(self) -> bool:
-        """Return True if the producer has all values."""
+        """Return True if the producer has got `total` values or more, and the feeder may end."""
         return self._number >= self._total and self._may_end.is_set()
 
     def may_end(self) -> None:
-        """Allow the end once `total` values are written."""
+        """Allow the end once the producer has got `total` values."""
         self._may_end.set()
 
     def _turn(self) -> None:
@@ -160,7 +160,7 @@ class Reader(_Thread):
 
 
 class Copiers:
-    """The copier processes. A copier that ends or is killed starts again."""
+    """The copier processes. `supervise` starts a copier again after it ended or was killed."""
 
     def __init__(self, address: str, count: int, randomness: random.Random, log: Path) -> None:
         self._address = address

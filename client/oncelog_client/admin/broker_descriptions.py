@@ -19,8 +19,8 @@ class ClusterDescription(NamedTuple):
 
 
 class ReplicaInfo(NamedTuple):
-    """One replica on disk. `offset_lag` is a difference of offsets. `is_future` is true for a
-    replica that is moving to this directory (KIP-113)."""
+    """One replica on disk. `offset_lag` is the number of offsets that the replica lacks.
+    `is_future` is true for a replica that is moving to this directory (KIP-113)."""
 
     size_bytes: int
     offset_lag: int

@@ -26,8 +26,8 @@ from oncelog_protocol.messages.describe_log_dirs import (
 
 
 async def find_broker(cluster: Cluster, node_id: int, timeout_ms: float) -> None:
-    """Raise KafkaError (BROKER_NOT_AVAILABLE) if fresh metadata do not have the id. The caller has
-    chosen the id, so a wait would not help."""
+    """Raise KafkaError (BROKER_NOT_AVAILABLE) if fresh metadata do not have the id. The error is
+    not a RetriableError, because the user has chosen the id, and retries would not help."""
     if node_id not in cluster.metadata.brokers:
         await cluster.retry(cluster.refresh, timeout_ms)
     if node_id not in cluster.metadata.brokers:

@@ -47,9 +47,9 @@ _SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 class Admin:
     """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
 
-    A method with several arguments raises the first error as a KafkaError. The changes to the other
-    arguments may have taken effect. After an error that may pass, a method retries its requests for
-    `default_api_timeout_ms`, and then raises RetriableError.
+    A method for several topics, groups or ids raises the first error as a KafkaError. The changes
+    to the other topics, groups or ids may have taken effect. After a retriable error, a method
+    retries its requests for `default_api_timeout_ms`, and then raises RetriableError.
     """
 
     def __init__(
@@ -114,7 +114,8 @@ class Admin:
         await topic_changes.delete_topics(self._cluster, names, self._timeout_ms)
 
     async def list_topics(self, *, list_internal: bool = False) -> dict[str, TopicListing]:
-        """Return the topics by name."""
+        """Return the topics by name. Internal topics are left out unless `list_internal` is
+        true."""
         from oncelog_client.admin import topics
 
         return await topics.list_topics(
@@ -261,7 +262,7 @@ class Admin:
         """Return the transactional ids of the cluster that match all given filters: states
         (`Ongoing`, `Empty` ...), producer ids, a minimum duration in ms, a regular expression of
         RE2. With `group_id`, only the coordinator of the group's transactions gets a request,
-        because it has all their ids."""
+        because this coordinator has all transactional ids of the group."""
         from oncelog_client.admin import transactions
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
@@ -286,8 +287,8 @@ class Admin:
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker without the coordinator. The transaction must be unknown to the
         coordinator (KIP-664), and the broker does not check this. If the coordinator knows the
-        transaction, the call aborts one partition of it, and the other partitions may still be
-        committed. Use `force_terminate_transaction` for such a transaction."""
+        transaction, the call aborts the transaction in one partition, and the other partitions may
+        still be committed. Use `force_terminate_transaction` for such a transaction."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
@@ -318,16 +319,17 @@ class Admin:
     ) -> TransactionMember:
         """Initialize a transactional producer for another process, which calls
         `Producer.adopt_transactions`. This call fences older producers of the transactional id, as
-        `Producer.init_transactions` does. In a group it also fences the producers of older
-        generations. With a group, the producer is initialized *with that group*, as a member of
-        generation `group.generation_id`. `commit_group` can then decide the producer's
-        transactions.
+        `Producer.init_transactions` does.
+
+        With a group, the producer is initialized *with that group*, as a member of generation
+        `group.generation_id`. `commit_group` can then decide the producer's transactions. The call
+        also fences the producers of the group's older generations. Raises FencedInGroupError if the
+        group has a newer generation, and UnsupportedVersionError if the broker lacks the feature
+        `oncelog.group.transactions`.
 
         With `two_phase_commit` the producer's transactions have no timeout (KIP-939). Raises
-        UnsupportedVersionError if the broker does not have two-phase commit, and AuthorizationError
-        if the broker does not allow two-phase commit. Raises FencedInGroupError in an older
-        generation, UnsupportedVersionError if the broker lacks the feature
-        `oncelog.group.transactions`.
+        UnsupportedVersionError if the broker does not have two-phase commit, AuthorizationError if
+        the broker does not allow two-phase commit, and IllegalStateError if a group is given too.
         """
         from oncelog_client.transaction import group_transactions, shared_transactions
 
@@ -353,8 +355,8 @@ class Admin:
         )
 
     async def end_transaction(self, member: TransactionMember, *, committed: bool = True) -> None:
-        """Commit or abort a transaction that another process has left open
-        (`Producer.hand_over_transaction`, without a group).
+        """Commit or abort a transaction that another process has left open with
+        `Producer.hand_over_transaction`. A producer with a group needs `commit_group` instead.
 
         Any process may repeat the call until the transactional id is used again. A repeated call
         succeeds if the transaction has ended with this outcome. Raises TransactionGoneError if the
@@ -369,8 +371,8 @@ class Admin:
         )
 
     def state_log(self, partition: TopicPartition) -> StateLog:
-        """Return the StateLog of a partition, in which processes with a common producer keep their
-        state. The call sends no request."""
+        """Return the StateLog of a partition. Processes with a common producer keep their state in
+        this partition. The call sends no request."""
         from oncelog_client.io.state_log import StateLog
 
         return StateLog(self._cluster, partition, self._timeout_ms)
@@ -408,9 +410,9 @@ class Admin:
 
         Nothing is committed after GroupCommitError (the named member cannot commit, or the parent
         was not initialized with the group), FencedInGroupError (of the parent), RecordTooLargeError
-        (too many members) and IllegalStateError (the parent has no open transaction, or was decided
-        with other members). After CommitOutcomeUnknown, repeat the call *without offsets* to learn
-        the outcome.
+        (too many members) and IllegalStateError (the parent has no open transaction, or its
+        transaction was decided with other members). After CommitOutcomeUnknown, repeat the call
+        *without offsets* to learn the outcome.
         """
         from oncelog_client.transaction import group_transactions
 
@@ -440,7 +442,8 @@ class Admin:
 
     @property
     def features(self) -> Mapping[str, int]:
-        """Return the features that the last connected broker announced, with their levels."""
+        """Return the cluster's features with their levels, as announced by the broker of the newest
+        connection."""
         return self._cluster.features
 
     async def describe_cluster(self) -> ClusterDescription:

@@ -29,9 +29,9 @@ class PartitionLag(NamedTuple):
     """The lag of a group in one partition. oncelog counts records. `lag` is the number of records
     that a read_committed reader can read now. `held_back` is the number of records that open
     transactions hold back. Markers and aborted records do not count. Other brokers do not count
-    records, and oncelog does not count a lag of more than about a million batches. In these cases
-    `lag` and `held_back` are differences of offsets (`is_exact` is false), which are at least the
-    numbers of records."""
+    records, and oncelog counts at most about a million batches for one request. Without a count,
+    `is_exact` is false, and `lag` and `held_back` are differences of offsets. These differences are
+    at least the numbers of records."""
 
     committed_offset: int
     last_stable_offset: int

@@ -11,8 +11,8 @@ _NONE: Final[Mapping[Any, Any]] = {}
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. If a number is -1, the broker's default applies. `assignments` (partition
-    -> brokers) replaces both numbers."""
+    """A topic to create. A `num_partitions` or `replication_factor` of -1 stands for the broker's
+    default. `assignments` (partition -> brokers) replaces both."""
 
     name: str
     num_partitions: int = -1

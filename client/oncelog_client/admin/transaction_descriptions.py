@@ -1,8 +1,9 @@
 """The admin client's descriptions of producers and transactions. The names are those of the Java
 client (KIP-664).
 
-Times are milliseconds since 1970. Some values come only from oncelog. From any other broker they
-are None, and `fences` is empty.
+Times are milliseconds since 1970. Only oncelog reports `held_records`, `held_bytes`, `client_id`,
+`client_address`, `time_left_ms` and `fences`. From any other broker these values are None, and
+`fences` is empty.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from oncelog_client.values import TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """A producer id in a partition. `held_records` and `held_bytes` are the number and size of all
-    records from the start of the producer's open transaction to the high watermark. read_committed
-    readers do not get these records yet."""
+    """A producer id in a partition. `held_records` is the number of offsets from the start of the
+    producer's open transaction to the high watermark, and `held_bytes` is the size of the log from
+    this start on. read_committed readers do not get these records yet."""
 
     producer_id: int
     producer_epoch: int
@@ -53,8 +54,8 @@ class Fence(NamedTuple):
 
 class TransactionDescription(NamedTuple):
     """A transactional id, as its coordinator knows it. `client_id` and `client_address` belong to
-    the client that opened the transaction. `time_left_ms` is the time until the transaction's
-    abort. `fences` begins with the oldest fence."""
+    the client that opened the transaction. `time_left_ms` is the time until the coordinator aborts
+    the transaction because of its timeout. `fences` begins with the oldest fence."""
 
     transactional_id: str
     coordinator_id: int
@@ -71,8 +72,8 @@ class TransactionDescription(NamedTuple):
 
     @property
     def is_two_phase(self) -> bool:
-        """Return True if the transaction takes part in a two-phase commit. KIP-939 records such a
-        transaction without a timeout."""
+        """Return True if the transaction takes part in a two-phase commit. Such a transaction has
+        no timeout, which coordinators record as the largest timeout (KIP-939)."""
         return self.transaction_timeout_ms == INT32_MAX
 
 

@@ -48,8 +48,9 @@ _SPELLING: Final = {state.lower(): state for state in STATES}
 
 # Maximum number of partitions in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
-# Transaction timeouts in the InitProducerId that fences an id. The id's next producer sets its own
-# timeout. The second timeout is for a broker with a transaction.max.timeout.ms below the first.
+# Transaction timeouts in the InitProducerId request that fences the producer of an id. The id's
+# next producer sets its own timeout. The second timeout is for a broker with a
+# transaction.max.timeout.ms below the first.
 TIMEOUTS_MS: Final = (60_000, 100)
 # The versions of ListTransactions with the filters of KIP-994 and KIP-1152. A broker with an older
 # version would ignore the filter and list everything.
@@ -154,7 +155,7 @@ async def list_transactions(
     cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
     versions = ANY_VERSION
-    # The caller may spell a state in any case. Brokers know only the spelling of STATES.
+    # The caller may write a state in upper or lower case. Brokers know only the spelling of STATES.
     request.state_filters = [_SPELLING.get(s.lower(), s) for s in request.state_filters]
     if request.transactional_id_pattern:
         versions = _WITH_PATTERN
@@ -205,7 +206,7 @@ async def list_transactions(
 def _unavailable(node_id: int) -> str:
     return (
         f"broker {node_id} cannot list all transactions that it coordinates: it is shutting down,"
-        " or it cannot read a partition of __transaction_state (see the partition in its log)"
+        " or it cannot read a partition of __transaction_state (its log names the partition)"
     )
 
 
@@ -306,8 +307,8 @@ async def fence_producers(
                 )
                 if response.error_code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                     break
-            # The broker responds with CONCURRENT_TRANSACTIONS, which is retried, until the open
-            # transaction is aborted.
+            # Until the open transaction is aborted, the broker responds with
+            # CONCURRENT_TRANSACTIONS. That error is retried.
             check(response.error_code, transactional_id)
             return response.producer_id, response.producer_epoch
 

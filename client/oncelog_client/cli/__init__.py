@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }
-# The commands with the flags of Kafka's tools that `--help` lists in a section of their own.
+# `--help` lists these commands, which have the flags of Kafka's tools, in a section of their own.
 KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
 BROKER: Final = "oncelog_server"
 # The script of `oncelog completion` sets this variable.
@@ -65,7 +65,8 @@ class LazyGroup(click.Group):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line and exit with its code; return its value if not `standalone_mode`."""
+        """Run a command line and exit with its code. Without `standalone_mode`, return the
+        command's value instead."""
 
         def call() -> Any:
             return super(LazyGroup, self).main(
@@ -115,7 +116,8 @@ class LazyGroup(click.Group):
         else:
             place = _extensions().get(cmd_name)
         command = None if place is None else _command(place)
-        # A broker has files to close after Ctrl-C, and so may the commands of other packages.
+        # A broker has files to close after Ctrl-C. Commands of other packages may have such files
+        # too.
         unwind_when_interrupted()
         return command
 

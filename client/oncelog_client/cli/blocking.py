@@ -67,8 +67,8 @@ class WaitingGroup(NamedTuple):
 
 
 class Blocking(NamedTuple):
-    """An open transaction in one partition, as of `now_ms`. It has the records that the transaction
-    holds back there, and the groups that wait behind the transaction."""
+    """An open transaction in one partition, as of `now_ms`, with the partition's high watermark and
+    the groups that wait for the transaction."""
 
     transaction: OpenTransaction
     high_watermark: int
@@ -77,8 +77,8 @@ class Blocking(NamedTuple):
 
     @property
     def began_ms(self) -> int:
-        """Return the time at which the transaction began. Without a coordinator, return the time of
-        the transaction's last record, an upper bound."""
+        """Return the time at which the transaction began. If no coordinator knows the transaction,
+        return the time of its last record. The transaction began at this time or earlier."""
         known = self.transaction.description
         if known is not None and known.transaction_start_time_ms is not None:
             return known.transaction_start_time_ms
@@ -92,7 +92,7 @@ class Blocking(NamedTuple):
     @property
     def held_records(self) -> int:
         """Return the number of records in the partition from the transaction's first record on. If
-        the broker does not count records, return the difference of the offsets."""
+        the broker does not report this number, return the difference of the offsets."""
         held = self.transaction.producer.held_records
         offsets = max(self.high_watermark - self.transaction.start_offset, 0)
         return offsets if held is None else held
@@ -123,8 +123,8 @@ def blocking(
     """Show the open transactions that readers of committed records wait for, in TOPIC or in all
     topics.
 
-    A hanging transaction is unknown to its coordinator, which will never end it. Only its
-    application ends a two-phase transaction, which has no timeout.
+    A hanging transaction is unknown to its coordinator, which will never end it. A two-phase
+    transaction has no timeout: only its application ends it.
     """
     if include_two_phase and aborted is None:
         raise click.UsageError("--include-two-phase needs --abort")
@@ -200,10 +200,10 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
-    """Return the partitions of each transaction, the longest open first. Hanging partitions of a
-    producer are listed together. If a coordinator knows another transaction of the producer, the
-    hanging partitions are listed one by one, because `--abort` with the producer id would abort
-    that transaction too."""
+    """Return the partitions of each transaction. The transaction that is open for the longest time
+    is first. A producer's partitions with a hanging transaction are listed together. If a
+    coordinator knows another transaction of the producer, they are listed one by one, because
+    `--abort` with the producer id would abort the known transaction too."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description
@@ -335,9 +335,9 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Abort a transaction, and return a text that says how it was aborted. Raises Failed if the
-    name has no open transaction, and click.ClickException for a two-phase transaction without
-    `include_two_phase`."""
+    """Abort the open transactions of a transactional id or producer id, `name`. Return a text that
+    says how they were aborted. Raises Failed if the name has no open transaction, and
+    click.ClickException for a two-phase transaction without `include_two_phase`."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         transaction

@@ -1,4 +1,4 @@
-"""`oncelog cluster`: the parts of the cluster, and problems that hold readers back."""
+"""`oncelog cluster`: the brokers of the cluster, and its problems."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ async def health_rows(admin: Admin) -> list[Row]:
 
 
 def some(names: list[str]) -> str | None:
-    """Return the first names, and the number of names that follow. Return None for an empty
-    list."""
+    """Return a text with the first NAMED names and the number of further names. Return None for an
+    empty list."""
     if not names:
         return None
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -181,7 +181,7 @@ async def _held_back(admin: Admin, places: list[TopicPartition]) -> list[TopicPa
 
 
 async def _waiting_groups(admin: Admin, places: set[TopicPartition]) -> list[str]:
-    """Return the groups that wait for records that open transactions hold back in these
+    """Return the groups with unread records that open transactions hold back in these
     partitions."""
     names = [found.group_id for found in await admin.list_groups()]
     held = []

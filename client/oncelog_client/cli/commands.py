@@ -14,7 +14,7 @@ from click.core import ParameterSource
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
 # Columns of help for the names of options. A longer name has a line of its own.
 _NAMES_WIDTH: Final = 21
-# Words for these verbs in other tools.
+# Verbs of other tools -> the flag that means the same here.
 _SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
 _RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
@@ -74,7 +74,7 @@ class Tool(click.Command):
             if word != verb and not is_kind and option in valued and option not in (*call, *given):
                 call += [option, word]
         if not extra or len(call) + len(given) == len(words) - len(extra):
-            return ""  # some words match no flag
+            return ""  # no word got a flag
         from shlex import join
 
         return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"

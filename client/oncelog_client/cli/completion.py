@@ -61,7 +61,7 @@ async def _ids(admin: Any) -> list[str]:
 
 Names = Callable[[Any], Awaitable[list[str]]]
 
-# Parameters by their names in the commands.
+# Name of a command's parameter -> the function that lists its possible values.
 SOURCES: Final[dict[str, Names]] = {
     "topic": _topics,
     "topics": _topics,
@@ -73,13 +73,13 @@ SOURCES: Final[dict[str, Names]] = {
     "transactional_id": _ids,
     "id_": _ids,
 }
-# The argument `name` of a verb, by the noun of its group.
+# The same for a verb's argument `name`, by the noun: `topic` in `topic describe NAME`.
 BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 
 def source_of(parameter: click.Parameter, noun: str) -> Names | None:
     """Return the function that lists the names for a parameter of a verb of `noun`. Return None for
-    other parameters."""
+    a parameter that is not a name of the broker."""
     if parameter.name == "name":
         return BY_NOUN.get(noun)
     is_flag = isinstance(parameter, click.Option) and parameter.is_flag

@@ -60,9 +60,11 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 )
 @connection_options
 @output_option
-@click.option("--describe", is_flag=True, help="Print the settings that are not defaults.")
+@click.option("--describe", is_flag=True, help="Print the dynamic settings.")
 @click.option("--alter", is_flag=True, help="Set or delete settings.")
-@click.option("--all", "all_", is_flag=True, help="With --describe: defaults too.")
+@click.option(
+    "--all", "all_", is_flag=True, help="With --describe: static and default settings too."
+)
 @click.option("--topic", type=NAME, metavar="NAME", help="The topic that has the settings.")
 @click.option("--broker", metavar="ID", help="The broker that has the settings.")
 @click.option(
@@ -99,7 +101,7 @@ def config(
         resources = await _resources(admin, kind, name)
         if verb == "describe":
             rows = await _describe(admin, resources, flags["all_"])
-            nothing = "nothing is set; --all shows defaults too"
+            nothing = "no dynamic settings; --all shows static and default settings too"
             show(COLUMNS, rows, output=flags["output"], empty=nothing)
             return
         changes = [AlterConfigOp(key, value) for key, value in added.items()]

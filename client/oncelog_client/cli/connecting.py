@@ -66,8 +66,8 @@ def target() -> Target:
     """Return the connection options of the command line. An option may be given to the verb or to
     the command before the verb.
 
-    An address on the command line overrides `bootstrap.servers` of the file. The file overrides the
-    environment.
+    An address on the command line overrides `bootstrap.servers` of the `--command-config` file. The
+    file overrides the environment.
     """
     server, source = _given("bootstrap_server")
     path, _ = _given("command_config")
@@ -84,7 +84,7 @@ def target() -> Target:
 
 def patience_when_lost() -> float:
     """Return the number of seconds that a long-running command waits for a broker after it has lost
-    the connection. The wait has no limit unless `--give-up-after` is given, as in Kafka's console
+    the connection. Unless `--give-up-after` is given, the wait has no limit, as in Kafka's console
     tools."""
     seconds, source = _given("give_up_after")
     return float(seconds) if source is ParameterSource.COMMANDLINE else math.inf
@@ -173,7 +173,8 @@ async def watched(
 
 
 async def _watch(client: Client, give_up_after: float) -> None:
-    """Raise Failed once no broker was reached for `give_up_after` seconds."""
+    """Report the connection as `watched` says. Raise Failed if no broker is reached for
+    `give_up_after` seconds."""
     lost_ms: float | None = None
     is_refused = False
     while True:

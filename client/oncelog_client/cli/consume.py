@@ -192,14 +192,14 @@ def _check(flags: dict[str, Any]) -> None:
     if flags["partition"] is not None and not flags["topic"]:
         raise click.UsageError("--partition needs --topic")
     if flags["partition"] is not None and flags["group"]:
-        raise click.UsageError("--partition excludes --group: a group hands partitions out")
+        raise click.UsageError("--partition excludes --group: a group assigns the partitions")
     if flags["offset"] is not None:
         if flags["partition"] is None:
             raise click.UsageError("--offset needs --partition")
         if flags["from_beginning"]:
             raise click.UsageError("--offset excludes --from-beginning")
         if flags["offset"] not in {"earliest", "latest"} and not _is_offset(flags["offset"]):
-            raise click.UsageError("--offset is earliest, latest or a number of 64 bits")
+            raise click.UsageError("--offset must be earliest, latest or a number of 64 bits")
 
 
 def _is_offset(text: str) -> bool:
@@ -227,8 +227,9 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """Return the timeout of requests for the start and end of partitions: `give_up_after`. The
-    consumer's default of a minute is too long at a prompt."""
+    """Return the setting for the timeout of requests for the start and end of partitions:
+    `give_up_after`. The consumer's default of a minute is too long at a prompt. Without -o, -e and
+    -p, return no setting."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
@@ -241,7 +242,8 @@ async def _chosen(
     selection: Selection,
     flags: dict[str, Any],
 ) -> Bounds | None:
-    """Subscribe or assign. Return the ends of reading, or None if reading has no end."""
+    """Subscribe to the topics or assign their partitions. Return the offsets at which reading ends,
+    or None if reading has no end."""
     if not flags["topic"]:
         await consumer.subscribe(flags["names"])
         return None

@@ -43,7 +43,8 @@ class Finding(NamedTuple):
 
 
 class Surprise(NamedTuple):
-    """A broker setting with a surprising effect at this value."""
+    """A broker setting, and its surprising effect (`found`) at the values for which `surprises`
+    returns True."""
 
     name: str
     surprises: Callable[[str], bool]

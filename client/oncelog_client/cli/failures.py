@@ -49,7 +49,7 @@ class Missing(Failed):
 
 class Interrupted(Exception):
     """The user has ended the command. `message` describes the finished work. Nothing is printed if
-    it is empty."""
+    `message` is empty."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message

@@ -70,7 +70,7 @@ def describe(
 
     Lag counts the records that a reader of committed records can get now; Held-back counts those
     that follow when open transactions are committed. Neither counts markers and aborted records, so
-    their sum may be less than Log-end-offset less Current-offset.
+    their sum may be less than Log-end-offset minus Current-offset.
     """
     if members and state:
         raise click.UsageError("only one of --members, --state")

@@ -104,7 +104,9 @@ DELETED_OFFSET_COLUMNS: Final = (
     help="Reset by N offsets; a negative N goes back.",
 )
 @click.option("--to-datetime", metavar="TIME", help="Reset to a time: 2026-11-22T06:00:00.000")
-@click.option("--by-duration", metavar="DURATION", help="Reset to a time ago: P1DT2H30M5S")
+@click.option(
+    "--by-duration", metavar="DURATION", help="Reset to the time this long ago: P1DT2H30M5S"
+)
 @click.option(
     "--from-file",
     type=FILE,

@@ -106,7 +106,7 @@ async def describe_by_producer(
     try:
         listings = await admin.list_transactions(producer_ids=wanted)
     except RetriableError as error:
-        # A coordinator without a response may be about to commit the transaction.
+        # A coordinator that does not respond may be about to commit one of the transactions.
         raise click.ClickException(
             f"{error}. Hanging transactions cannot be found until every coordinator responds;"
             " nothing was aborted"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 LOST: Final = {
     "__consumer_offsets": "the committed offsets and the members of all groups",
     "__transaction_state": (
-        "all transactional ids with their epochs and the decisions on open transactions, which"
-        " then hang; running producers are refused"
+        "all transactional ids with their epochs (running producers are then refused) and the"
+        " decisions on open transactions (which then hang)"
     ),
 }
 LOST_OF_OTHERS: Final = "the brokers' records in it"

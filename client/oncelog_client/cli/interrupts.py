@@ -40,7 +40,8 @@ class Stop:
         assert task is not None
         self.event = asyncio.Event()
         self.number = 0
-        # The message, unless the work prints its own message before it ends.
+        # The message at the end of the process. It is empty after the work has printed its own
+        # message.
         self.words: Callable[[], str] = lambda: "interrupted"
         self._count = 0
         self._task: asyncio.Task[Any] = task

@@ -80,7 +80,7 @@ def abort(
         wanted = start_offset
     elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
         raise click.UsageError(
-            "--start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
+            "--start-offset is needed, or --producer-id, --producer-epoch and --coordinator-epoch"
         )
     else:
         wanted = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
@@ -91,7 +91,7 @@ def abort(
 async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
-    """Abort one partition of a transaction and return the transaction's producer id. If `wanted` is
+    """Abort a transaction in one partition and return the transaction's producer id. If `wanted` is
     an offset, abort the transaction that begins there. `force` skips the check with the
     coordinators. Raises click.ClickException if the transaction does not exist or a coordinator may
     still end it."""

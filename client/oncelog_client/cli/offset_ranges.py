@@ -148,8 +148,9 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """Return the offset of a position in each partition, within the log.
 
-    In a partition without a record at or after a time, the result is the end. `lookup` is the
-    reader's function. For a reader of committed records, the end is the last stable offset.
+    In a partition without a record at or after a time, the result is the end. `lookup` finds the
+    offsets as the reader sees them: for a reader of committed records, the end is the last stable
+    offset.
     """
     moved, _ = await resolve_and_warn(lookup, partitions, position)
     return moved

@@ -76,7 +76,8 @@ async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
 
 
 async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any]) -> NewOffsets:
-    """Return the requested offsets, moved into the logs."""
+    """Return the requested offsets. An offset outside its log is replaced by the log's start or
+    end, with a warning."""
     if flags["from_file"] is not None:
         wanted = read_offsets(flags["from_file"])
     else:
@@ -93,7 +94,8 @@ async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any
 async def _partitions(
     admin: Admin, committed: Mapping[TopicPartition, int], topics: tuple[str, ...]
 ) -> list[TopicPartition]:
-    """Return all partitions of the named topics, or the partitions with offsets of the group."""
+    """Return the partitions that `topics` names (`topic` or `topic:0,1`). Without topics, return
+    the partitions with committed offsets. Raises Failed for a partition that does not exist."""
     if not topics:
         return sorted(committed)
     scope = parse_scope(topics)
@@ -117,7 +119,7 @@ async def _by_strategy(
     committed: Mapping[TopicPartition, int],
     flags: dict[str, Any],
 ) -> NewOffsets:
-    """Return the requested offsets before they are moved into the log."""
+    """Return the requested offsets, which may be outside their logs."""
     if flags["to_offset"] is not None:
         return dict.fromkeys(partitions, flags["to_offset"])
     if flags["shift_by"] is not None:

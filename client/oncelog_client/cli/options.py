@@ -47,7 +47,7 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 def connection_options(command: F) -> F:
     """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
 
-    The option is not called `--timeout`, because `--timeout` of Kafka's tools is a number of
+    `--give-up-after` is not called `--timeout`, because `--timeout` of Kafka's tools is a number of
     milliseconds, and in the console producer it is linger.ms.
     """
     command = click.option(
@@ -168,7 +168,8 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _near_setting(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?`, with dots if the user typed dots, or an empty string."""
+    """Return `; did you mean …?` or an empty string. The suggestion has dots, unless the user typed
+    underscores."""
     from difflib import get_close_matches
 
     near = get_close_matches(name.replace(".", "_").lower(), list(known), n=1)

@@ -36,8 +36,8 @@ class Column(NamedTuple):
     """A column of a result. `heading` in snake case is the column's name in JSON and CSV.
 
     If a terminal is too narrow, columns with the highest `rank` are dropped first. A column of rank
-    0 is never dropped. Headings of durations and times end with ` ms`, which a terminal does not
-    show. A terminal shows `label`, if there is one, in place of a long heading.
+    0 is never dropped. The ` ms` at the end of a duration's or a time's heading is not shown on a
+    terminal. A terminal shows `label`, if there is one, in place of a long heading.
     """
 
     heading: str
@@ -77,9 +77,9 @@ def show(
     """Print rows in the form `output`: a table on a terminal, aligned columns elsewhere, JSON, CSV.
 
     Without rows, `empty` is printed on standard error, unless the form is JSON or CSV. JSON keeps
-    the types of values. JSON, CSV and aligned columns keep the units. Except in JSON, lists and the
-    `name=value` of mappings are joined by commas. None is empty in CSV and a dash in tables and
-    aligned columns.
+    the types of values. In JSON, CSV and aligned columns, durations and times are in milliseconds,
+    and sizes in bytes. Except in JSON, lists and the `name=value` of mappings are joined by commas.
+    None is empty in CSV and a dash in tables and aligned columns.
     """
     rows = list(rows)
     if output == "json":

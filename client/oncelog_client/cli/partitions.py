@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 MAX_PARTITION: Final = (1 << 31) - 1
-# No topic has so many partitions: a range with more is a mistake.
+# Maximum number of partitions in a range. No topic has more, so a larger range is a mistake.
 MAX_RANGE: Final = 1 << 20
 
 

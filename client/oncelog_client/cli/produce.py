@@ -39,7 +39,7 @@ from oncelog_protocol.errors import ErrorCode
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 CLOSING_MS: Final = 150
-UNANSWERED: Final = 10_000  # number of records in flight before the outcome of the first is checked
+UNANSWERED: Final = 10_000  # maximum number of records without a response
 
 
 @click.command(
@@ -65,7 +65,7 @@ UNANSWERED: Final = 10_000  # number of records in flight before the outcome of 
 @click.option(
     "--request-required-acks",
     type=click.Choice(["-1", "0", "1", "all"]),
-    help="Replicas that must have a record: none, the leader, all.",
+    help="Replicas that must have a record: none (0), the leader (1), all (-1).",
 )
 @click.option(
     "--batch-size",
@@ -171,7 +171,7 @@ def _say(written: Written, output: str) -> None:
 
 def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """Return the producer's settings. A flag overrides --producer-property, which overrides the
-    file.
+    --command-config file.
 
     Raises click.UsageError for a transaction size without transactions.
     """
@@ -226,8 +226,8 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
 
 
 async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
-    """Write the records, and watch the connection. After a failure or a signal, records that are
-    not sent yet are dropped.
+    """Write the records, and watch the connection. After a failure, records that are not sent yet
+    are dropped. The same applies after a signal, if the writing does not end soon.
 
     Raises Failed, with the number of written records, if no broker is reached any more, a line is
     invalid, or the broker refuses a record.
@@ -246,7 +246,8 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_
 
 @dataclass(slots=True)
 class Written:
-    """The written records of one run, and the number of records that the broker has confirmed."""
+    """Writes the records of one run, and counts the records that the broker has confirmed
+    (`records`)."""
 
     producer: Producer
     topic: str
@@ -280,10 +281,11 @@ class Written:
         return f"{text}; interrupted" if self.stop.is_set else text
 
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
-        """Read to the end of `stream`, or until a signal stops it.
+        """Write each line of `stream`, up to its end or until a signal. With a transactional id,
+        each transaction has `transaction_size` lines, or all lines if it is None.
 
         Raises Failed for a line that lacks a part, such as its key, and for a line of more than
-        `max_request_size` bytes. Failed aborts an open transaction.
+        `max_request_size` bytes. The error aborts an open transaction.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
@@ -337,7 +339,8 @@ class Written:
             self.unfinished = "the open transaction is not committed"
 
     def _forget(self) -> None:
-        """Forget the records of an aborted transaction, because their outcome is known."""
+        """Forget the records of an unfinished transaction, because `unfinished` describes their
+        outcome."""
         for answer in self._unanswered:
             answer.cancel()
         self._unanswered.clear()

@@ -38,7 +38,7 @@ class Bounds:
 
 
 class Selection:
-    """The flags for reading one topic."""
+    """The flags `-o`, `-e`, `-p` and --from-beginning, which select the records of one topic."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
         """Read the flags. Raises click.UsageError for flags that contradict each other."""
@@ -62,7 +62,7 @@ class Selection:
 
     @property
     def is_given(self) -> bool:
-        """Return True if any of the flags is given."""
+        """Return True if `-o`, `-e` or `-p` is given."""
         return self._range is not None or self._numbers is not None or self._to_the_end
 
     async def point(

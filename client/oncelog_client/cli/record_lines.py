@@ -77,7 +77,8 @@ class LineWriter:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Return the format for `print.key=true` and so on. Raises click.UsageError if unknown."""
+        """Return the format for `print.key=true` and so on. Raises click.UsageError for an unknown
+        property."""
         return cls(**_known(cls, properties))
 
     def write(self, record: ConsumerRecord) -> bytes:
@@ -155,5 +156,5 @@ def _known(cls: type[LineReader | LineWriter], properties: Mapping[str, str]) ->
 
 
 def _escaped(text: str) -> str:
-    r"""Replace `\t` and `\n` in an argument."""
+    r"""Replace `\t` and `\n` in an argument by a tab and a line end."""
     return text.replace("\\t", "\t").replace("\\n", "\n")

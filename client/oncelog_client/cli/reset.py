@@ -1,4 +1,5 @@
-"""Targets of `--reset-offsets` and `--offset`, in the notations of Kafka's tools."""
+"""The partitions of `--topic` and the targets of `--reset-offsets`, in the notations of Kafka's
+tools."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Writes to standard output without blocking the event loop. The reader of a pipe, or a stopped
-terminal, may read nothing for long."""
+terminal, may read nothing for long, and a blocking write would stop the loop meanwhile."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StandardOutput:
 
     async def write(self, data: bytes) -> None:
         """Return when all of `data` is written. If the call is cancelled, the first `taken` bytes
-        are written.
+        have been written.
 
         Raises OSError as a write does, or BrokenPipeError if the reader has ended.
         """

@@ -1,5 +1,5 @@
-"""`oncelog topic`: verbs with the names of topics. `oncelog topics` does the same with Kafka's
-flags."""
+"""`oncelog topic VERB TOPIC...`: the everyday verbs, with topics as arguments. `oncelog topics` has
+the flags of kafka-topics."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ TRIM_COLUMNS: Final = (
 )
 
 names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
-# The former name of `--only-partitions`. In `topic create`, `--partitions` is a number of
-# partitions.
+# The former name of `--only-partitions`. The option was renamed, because in `topic create`
+# `--partitions` is a number of partitions.
 _former_name: Final = former_name("--partitions", "partitions")
 
 
@@ -151,7 +151,8 @@ def create(
 def describe(*, topics: tuple[str, ...], partitions: str | None, output: str, **_: object) -> None:
     """Show the partitions of topics: leader, replicas, offsets, size on disk.
 
-    Stable is the offset at which a reader of committed records waits for an open transaction.
+    Stable is the last stable offset: a reader of committed records waits there for an open
+    transaction.
     """
     wanted = parse_partitions(partitions)
     show(DESCRIBE_COLUMNS, ask(lambda admin: _described(admin, topics, wanted)), output=output)
@@ -234,7 +235,7 @@ def offsets(
 ) -> None:
     """Show where partitions start and end, and the last stable offset.
 
-    Records between Stable and End belong to transactions that are still open, or wait behind one.
+    Records between Stable and End belong to open transactions, or follow the first record of one.
     """
     wanted = parse_partitions(partitions)
     position = None if at is None else parse_position(at, wall_ms())
@@ -265,7 +266,9 @@ async def _offsets(
 @connection_options
 @click.argument("name", metavar="TOPIC", type=NAME)
 @partitions_option
-@click.option("--before", required=True, metavar="POSITION", help=f"Delete up to: {NOTATION}.")
+@click.option(
+    "--before", required=True, metavar="POSITION", help=f"Delete records before: {NOTATION}."
+)
 @click.option("--execute", is_flag=True, help="Delete; without it nothing is changed.")
 @output_option
 def trim(

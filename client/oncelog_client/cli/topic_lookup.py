@@ -41,8 +41,8 @@ async def warning_if_new(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> str:
     """Return the message for the creation of a topic that does not exist yet, with the nearest
-    existing name. Return an empty string if the topic exists or the broker refuses to describe
-    it."""
+    existing name. Return an empty string if the topic exists, or if the request to describe it
+    fails with another error."""
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
             await admin.describe_topics([topic])

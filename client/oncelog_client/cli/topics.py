@@ -20,10 +20,10 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.topic_lookup import TopicNames
 
+# Each verb imports what it uses of this module itself, so that `--list` is quick.
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, ConfigEntry, TopicDescription
 
-# Each verb imports its own modules, so that `--list` is quick.
 TOPIC_COLUMN: Final = Column("Topic", "id")
 CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
 PARTITION_COLUMNS: Final = (

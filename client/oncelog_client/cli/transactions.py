@@ -282,7 +282,8 @@ def force_terminate(
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
-        found = await existing(admin, wanted)  # otherwise the call would create the id
+        # Raises for an id that does not exist: force_terminate_transaction would create it.
+        found = await existing(admin, wanted)
         if not include_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)

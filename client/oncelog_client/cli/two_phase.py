@@ -14,7 +14,7 @@ from oncelog_client.cli.options import former_name
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPEN: Final = "Ongoing"
-_HELP: Final = "a two-phase transaction; its other parts may be committed already."
+_HELP: Final = "a transaction of a two-phase commit; the other participants may have committed."
 
 
 def include_two_phase_option(lead: str = "Also") -> Callable[[F], F]:
@@ -30,11 +30,12 @@ def include_two_phase_option(lead: str = "Also") -> Callable[[F], F]:
 
 
 def refuse_two_phase(known: TransactionDescription) -> None:
-    """Raise click.ClickException if a transaction waits for the decision of a two-phase commit."""
+    """Raise click.ClickException for an open transaction that is part of a two-phase commit."""
     if known.is_two_phase and known.state == OPEN:
         raise click.ClickException(
             f"{known.transactional_id} takes part in a two-phase commit: once its application"
-            " has decided to commit, an abort loses this part of it. Ask its operators first"
-            " (`oncelog transactions prepared` has the state to look for); --include-two-phase"
-            " aborts it all the same"
+            " has decided to commit, an abort loses this part of the commit. Ask its operators"
+            " first: the database of an application that has decided to commit contains the state"
+            " that `oncelog transactions prepared` prints. --include-two-phase aborts the"
+            " transaction all the same"
         )

@@ -45,8 +45,9 @@ class Assignor:
     assign: AssignFunction
 
     def user_data(self, generation_id: int) -> bytes | None:
-        """Return the user data of a member's subscription. Java's cooperative-sticky writes the
-        generation into the user data, for leaders that know only version 1 of the subscription."""
+        """Return the user data of a member's subscription, None for an assignor that is not
+        cooperative. Java's cooperative-sticky writes the generation into the user data, for leaders
+        that know only version 1 of the subscription."""
         return _GENERATION.pack(generation_id) if self.cooperative else None
 
 
@@ -71,8 +72,8 @@ def _in_order(members: Members) -> list[str]:
 
 def assign_range(partitions: Mapping[str, int], members: Members) -> Assignment:
     """Assign consecutive partitions of each topic to each member. If topics have the same number of
-    partitions, partition n of each topic goes to the same member. `partitions` maps a topic to its
-    number of partitions."""
+    partitions and the same subscribers, partition n of each topic goes to the same member.
+    `partitions` maps a topic to its number of partitions."""
     assignment: Assignment = {member_id: [] for member_id in members}
     for topic in sorted(partitions):
         subscribers = [m for m in _in_order(members) if topic in members[m].topics]
@@ -122,7 +123,8 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
         if topic_partition not in owners:
             member_id = owners[topic_partition] = least(topic_partition.topic)
             held[member_id].append(topic_partition)
-    # Every move makes the sum of squares smaller, so the loop ends.
+    # Every move makes the sum of the squares of the members' numbers of partitions smaller, so the
+    # loop ends.
     moved = True
     while moved:
         moved = False

@@ -13,15 +13,15 @@ _MOST_DOUBLINGS = 30
 
 
 class Backoff(NamedTuple):
-    """A backoff that doubles from `initial_ms` up to `max_ms`. Both fields have the names of their
-    settings."""
+    """A backoff that doubles from `initial_ms` up to `max_ms`, for example from `retry_backoff_ms`
+    up to `retry_backoff_max_ms`."""
 
     initial_ms: float
     max_ms: float
 
     def delay_ms(self, failures: int, randomness: float) -> float:
-        """Return the wait in ms after `failures` (1 or more) failures in a row. `randomness` is in
-        0..1.
+        """Return the wait in ms after this number of failures in a row. Below 1 failure the wait is
+        0. `randomness` is in 0..1.
 
         A jitter of 20 % in both directions spreads the retries of clients that failed at the same
         time.

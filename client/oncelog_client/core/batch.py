@@ -1,9 +1,9 @@
 """A batch that is sent to a partition leader: its records, their deliveries, its identity and
 sequence.
 
-A delivery stands for the producer's future. The caller completes the future when the batch is done.
-Records are appended one by one, each with its delivery. Or the caller gives an encoded batch with
-one delivery.
+A delivery stands for the future that `send` of the producer returned. The caller completes the
+future when the batch is done. Records are appended one by one, each with its delivery. Or the
+caller gives an encoded batch with one delivery.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Batch(Generic[T]):
     def encode(
         self, compression: Compression, level: int | None, *, transactional: bool
     ) -> bytearray:
-        """Return the encoded batch. A retry sends the same bytes."""
+        """Return the encoded batch. A retry sends the same bytes, unless `number` was called
+        since."""
         if not self.wire:
             build: Callable[..., bytearray] = build_batch
             content: EncodedRecords | list[NewRecord] = self.records

@@ -1,8 +1,9 @@
 """Collects records into batches per partition, and decides when a batch may be sent (KIP-98,
-KIP-360, KIP-679). Two rules keep the order. A failed batch is sent again first and alone. No new
-batch of a partition is sent while the outcome of an earlier sequence is unknown. A batch that may
-have been written is sent again unchanged, even after a gap: with a new epoch the batch could be
-written twice. Time is an argument, and the sender owns the sockets.
+KIP-360, KIP-679). Two rules keep the order in a partition. A failed batch is sent again first and
+alone. No new batch is sent while a dropped batch has left a gap in the sequence, because the
+dropped batch may have been written or not. A batch that may have been written is sent again
+unchanged, even after a gap: with a new epoch the batch could be written twice. Time is an argument,
+and the sender owns the sockets.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SEQUENCE_ERRORS: Final = frozenset(
 
 
 class SendOutcome(Enum):
-    """The outcome for a batch that failed once."""
+    """The outcome of a failed attempt to send a batch."""
 
     RETRIED = "retried"
     SPLIT = "split"
@@ -131,8 +132,9 @@ class Accumulator(Generic[T]):
     # -- leaving
 
     def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
-        """Return the time from which the partition's next batch may be sent, or None if the batch
-        waits for an event. A time in the past means that the batch may be sent at once."""
+        """Return the time from which the partition's next batch may be sent, or None if there is no
+        batch or the batch waits for an event. A time in the past means that the batch may be sent
+        at once."""
         queue = self._queues.get(partition)
         if queue is None:
             return None
@@ -183,7 +185,7 @@ class Accumulator(Generic[T]):
             if queue.identity != self.identity:
                 queue.identity, queue.next_sequence = self.identity, 0
             batch.number(queue.identity, queue.next_sequence)
-        # Encoding comes before any change of state, because it may fail.
+        # Encoding may fail, so it comes before the batch leaves `waiting`.
         batch.encode(
             config.compression, config.compression_level, transactional=config.transactional
         )
@@ -247,7 +249,8 @@ class Accumulator(Generic[T]):
         if config.idempotent and code in _SEQUENCE_ERRORS:
             if queue.is_unresolved or queue.sent[0] is not batch:
                 # The error has only one cause: an earlier batch is missing. The earlier batch is
-                # sent again before this batch.
+                # sent again before this batch. If the earlier batch was dropped, a new epoch closes
+                # the gap.
                 return True
             if config.transactional:
                 return False
@@ -276,9 +279,9 @@ class Accumulator(Generic[T]):
         self._unresolved.add(partition)
 
     def _renumber_unresolved(self) -> None:
-        """Close a gap in the sequence by a new epoch, without transactions (KIP-360). All batches
-        that were sent to the partition must have a known outcome. With transactions, the abort
-        starts a new epoch (`adopt`)."""
+        """Close gaps in sequences by a new epoch, if the producer is not transactional (KIP-360). A
+        partition is skipped until it is known that none of its sent batches is in the log. For a
+        transactional producer, the abort starts a new epoch (`adopt`)."""
         if self.config.transactional:
             return
         for partition in tuple(self._unresolved):
@@ -330,7 +333,8 @@ class Accumulator(Generic[T]):
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
-        """Drop all batches, including batches in flight, because no caller waits for them."""
+        """Drop and return all batches, including batches in flight. The caller fails their
+        deliveries."""
         dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)

@@ -119,11 +119,12 @@ def checked_values(
 ) -> dict[str, Any]:
     """Return `settings` over the defaults of `config`, with the parsed addresses.
 
-    Raises ConfigError for an unknown name, a value of another type and an invalid address.
+    Raises ConfigError for an unknown name, a value of the wrong type, a security protocol that is
+    not built, and an invalid address.
     """
     refuse_unknown(settings, config.defaults)
     values = {**config.defaults, **settings}
-    # `acks` may be text too, so its own check reads `acks`.
+    # `acks` may be a number or text, so `producer_config` checks it.
     check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
     if values["security_protocol"].upper() != "PLAINTEXT":
         raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")

@@ -1,4 +1,5 @@
-"""Settings of the consumer: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
+"""Settings of the consumer: Kafka's names in snake case, Kafka's defaults, and errors for the
+combinations that Kafka refuses.
 
 `oncelog_client.config` exports these names too.
 """
@@ -42,19 +43,21 @@ class ConsumerSettings(ClientSettings, total=False):
         True.
     exclude_internal_topics (bool): leave internal topics out of a subscribed pattern. Default:
         True.
-    fetch_max_bytes (int): bytes of one response, and of the records fetched ahead. Default:
-        52428800.
+    fetch_max_bytes (int): maximum bytes of one response, and of the records fetched ahead.
+        Default: 52428800.
     fetch_max_decompressed_factor (int): maximum size of a decompressed batch, as a multiple of
         fetch_max_bytes (oncelog's own). Default: 4.
     fetch_max_wait_ms (int): how long a broker waits for fetch_min_bytes. Default: 500.
     fetch_min_bytes (int): bytes that a broker collects before it responds. Default: 1.
     heartbeat_interval_ms (int): time between two heartbeats of a member. Default: 3000.
-    isolation_level (str): read_committed, or read_uncommitted: also records of open and aborted
-        transactions. Default: "read_uncommitted".
-    max_partition_fetch_bytes (int): bytes of one partition in one response. Default: 1048576.
+    isolation_level (str): read_committed returns only records of committed transactions, and
+        records without a transaction; read_uncommitted returns all records. Default:
+        "read_uncommitted".
+    max_partition_fetch_bytes (int): maximum bytes of one partition in one response. Default:
+        1048576.
     max_poll_interval_ms (int): longest time between two polls before the member leaves its
         group. Default: 300000.
-    max_poll_records (int): records of one poll. Default: 500.
+    max_poll_records (int): maximum number of records of one poll. Default: 500.
     partition_assignment_strategy (sequence of str): range, roundrobin, cooperative-sticky, best
         first. Default: ("range", "cooperative-sticky").
     session_timeout_ms (int): time without a heartbeat after which the group removes a member.
@@ -112,8 +115,8 @@ class ConsumerConfig(ClientConfig):
     @property
     def max_batch_bytes(self) -> int:
         """The maximum size of one decompressed batch, in bytes. The consumer holds one such batch
-        at a time, besides the fetched responses. A small `fetch_max_bytes` is no limit, because a
-        batch is always read completely."""
+        at a time, besides the fetched responses. A small `fetch_max_bytes` does not make this limit
+        small, because brokers return the first batch whole, however large it is."""
         return max(self.fetch_max_bytes, _LARGE_BATCH_BYTES) * self.fetch_max_decompressed_factor
 
     @property

@@ -55,10 +55,9 @@ class FetchedPartition:
         self.jumps = jumps
         self.size_bytes = len(buffer)
         self.end_offset = offset
-        # The leader epoch of the last batch. It is -1 before the first batch, and after a batch
-        # without an epoch.
+        # The leader epoch of the last batch: -1 if there is no batch, or the batch has no epoch.
         self.end_epoch = -1
-        # `take` raises the error again, after it has returned the records before this batch.
+        # `take` raises the error again, after it has returned the records before the corrupt batch.
         with suppress(CorruptRecords):
             for _, header in split_batches(buffer, allow_partial=True):
                 self.end_offset = max(header.next_offset, offset)
@@ -154,8 +153,8 @@ class FetchedRecords:
         self._broken: _Broken | None = None
 
     def add(self, part: FetchedPartition) -> None:
-        """Add a response. The response is dropped if the partition's position has moved
-        meanwhile."""
+        """Add a response. The response is dropped if the partition was removed, or its position has
+        jumped (`Assigned.jump`) since the request."""
         state = self._subscription.get(part.partition)
         if state is not None and state.jumps == part.jumps:
             self._parts.append(part)
@@ -172,7 +171,7 @@ class FetchedRecords:
         return found
 
     def count(self, state: Assigned) -> int:
-        """Return the number of a partition's responses here."""
+        """Return the number of the partition's responses that wait for the application."""
         return sum(
             part.partition == state.partition and part.jumps == state.jumps for part in self._parts
         )
@@ -190,8 +189,8 @@ class FetchedRecords:
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Return at most `limit` records, none of paused partitions, and move the positions past
         the records. At a corrupt batch one call returns the records before the batch, and the next
-        call raises KafkaError (CORRUPT_MESSAGE). No later record is returned until the application
-        moves the position past the batch.
+        call raises KafkaError (CORRUPT_MESSAGE). No later record of the partition is returned until
+        the application moves the position past the batch.
         """
         self._raise_broken()
         records: list[ConsumerRecord] = []
@@ -209,7 +208,8 @@ class FetchedRecords:
                         more = part.take(state, limit - len(records), records)
                     except KafkaError as error:
                         self._parts.popleft()
-                        # Records that were fetched before, or are in flight, would leave a gap.
+                        # After the jump, later records that are here or in flight are dropped. They
+                        # would leave a gap.
                         state.jump(state.position, state.leader_epoch)
                         if not records:
                             raise

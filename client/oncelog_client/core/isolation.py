@@ -1,5 +1,5 @@
-"""The records of a fetch response that a reader may see, without aborted batches and control
-batches.
+"""The records of a fetch response that a reader may see: without control batches and, under
+read_committed, without aborted batches.
 
 Source: KIP-98 ("Consumer") and the Java client's CompletedFetch. Nothing needs to be buffered: the
 broker ends a read_committed response at the last stable offset, and lists the aborted transactions
@@ -49,7 +49,8 @@ def visible_batches(
     check_crcs: bool = True,
     read_markers: bool = False,
 ) -> Iterator[VisibleBatch]:
-    """Yield the batches of a fetch response that the application may see, from `fetch_offset` on.
+    """Yield each batch of a fetch response, with its records from `fetch_offset` on. A batch that
+    the application may not see has no records.
 
     `max_batch_bytes` limits the size of a decompressed batch. Raises CorruptRecords or
     UnsupportedMagic when the iterator reaches a corrupt batch. The batches before it are valid.

@@ -97,13 +97,15 @@ _REACTIONS: Final[dict[ErrorCode, Reaction]] = {
 
 
 def reaction(api: ApiKey, code: int) -> Reaction:
-    """Return the meaning of `code` in a response to `api`. A code without a row is fatal."""
+    """Return the meaning of `code` in a response to `api`. A code that `_REACTIONS` lacks is
+    fatal."""
     try:
         found = _REACTIONS.get(ErrorCode(code), Reaction.FATAL)
     except ValueError:
         return Reaction.FATAL
     if api == ApiKey.SYNC_GROUP and found in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-        # This round has failed, because the members may have changed meanwhile.
+        # A repeated SyncGroup could belong to an outdated round, because the members may have
+        # changed meanwhile. So the member joins again.
         return Reaction.REJOIN
     return found
 
@@ -173,7 +175,8 @@ class Membership:
         `metadata` goes with the offsets of a transaction (KIP-447). A heartbeat or a join between
         two polls does not change `metadata`. Otherwise the offsets of polled records could be
         committed with a newer generation, although the partitions belong to another member by then.
-        They could even be committed without a generation, which the broker does not check."""
+        They could even be committed without a generation, and the broker does not check the member
+        of such a commit."""
         self.metadata = self.identity
 
     def require_rejoin(self, reason: str) -> None:
@@ -264,9 +267,9 @@ class Membership:
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
-        """Return True if this member is the group's leader and computes the assignment. A response
-        may say to skip the assignment. The assignment from before the leader's restart then stays
-        (KIP-814)."""
+        """Return True if this member is the group's leader. The leader computes the assignment,
+        unless the response has `skip_assignment`: then the assignment from before the leader's
+        restart stays (KIP-814)."""
         return response.leader == response.member_id
 
     def sync_request(
@@ -344,8 +347,8 @@ class Membership:
         return now_ms - self._session_start_ms > self.config.session_timeout_ms
 
     def next_heartbeat_ms(self) -> float | None:
-        """Return the time of the next heartbeat. Return None while joining, because JoinGroup
-        itself keeps the member in the group."""
+        """Return the time of the next heartbeat. Return None before the member is stable: a pending
+        JoinGroup or SyncGroup keeps the member in the group."""
         if self.state is not MemberState.STABLE:
             return None
         return self._last_heartbeat_ms + self.config.heartbeat_interval_ms

@@ -112,7 +112,8 @@ def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
     partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
     error = row.error_code
     if [partition.partition_index for partition in partitions] != [*range(len(partitions))]:
-        # If a row were missing, the index would stand for another partition.
+        # A partition's place in `TopicInfo.partitions` is its number. With a missing row, later
+        # partitions would have wrong places.
         partitions, error = [], error or ErrorCode.LEADER_NOT_AVAILABLE
     return TopicInfo(
         name,

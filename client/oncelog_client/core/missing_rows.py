@@ -1,9 +1,9 @@
 """The rows that a response must have for its request. The client never takes a missing row for a
 success.
 
-RULES has an entry for every API that the client sends. An API without an entry is an error. Produce
-and Fetch do not pass through `Connection.call`: the sender and the fetcher check their partitions
-themselves.
+RULES has an entry for every API that the client sends. An API without an entry is an error.
+`Connection.call` applies the rules. The Produce of the sender and the Fetch of the fetcher are
+pipelined and do not pass through it: the sender and the fetcher check their partitions themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Rule = Callable[[Any, Any, int], tuple[Keys, Keys]]
 
 _NOTHING: Final[Keys] = frozenset()
 
-# In each of these APIs, the first version with rows, or with rows of another kind.
+# The first version of FindCoordinator, OffsetFetch, LeaveGroup and EndTxn with rows to check, or
+# with rows of another kind.
 _FIND_SEVERAL: Final = 4
 _OFFSETS_OF_SEVERAL: Final = 8
 _LEAVE_SEVERAL: Final = 3
@@ -45,7 +46,8 @@ def _no_rows(request: Any, response: Any, version: int) -> tuple[Keys, Keys]:
 
 
 def _partitions(asked: str = "topics", answered: str = "topics") -> Rule:
-    """Return the rule for partitions, by the names of the topics in request and response."""
+    """Return the rule for partitions. `asked` and `answered` are the names of the fields that hold
+    the topics in the request and in the response."""
     return lambda request, response, version: (
         _pairs(getattr(request, asked)),
         _pairs(getattr(response, answered)),
@@ -140,8 +142,7 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.name for row in response.topics],
     ),
     ApiKey.FIND_COORDINATOR: _coordinators,
-    # The APIs of producers and consumers that are usually pipelined. These rules are for single
-    # calls.
+    # Records. The rules of Produce and Fetch are for calls outside the sender and the fetcher.
     ApiKey.PRODUCE: _partitions("topic_data", "responses"),
     ApiKey.FETCH: _partitions("topics", "responses"),
     ApiKey.LIST_OFFSETS: _partitions(),

@@ -67,8 +67,9 @@ class PartitionQueue(Generic[T]):
         if not self.waiting or len(self.sent) >= config.max_in_flight or self.is_unresolved:
             return None
         if config.idempotent and self.sent and self.sent[0].attempts > 1:
-            # A leader recognizes a duplicate of one of the last five batches, but would write an
-            # older duplicate again.
+            # The first batch may be in the log already. A leader recognizes a duplicate only of its
+            # last five batches. It would refuse an older duplicate as out of order, and the batch
+            # would be written again under a new epoch.
             return None
         if config.idempotent and (
             identity == NO_IDENTITY or (self.sent and self.identity != identity)

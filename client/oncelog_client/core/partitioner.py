@@ -1,8 +1,8 @@
 """The partition of a record, chosen as by Kafka's Java client.
 
 The murmur2 hash of the key chooses the partition of a record with a key. Records without a key stay
-on one partition for about a batch. The next partition is drawn by the lengths of the queues
-(KIP-480, KIP-794).
+on one partition for about a batch. The next partition is drawn at random, and a partition with a
+short queue of batches is more likely (KIP-480, KIP-794).
 """
 
 from __future__ import annotations

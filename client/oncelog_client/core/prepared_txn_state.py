@@ -1,4 +1,4 @@
-"""The identity of a prepared transaction (KIP-939). The external coordinator stores it."""
+"""The identity of a prepared transaction of a two-phase commit (KIP-939)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Settings of the producer: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
+"""Settings of the producer: Kafka's names in snake case, Kafka's defaults, and errors for the
+combinations that Kafka refuses.
 
 `oncelog_client.config` has these names too.
 """
@@ -45,9 +46,8 @@ class ProducerSettings(ClientSettings, total=False):
     max_block_ms (int): how long `send` and the calls of a transaction may wait. Default: 60000.
     max_in_flight_requests_per_connection (int): requests in flight to one broker; at most 5
         with idempotence. Default: 5.
-    max_request_size (int): bytes of the largest request, and of the largest record. Default:
-        1048576.
-    retries (int): how often a batch is sent again; delivery_timeout_ms ends it earlier.
+    max_request_size (int): maximum bytes of a request, and of a record. Default: 1048576.
+    retries (int): how often a batch is sent again, within delivery_timeout_ms.
         Default: 2147483647.
     transaction_timeout_ms (int): how long a transaction may be open before the coordinator
         aborts it. Default: 60000.
@@ -160,7 +160,7 @@ def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
         if values["transactional_id"] is None:
             warnings.warn(
                 f"idempotence is switched off by {' and '.join(obstacles)}; "
-                "set enable_idempotence=False to say so",
+                "set enable_idempotence=False if this is intended",
                 SettingsWarning,
                 stacklevel=4,
             )

@@ -1,8 +1,8 @@
 """The producer's side of its current transaction: the state, partitions and groups.
 
-Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
-(fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
-implicit), KIP-939 (prepared transactions).
+Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (InitProducerId bumps the epoch),
+KIP-588 (PRODUCER_FENCED and INVALID_PRODUCER_EPOCH are two errors), KIP-890 part 2 (every EndTxn
+bumps the epoch, brokers add partitions), KIP-939 (prepared transactions).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class ProducerTransaction:
         self._groups: set[str] = set()
 
     def apply(self, event: Event) -> None:
-        """Take one transition. Raises the stored error, or IllegalStateError for a missing row."""
+        """Take one transition. If TRANSITIONS has no row for the state and the event, raise the
+        stored error, or IllegalStateError without a stored error."""
         following = TRANSITIONS.get((self.state, event))
         if following is None:
             if self.error is not None:
@@ -92,7 +93,8 @@ class ProducerTransaction:
         self._epoch_is_worn = False
 
     def rejoin(self, group: TransactionGroup) -> None:
-        """Restart in this generation of the group. The call is allowed in any state."""
+        """Restart in this generation of the group. Raises the errors of `apply` in a state without
+        a REJOIN row, for example while a prepared transaction is undecided."""
         self.apply(Event.REJOIN)
         self.group = group
         self._clear()
@@ -113,9 +115,9 @@ class ProducerTransaction:
         return self.identity, started
 
     def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
-        """Take the response of InitProducerId, with the transaction that is still open. If no
-        transaction is open, it has already ended, but the external coordinator does not know
-        this."""
+        """Take the response of InitProducerId with keepPreparedTxn. `ongoing` is the transaction
+        that is still open. If it is empty, the prepared transaction has already ended, and the
+        external coordinator does not know this: set `nothing_kept`."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True
@@ -128,10 +130,10 @@ class ProducerTransaction:
         self.started = True
 
     def begin(self, version: int) -> None:
-        """Start a transaction under the current `transaction.version`. If `bump_needed` is set
-        afterwards, the caller aborts and begins again. The reason: before version 2, EndTxn does
-        not bump the epoch. A partition may still lack the marker of the last transaction, and would
-        add new records to that transaction."""
+        """Start a transaction under the current `transaction.version`. Set `bump_needed` if the
+        version has changed to 2 and the last transaction has left its epoch unchanged. A partition
+        may then still lack the marker of the last transaction, and would add new records to that
+        transaction. So the caller aborts, which bumps the epoch, and begins again."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False
@@ -257,7 +259,7 @@ class ProducerTransaction:
     @property
     def is_abortable_by_closing(self) -> bool:
         """Return True if closing the producer aborts the transaction. A close does not abort a
-        prepared or empty transaction, a transaction with a commit that may have succeeded, or any
+        prepared transaction, a transaction with a commit that may have succeeded, or any
         transaction after a fatal error."""
         return self.state in CLOSING_ABORTS
 

@@ -1,7 +1,7 @@
 """The versions of a request that can carry a field, or that have a given behavior.
 
-The table of a message says in which version a field was added. Only changes of behavior are named
-here.
+The schema of a message says in which version a field was added. Only changes of behavior have
+constants here.
 """
 
 from __future__ import annotations

@@ -57,10 +57,10 @@ class Assigned:
         self.jumps += 1
 
     def lag(self, *, read_committed: bool) -> int | None:
-        """Return the number of offsets between the position and the end that can be read. Return
+        """Return the number of offsets from the position to the end of the readable records. Return
         None while this number is unknown.
 
-        Under read_committed this end is the last stable offset.
+        Under read_committed the readable records end at the last stable offset.
         """
         end = self.last_stable_offset if read_committed else self.high_watermark
         if self.position is None or end < 0:

@@ -86,7 +86,8 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.PREPARING, Event.HAND_OVER): State.UNINITIALIZED,
     (State.PREPARING, Event.ABORT): State.ABORTING,
     (State.PREPARING, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # The end is decided. After any error, only the commit may be called again.
+    # The external coordinator has decided to commit. After any error, only the commit may be called
+    # again.
     (State.PREPARED, Event.PREPARE_COMMIT): State.COMMIT_UNKNOWN,
     (State.PREPARED, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
@@ -108,10 +109,11 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ABORTING, Event.ABORT): State.ABORTING,
     (State.ABORTING, Event.ABORTABLE): State.ABORTING,
     (State.ABORTING, Event.ABORTED): State.READY,
-    # The coordinator aborts the open transaction, or has aborted the transaction before.
+    # At a rejoin the coordinator aborts the open transaction, unless it has done so before.
     **{(state, Event.REJOIN): State.INITIALIZING for state in _MAY_REJOIN},
     (State.FENCED_IN_GROUP, Event.ABORTABLE): State.FENCED_IN_GROUP,
-    # This row is also for requests that were in flight when the producer restarted.
+    # Such an error may come from a request that was in flight when the producer restarted. It has
+    # no effect.
     **{(state, Event.ABORTABLE): state for state in BEFORE_ANY},
     **{
         (state, Event.FENCED): State.FENCED_IN_GROUP

@@ -1,4 +1,5 @@
-"""The records that a read_uncommitted consumer returns before a commit marker (KIP-98)."""
+"""Counts the records that a read_uncommitted consumer returns although they are not committed
+(KIP-98)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class UncommittedRecords:
 
     def __init__(self) -> None:
         self.ends: Mapping[TopicPartition, int] = {}
-        # By partition and producer id, until the marker is read.
+        # Number of returned records by partition and producer id, until the marker is read.
         self._open: dict[tuple[TopicPartition, int], int] = {}
         self._aborted = 0
 

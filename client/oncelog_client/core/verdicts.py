@@ -49,7 +49,7 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
 
 _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # Only in a response to InitProducerId this code is fatal.
+    # These codes are fatal only in a response to InitProducerId.
     ApiKey.INIT_PRODUCER_ID: {
         ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
         ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
@@ -96,8 +96,8 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# In a consumer group these error codes mean that another producer has taken over. The codes are not
-# fatal then, and the producer need not abort first.
+# For a producer in a consumer group, these error codes mean that another producer has taken over.
+# The codes are not fatal then, and the producer calls `init_transactions` without an abort.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,

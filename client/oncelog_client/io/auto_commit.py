@@ -40,9 +40,9 @@ class AutoCommit:
             self.due_ms = monotonic_ms() + self._config.auto_commit_interval_ms
 
     def commit_if_due(self, now_ms: float) -> None:
-        """Commit the current positions in the background. Call this method before the positions
-        move: when the request is sent, the records of the current poll are not processed yet, and a
-        crash would lose them.
+        """Commit the current positions in the background, if the interval has ended. Call this
+        method before `poll` moves the positions: the application has not yet processed the records
+        of the current poll, so a crash after their commit would lose them.
         """
         if now_ms < self.due_ms:
             return

@@ -155,7 +155,8 @@ class Cluster:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the failure of each address that the last attempt could not connect to."""
+        """Return, for each address, the failure of the last connect. An address without a failure
+        is left out."""
         return self._connections.failures
 
     @property
@@ -195,7 +196,8 @@ class Cluster:
 
     async def call_any(self, request: object, response: type[R]) -> R:
         """Call any broker, with one attempt at each. Open connections come first: those to known
-        brokers before those to bootstrap servers. Known brokers follow, then bootstrap servers."""
+        brokers before those to bootstrap servers. Addresses without a connection follow: known
+        brokers, then bootstrap servers."""
         failures: list[ConnectFailure] = []
         failure: KafkaError | None = None
         for address in self._candidates():
@@ -273,7 +275,8 @@ class Cluster:
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
         """Return the metadata of a topic, and retry until the topic is usable.
 
-        Raises the broker's error if a retry cannot succeed, TimedOutError otherwise.
+        Raises the broker's error if a retry cannot succeed. After `timeout_ms`, raises the last
+        RetriableError, or TimedOutError during an attempt.
         """
         info = self.metadata.topics.get(name)
         if info is not None and info.usable:
@@ -366,8 +369,8 @@ class Cluster:
         attempt: Callable[[], Awaitable[R]],
         timeout_ms: float,
     ) -> R:
-        """Repeat `attempt` until it succeeds. After an error of a stale coordinator, look the
-        coordinator up again."""
+        """Repeat `attempt` until it succeeds. After a StaleCoordinatorError, look the coordinator
+        up again."""
 
         async def once() -> R:
             try:

@@ -112,8 +112,8 @@ class Connection(asyncio.Protocol):
     async def connect(cls, address: Address, config: ClientConfig) -> Connection:
         """Connect within `socket_connection_setup_timeout_ms`. `negotiate` comes next.
 
-        Raises ConnectError for any failure. Metadata may hold any address. For a port of -1 or a
-        NUL in a host, the resolver raises OverflowError or ValueError.
+        Raises ConnectError for any failure, also if the resolver raises OverflowError or ValueError
+        (for a port of -1, or a NUL in a host): metadata may hold any address.
         """
         host, port = address
         timeout_s = config.socket_connection_setup_timeout_ms / 1000
@@ -221,7 +221,8 @@ class Connection(asyncio.Protocol):
         self._held_back[ready] = None
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
-        """Return the newest version of a request that both sides speak."""
+        """Return the newest version of a request that both sides speak, out of `versions`. Raises
+        UnsupportedVersionError if there is none."""
         api = api_of(type(request))
         spoken = self._versions.get(api.key)
         if spoken is not None:

@@ -1,5 +1,5 @@
-"""The open connections of a client: at most one for each address and lane. A connect has
-backoff."""
+"""The open connections of a client: at most one for each address and lane. After a failed connect,
+the next connect to the address waits for a backoff."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Connections:
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         # By address: the number of failures in a row, and the time of the next attempt.
         self._delays: dict[Address, tuple[int, float]] = {}
-        # The failure of each address that the last attempt could not connect to.
+        # For each address the failure of the last connect, if it failed.
         self._unreachable: dict[Address, ConnectFailure] = {}
         self._closed = False
 
@@ -112,7 +112,8 @@ class Connections:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the failure of each address that the last attempt could not connect to."""
+        """Return, for each address, the failure of the last connect. An address without a failure
+        is left out."""
         return tuple(self._unreachable.values())
 
     @property

@@ -21,7 +21,8 @@ from .randomness import fraction
 
 R = TypeVar("R")
 
-# The coordinator finishes the previous transaction in less than 100 ms.
+# The backoff after CONCURRENT_TRANSACTIONS: the coordinator finishes the previous transaction in
+# less than 100 ms.
 _CONCURRENT_BACKOFF: Final = Backoff(5, 100)
 
 
@@ -36,7 +37,8 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """Raised if the coordinator refuses the call. `maybe_done` is that of Unanswered."""
+    """Raised if the coordinator refuses the call. `maybe_done`: an earlier attempt was sent to the
+    coordinator and got no response."""
 
     def __init__(
         self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
@@ -86,7 +88,7 @@ async def ask(
             unsent = isinstance(error, DisconnectedError) and not error.sent
             maybe_done = maybe_done or not unsent
         except KafkaError as error:
-            # The coordinator could not be found.
+            # The coordinator could not be found, or speaks no version that the call needs.
             api = ApiKey.FIND_COORDINATOR
             raise Refused(api, error.code, str(error), maybe_done=maybe_done) from error
         else:
@@ -118,8 +120,9 @@ async def _attempt(
     versions: range,
     deadline_ms: float,
 ) -> R:
-    """Make one attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
-    `sent` False if the request was not sent, or TimedOutError without a response."""
+    """Make one attempt that ends at `deadline_ms`. Raises RetriableError, for example
+    DisconnectedError (with `sent` False if the request was not sent), or TimedOutError without a
+    response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
             connection = await cluster.coordinator_connection(kind, key)

@@ -2,8 +2,8 @@
 
 The JVM sends a task in several small pieces. Its kernel holds a piece back until the previous piece
 is acknowledged (Nagle's algorithm), and the worker's kernel delays the acknowledgment by 40 ms. A
-small task takes less time than this delay. We cannot change the JVM, but the worker can acknowledge
-at once and send its own pieces without delay.
+small task takes less time than this delay. The JVM cannot be changed, but the worker can
+acknowledge at once and send its own pieces without delay.
 
 With `spark.python.unix.domain.socket.enabled` there is no such delay, and this module has no
 effect.

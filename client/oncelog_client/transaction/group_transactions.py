@@ -88,8 +88,9 @@ async def commit_group(
     *,
     timeout_ms: float,
 ) -> None:
-    """Send one EndTxn for the whole group. If there are offsets, first send AddOffsetsToTxn and
-    TxnOffsetCommit for the parent. The parent is the producer that sends the EndTxn."""
+    """Commit the transactions of `parent` and `members` by one EndTxn. If there are offsets, first
+    send AddOffsetsToTxn and TxnOffsetCommit for the parent. The parent is the producer that the
+    EndTxn names outside the list of members."""
     check_feature(cluster)
     deadline_ms = _deadline(timeout_ms)
     if offsets:
@@ -123,9 +124,9 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    """Send both requests at once, in this order. They take one round trip if one broker serves
-    both. If the second request reaches another broker first, that broker refuses the request, and
-    the client retries it."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit at once, in this order. They take one round trip if
+    one broker serves both. Another broker may get TxnOffsetCommit before AddOffsetsToTxn has taken
+    effect. That broker refuses TxnOffsetCommit, and the client retries it."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
     added, committed = await asyncio.gather(
         _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),

@@ -40,12 +40,12 @@ class GroupConsumer(Protocol):
     """The part of a consumer that a producer needs."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return its group, generation and member id."""
+        """Return the consumer's group, generation and member id."""
         ...
 
 
 class TransactionLifecycle:
-    """The transactions of one transactional id. A call takes `max_block_ms` as a whole."""
+    """The transactions of one transactional id. Each call takes at most `max_block_ms` in all."""
 
     def __init__(
         self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator[Delivery]
@@ -64,14 +64,15 @@ class TransactionLifecycle:
     # -- the transactional id
 
     async def init(self, consumer: GroupConsumer | None, *, keep_prepared: bool) -> None:
-        """Send InitProducerId without a group. Later offsets are committed for `consumer` as the
-        member."""
+        """Send InitProducerId without a group. Offsets that are sent later are committed for
+        `consumer`, as a member of its group."""
         await self._session.init(self._deadline(), keep_prepared=keep_prepared)
         self._consumer = consumer
         self._accumulator.adopt(self.transaction.identity)
 
     async def rejoin(self, sender: Sender, group: TransactionGroup, *, keep_prepared: bool) -> None:
-        """Send InitProducerId in a generation of the group, from any state."""
+        """Drop the buffered records, then send InitProducerId in a generation of the group. The
+        call is allowed in any state."""
         self._session.check_group_transactions()
         deadline_ms = self._deadline()
         self.transaction.rejoin(group)
@@ -96,7 +97,8 @@ class TransactionLifecycle:
         self._accumulator.adopt(self.transaction.identity)
 
     async def hand_over(self, sender: Sender) -> TransactionMember | None:
-        """Write the buffered records, and leave the transaction to another process."""
+        """Write the buffered records, and leave the transaction to another process. Return the
+        transaction, or None if it is empty."""
         self.transaction.apply(Event.PREPARE)
         await self._write_all(sender, self._deadline())
         identity, started = self.transaction.handed_over()
@@ -106,8 +108,7 @@ class TransactionLifecycle:
     # -- a transaction
 
     async def begin(self, sender: Sender) -> None:
-        """Start a transaction. Start it under a new epoch if `transaction.version` has changed to
-        2."""
+        """Start a transaction, under a new epoch if `transaction.version` has changed to 2."""
         version = self._session.cluster_version
         self.transaction.begin(version)
         if self.transaction.bump_needed:
@@ -196,8 +197,8 @@ class TransactionLifecycle:
     # -- records and partitions of the transaction
 
     async def _write_all(self, sender: Sender, deadline_ms: float) -> None:
-        """Wait until all records are written. Raises TimedOutError (call again), or the error that
-        ends the transaction."""
+        """Wait until all records are written. Raises TimedOutError (the caller may repeat the
+        call), or the error that ends the transaction."""
         try:
             async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
                 await sender.flush()
@@ -212,8 +213,8 @@ class TransactionLifecycle:
             raise self.transaction.error
 
     async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:
-        """Drop unsent batches, and wait for batches in flight. Raises TimedOutError (call
-        again)."""
+        """Drop unsent batches, and wait for batches in flight. Raises TimedOutError (the
+        caller may repeat the call)."""
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():

@@ -1,4 +1,4 @@
-"""The calls of a transactional producer to its coordinators, repeated until the outcome is known.
+"""The calls of a transactional producer to its coordinators, retried up to a deadline.
 
 `verdicts` says what a response means. `transaction_requests` builds the requests. This module has
 the deadlines and the order of the calls.
@@ -51,14 +51,14 @@ _FENCES = frozenset(
     }
 )
 _WHAT_TO_DO: dict[type[KafkaError], str] = {
-    AbortableError: "call abort_transaction(), then do its work again",
+    AbortableError: "call abort_transaction(), then do the transaction's work again",
     FencedInGroupError: "poll, then call init_transactions() with the new assignment",
-    ProducerFencedError: "close this producer: only one may use a transactional id",
+    ProducerFencedError: "close this producer: only one producer may use a transactional id",
 }
 
 
 class TransactionSession:
-    """One transactional id at its coordinator."""
+    """The calls for one transactional id, and their effects on `ProducerTransaction`."""
 
     def __init__(
         self, cluster: Cluster, config: ProducerConfig, transaction: ProducerTransaction
@@ -69,7 +69,8 @@ class TransactionSession:
         self._id = config.transactional_id
         self._transaction = transaction
         self._requests = TransactionRequests(self._id, config, transaction)
-        # The last errors with a looked-up reason. The same error can be raised several times.
+        # The last error with a looked-up reason, if any. The same error can be raised several
+        # times, and its reason is looked up once.
         self._explained: tuple[KafkaError, ...] = ()
 
     @property
@@ -160,8 +161,8 @@ class TransactionSession:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
     ) -> None:
-        """Send AddOffsetsToTxn (before KIP-890) and TxnOffsetCommit. Raises AbortableError,
-        FatalError."""
+        """Send AddOffsetsToTxn (before KIP-890) and TxnOffsetCommit. Raises AbortableError
+        or FatalError."""
         self._transaction.check_sendable()
         deadline_ms = self._deadline()
         identity = self._transaction.identity
@@ -197,8 +198,9 @@ class TransactionSession:
     async def commit(self, deadline_ms: float) -> None:
         """Send EndTxn(commit), after all records were written.
 
-        Raises CommitOutcomeUnknown at `deadline_ms`, AbortableError if the coordinator has not
-        committed, FatalError otherwise.
+        Raises CommitOutcomeUnknown at `deadline_ms`, or if a retry is refused after an attempt
+        without a response. Raises AbortableError if the coordinator has not committed, FatalError
+        otherwise.
         """
         transaction = self._transaction
         transaction.apply(Event.SEND_COMMIT)
@@ -351,7 +353,7 @@ class TransactionSession:
             TimedOutError(
                 "the coordinator has aborted the transaction, which took longer than "
                 f"transaction_timeout_ms ({self._config.transaction_timeout_ms}); "
-                "call abort_transaction(), then do its work again",
+                "call abort_transaction(), then do the transaction's work again",
                 known_code(refused.code),
             )
         )

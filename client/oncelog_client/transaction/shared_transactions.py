@@ -30,7 +30,8 @@ from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 _EPOCH_BUMPS: Final = 2
 
-# Error codes of EndTxn for a transaction that is neither open nor was ended with this outcome.
+# Error codes of EndTxn for a transaction that is not open, and was not ended with the requested
+# outcome.
 _GONE: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,

@@ -1,1 +1,2 @@
-"""Records that brokers write to internal topics and snapshots, byte for byte as Kafka's."""
+"""The bytes inside internal topics, producer snapshots, and the messages between members of a
+group. They are the same as Kafka's, with the additions in `features`."""

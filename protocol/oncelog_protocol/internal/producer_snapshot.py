@@ -52,8 +52,9 @@ def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_producer_snapshot(data: Buffer) -> list[ProducerEntry]:
-    """Return the entries of a file. Raises UnknownRecordVersion. Raises ProtocolError if CRC or
-    length are wrong. The caller then rebuilds the snapshot from the log.
+    """Return the entries of a file. Raises UnknownRecordVersion for another version, and
+    ProtocolError if CRC or length are wrong. In both cases the broker rebuilds the
+    producers' state from the log.
     """
     version = read_version("producer snapshot", data)
     if version != VERSION:

@@ -19,8 +19,8 @@ _PREFIX: Final = Struct(">h")
 
 
 class UnknownRecordVersion(ValueError):
-    """A record has a version that only a newer broker knows. The caller skips the record with a
-    warning, as Kafka's loaders do. `part` is the name of the expected key or value.
+    """A record has a type or version that this release does not know. The caller skips the record
+    with a warning, as Kafka's loaders do. `part` is the name of the expected key or value.
     """
 
     def __init__(self, part: str, version: int) -> None:
@@ -38,16 +38,16 @@ def read_version(part: str, data: Buffer) -> int:
 
 
 def encode_versioned(message: object, version: int, prefix: int | None = None) -> bytes:
-    """Return `message` after its version. If `prefix` (the record type of a key) is given, it
-    stands in place of the version."""
+    """Return the bytes of `message` after an int16: the version, or `prefix` (the record type of a
+    key) if it is given."""
     parts = [_PREFIX.pack(version if prefix is None else prefix)]
     encoder(type(message), version)(message, parts.append)
     return b"".join(parts)
 
 
 def decode_body(cls: type[T], version: int, data: Buffer, *, exact: bool = True) -> T:
-    """Return the message after the int16. Raises ProtocolError. With `exact` bytes after the
-    message are an error too."""
+    """Return the message after the int16. Raises ProtocolError. If `exact` is true, bytes
+    after the message are an error too."""
     message, position = decoder(cls, version)(data, _PREFIX.size)
     if exact and position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes after a {cls.__name__} v{version}")

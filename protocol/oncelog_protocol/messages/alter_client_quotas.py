@@ -37,7 +37,7 @@ class EntryData:
 
 @api_message(ApiKey.ALTER_CLIENT_QUOTAS)
 class AlterClientQuotasRequest:
-    """Changes, or only a check of them."""
+    """Changes of quotas. `validate_only`: only check them."""
 
     entries: list[EntryData] = array(EntryData)
     validate_only: bool = boolean()

@@ -1,7 +1,7 @@
 """DescribeProducers (key 61, version 0): the producers of a partition, with their open
 transactions.
 
-Source: KIP-664. The tagged fields are ours.
+Source: KIP-664. The tagged fields are oncelog's own.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class DescribeProducersRequest:
 
 @struct
 class ProducerState:
-    """One producer id. `held_records` and `held_bytes` are ours: the number and size of the records
-    from the start of its open transaction to the high watermark. read_committed readers do not get
+    """One producer id. `held_records` and `held_bytes` are oncelog's own: the number and size of the
+    records from the start of its open transaction to the high watermark. read_committed readers do not get
     them yet."""
 
     producer_id: int = int64()

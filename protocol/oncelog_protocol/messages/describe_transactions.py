@@ -1,6 +1,6 @@
 """DescribeTransactions (key 65, version 0): transactional ids as their coordinator knows them.
 
-Source: KIP-664. The tagged fields are ours.
+Source: KIP-664. The tagged fields are oncelog's own.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class FenceData:
 
 @struct
 class TransactionState:
-    """One transactional id. Ours: the client that opened the transaction, the time until its
-    timeout (-1: no timeout, or no transaction), and the producers fenced lately, the oldest
-    first."""
+    """One transactional id. Oncelog's own fields: the client that opened the transaction, the time
+    until its timeout (-1: no timeout, or no transaction), and the producers fenced lately, the
+    oldest first."""
 
     error_code: int = int16()
     transactional_id: str = string()

@@ -17,7 +17,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class EndTxnMember:
-    """Ours: another transaction of the same group, which the same request ends."""
+    """Oncelog's own: another transaction of the same consumer group, which the request ends too."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -41,7 +41,8 @@ class EndTxnRequest:
 @api_message(ApiKey.END_TXN)
 class EndTxnResponse:
     """From version 5 on: the producer id and epoch of the next transaction. `refused_member` is
-    ours: the transactional id that caused the error, if it is not the request's own.
+    oncelog's own: the transactional id that caused the error, if it is one of the request's
+    `members`.
     """
 
     throttle_time_ms: int = int32()

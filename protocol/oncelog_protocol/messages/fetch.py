@@ -45,7 +45,7 @@ class ReplicaState:
 
 @struct
 class FetchPartition:
-    """The offset and limits of one partition."""
+    """The offset to read from in one partition, and the maximum size of its records."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(since=9, default=-1)
@@ -111,7 +111,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class SnapshotId:
-    """The snapshot to fetch instead (KIP-630)."""
+    """The snapshot that the follower has to fetch instead of records (KIP-630)."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)

@@ -18,8 +18,9 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @api_message(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorRequest:
-    """Keys of one type: 0 group, 1 transactional id, 2 share group. Up to v5, type 2 is ours: a
-    group, to find the coordinator of the group's transactions."""
+    """Keys of one type: 0 group, 1 transactional id, 2 share group. Up to v5, type 2 is
+    oncelog's own: the key is a consumer group, and the response names the coordinator of the
+    group's transactions."""
 
     key: str = string(until=3)
     key_type: int = int8(since=1)

@@ -20,7 +20,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class AssignedTopic:
-    """Ours: partitions of one topic that a group has assigned to the producer's process."""
+    """Oncelog's own: partitions of one topic that a group has assigned to the producer's process."""
 
     topic: str = string()
     partitions: list[int] = array(int32)
@@ -28,8 +28,10 @@ class AssignedTopic:
 
 @api_message(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdRequest:
-    """A null transactional id: the producer is only idempotent (KIP-98). The tagged fields are
-    ours. A producer in a consumer group sets the first three, all or none (KIP-447, early draft).
+    """A null transactional id: the producer is only idempotent (KIP-98).
+
+    The tagged fields are oncelog's own. A producer in a consumer group sets `consumer_group_id`,
+    `consumer_group_generation` and `assigned_partitions` together (KIP-447, early draft).
     `by_operator`: the request only ends the open transaction.
     """
 

@@ -28,7 +28,7 @@ class ConfigResource:
 
 @api_message(ApiKey.LIST_CONFIG_RESOURCES)
 class ListConfigResourcesResponse:
-    """The resources of these types."""
+    """The resources of the requested types."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -8,11 +8,11 @@ Finds the offset for a timestamp, or one end of a partition.
 * v6: flexible
 * v7: timestamp -3: the record with the largest timestamp (KIP-734)
 * v8: timestamp -4: the earliest local offset (KIP-405)
-* v9: timestamp -5: the latest offset in tiers (KIP-1005)
+* v9: timestamp -5: the latest offset in tiered storage (KIP-1005)
 * v10: a timeout for remote look-ups (KIP-1075)
-* v11: timestamp -6: the earliest offset not yet in tiers (KIP-1023)
+* v11: timestamp -6: the earliest offset not yet in tiered storage (KIP-1023)
 
-The tagged fields are ours.
+The tagged fields are oncelog's own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from oncelog_protocol.types import array, int8, int16, int32, int64, string
 
 @struct
 class ListOffsetsPartition:
-    """The timestamp to look for: -1 is the end, -2 the start. `count_from` is ours: a group's
-    committed offset, from which the broker counts the lag; -1 for no count."""
+    """The timestamp to look for: -1 is the end, -2 the start. `count_from` is oncelog's
+    own: a group's committed offset, from which the broker counts the lag; -1 for no count."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
@@ -54,10 +54,10 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The offset, or -1 for none. The tagged fields are ours: the number of records that a
-    read_committed reader gets between `count_from` and the last stable offset, and the number that
-    open transactions hold back between the last stable offset and the high watermark. Both are -1
-    if the request has no `count_from`."""
+    """The offset, or -1 for none. The tagged fields are oncelog's own: the number of records
+    that a read_committed reader gets between `count_from` and the last stable offset, and the
+    number that open transactions hold back between the last stable offset and the high watermark.
+    Both are -1 if the request has no `count_from`."""
 
     partition_index: int = int32()
     error_code: int = int16()

@@ -6,7 +6,7 @@ Stores offsets that take effect when the transaction commits.
 * v2: leader epoch (KIP-320)
 * v3: flexible; member and generation, to fence stale members (KIP-447)
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
-* v5: the group joins the transaction by this request (KIP-890)
+* v5: this request adds the group to the transaction (KIP-890)
 * v6: topics by id
 """
 

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27, versions 1 to 2).
 
-Makes the leaders of partitions append the end of a transaction.
+Makes the leaders of partitions append the markers that end a transaction.
 
 * v1: flexible
 * v2: transaction version of the producer (KIP-1228)

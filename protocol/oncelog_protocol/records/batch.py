@@ -140,8 +140,8 @@ def add_to_sequence(sequence: int, count: int) -> int:
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     """Return the header at `position`. This function only checks that 61 bytes are there, so the
-    caller checks `magic` before it uses other fields. Raises UnsupportedMagic or CorruptRecords if
-    bytes are missing.
+    caller checks `magic` before it uses other fields. If bytes are missing, raises
+    UnsupportedMagic for another `magic`, else CorruptRecords.
     """
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
@@ -191,8 +191,8 @@ def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoc
 
 
 # The same as `patch_offsets`, for a caller that has the batch length: (buffer, position, base
-# offset, batch length, leader epoch). This is the struct's own method, because it runs for every
-# batch.
+# offset, batch length, leader epoch). It is the struct's method itself: it runs for every batch,
+# and a Python function around it would take time.
 patch_place: Final = Struct(">qii").pack_into
 
 

@@ -45,7 +45,7 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = Struct(">i")
-# Snappy's maximum ratio: three bytes copy 64. A block that claims more is damaged.
+# Snappy's maximum ratio: 3 compressed bytes copy 64 bytes. A block that claims more is damaged.
 _SNAPPY_MOST: Final = 22
 
 # Growth of the output buffer: the first factor multiplies the input's size, the second the size of
@@ -105,9 +105,8 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
 
 
 def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int) -> bytes:
-    # The library raises the same error for a full buffer and for damaged data, with different
-    # texts. So every failure is retried with a larger buffer, until the buffer has `limit` bytes.
-    # Sizes grow geometrically, so that all attempts together cost at most 8/7 of the last one.
+    # The library raises the same error class for a full buffer and for damaged data. So every
+    # failure is retried with a larger buffer, until the buffer has `limit` bytes. Sizes grow geometrically, so that all attempts together cost at most 8/7 of the last one.
     size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
     while size < limit:
         with suppress(cramjam.DecompressionError):

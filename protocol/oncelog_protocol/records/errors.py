@@ -12,7 +12,7 @@ class CorruptRecords(ValueError):
 
 
 class DecompressedTooLarge(CorruptRecords):
-    """Compressed data that holds more than the reader's limit, in bytes."""
+    """Data that is larger than the reader's limit (bytes) when decompressed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the batch holds more than {limit} bytes when decompressed")

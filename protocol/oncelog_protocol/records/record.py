@@ -11,9 +11,9 @@ from .zigzag import NULL, SMALL, SMALL_LIMIT, encode_varint, read_varint, read_z
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = Sequence[tuple[str, Bytes | None]]
 
-# Length, attributes, timestamp delta, offset delta, key length, value length, header count.
+# A byte for each: length, attributes, timestamp delta, offset delta, key length, value length, header count.
 MIN_RECORD_SIZE: Final = 7
-# Key length, value length.
+# A byte for each: key length, value length.
 MIN_HEADER_SIZE: Final = 2
 INT64: Final = 1 << 63
 
@@ -153,7 +153,7 @@ def decode_records(
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
     if records and records[-1].offset - base_offset > last_offset_delta:
         raise CorruptRecords("a record's offset is beyond the last offset of its batch")
-    # Only such a base can overflow an int64 by a delta of one byte.
+    # The loop does not check deltas of one byte: they leave int64 only from a base near its limits.
     if abs(base_timestamp) > INT64 - 0x80:
         for record in records:
             _checked_timestamp(record.timestamp)

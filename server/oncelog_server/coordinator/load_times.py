@@ -7,7 +7,7 @@ import msgspec
 
 
 class LoadTimes(msgspec.Struct):
-    """The load times in ms, since the start."""
+    """The number, sum and maximum of the load times (ms), since the start of the broker."""
 
     count: int = 0
     total_ms: int = 0

@@ -28,7 +28,7 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """
     offset = partition.log_start_offset
     count = 0
-    # The file of the last read, and the position in it.
+    # The file of the last replayed batch, and the position at which the batch ends.
     before: tuple[File | None, int] = None, 0
     while offset < partition.log_end_offset:
         try:
@@ -52,8 +52,9 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
 
 
 def _check_place(partition: Partition, found: FileRange, before: tuple[File | None, int]) -> None:
-    """Raise ValueError if the last read skipped bytes before `found`. A read skips batches with
-    offsets below their segment, and a broker never writes such batches."""
+    """Raise ValueError if the read of `found` skipped bytes after `before`, the end of the last
+    replayed batch. A read skips a batch with offsets below the base offset of its segment, and a
+    broker never writes such a batch."""
     file, end = before
     if file is None:
         goes_on = not found.position or partition.log_start_offset > partition.first_segment_offset

@@ -1,5 +1,5 @@
-"""Finds the partition of an internal topic that owns an id (Java's String.hashCode, as in every
-Kafka tool). This module also lists the internal topics that transactions never write to."""
+"""Finds the partition of an internal topic that owns an id, by Java's String.hashCode as in Kafka.
+This module also lists the internal topics that transactions never write to."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def partition_for(id_: str, partitions: int) -> int:
     """Return `(id.hashCode() & 0x7fffffff) % partitions`. For example, `myProducer` belongs to
     partition 10 of 50.
 
-    Kafka takes the absolute value of the hash, so a negative hash gives a different partition there
-    (docs/semantics.md).
+    Kafka takes the absolute value of the hash, so Kafka's partition is a different one if the hash
+    is negative (docs/semantics.md).
     """
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
     return (hash_of(id_) & 0x7FFFFFFF) % partitions

@@ -84,9 +84,10 @@ class _Load:
 
 class ShardRuntime(Generic[S]):
     """The shards of one internal topic. `new_shard(partition, coordinator_epoch)` returns an empty
-    shard. `on_loaded` is called after the replay of a shard. `on_unloaded` is called when this
-    broker stops leading the partition of a shard. `effects` has a row for each effect of a
-    decision. `work` runs long work, in slices if possible."""
+    shard. `on_loaded` is called after the replay of a shard. `on_unloaded` is called for a shard,
+    also a partly loaded one, when this broker stops leading its partition or leads it in a new
+    epoch. `effects` has a row for each effect of a decision. `work` runs the load of a shard, in
+    slices if possible."""
 
     def __init__(
         self,
@@ -212,8 +213,8 @@ class ShardRuntime(Generic[S]):
         return self._shards[index].partition
 
     def shards(self) -> Iterator[tuple[int, S]]:
-        """Yield every shard that is in service at the first step, in the order of partitions. A
-        shard that is unloaded between two steps is still yielded."""
+        """Yield every shard that is in service when the iteration begins, in the order of
+        partitions. A shard that is unloaded during the iteration is still yielded."""
         for index, led in sorted(self._shards.items(), key=itemgetter(0)):
             yield index, led.shard
 
@@ -246,8 +247,8 @@ class ShardRuntime(Generic[S]):
                     # leads.
                     final = self._failed(loaded, decision, response, code)
             except Exception as failure:
-                # An exception is a defect. It must not fail the request, because the append is
-                # committed.
+                # An exception is a defect. It fails only this request, and not the request that
+                # has moved the high watermark.
                 parked.abandon(failure)
                 return
             pass_on(final, parked)
@@ -268,8 +269,9 @@ class ShardRuntime(Generic[S]):
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
     ) -> R | Deferred[R]:
-        """Wait for the commit before a response that shows state replayed at the append. A crash
-        might undo this state."""
+        """Return the response of a decision without records. If it may show state that is replayed
+        at the append and not committed yet, return a Deferred that gets the response at the commit,
+        because a crash might undo this state."""
         partition = loaded.partition
         if (
             self._replay_at is ReplayAt.COMMIT

@@ -3,8 +3,8 @@
 A shard is the state of one partition of an internal topic. A method that decides reads the state
 and returns a `Decision`. The runtime appends the records of the decision and calls `replay` for
 each record. Transactions are replayed when the records are committed, groups at the local append.
-The runtime sends the response once the records are committed. Only `replay` changes state that must
-survive, so live state and reloaded state are the same.
+The runtime sends the response once the records are committed. Only `replay` and `replay_marker`
+change state that must survive a restart, so live state and reloaded state are the same.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     effects: tuple[Effect, ...] = ()
-    # Returns the response after a failed append, from the error code. The function changes no
-    # state. None: the response is `response` even after a failure.
+    # Returns the response, from the error code, if the records are not appended or never committed.
+    # The function changes no state. None: the response is `response` even after a failure.
     failed: Callable[[int], R] | None = None
 
 
@@ -83,9 +83,9 @@ class Replica(Protocol):
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Apply one record, live or at load. Nothing else changes durable state. The caller's
-        decoder skips unknown key versions. Raises ValueError for an undecodable record. The shard
-        is then refused."""
+        """Apply one record, live or at load. Only this method and `replay_marker` change durable
+        state. A record with an unknown key version is skipped. Raises ValueError for an undecodable
+        record. If this happens at load, the shard is refused."""
         ...
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
@@ -98,7 +98,7 @@ class Shard(Replica, Protocol):
     """The state of a coordinator, as the runtime sees it."""
 
     def park(self, place: Park, answer: Deferred[Any]) -> None:
-        """Keep a parked response."""
+        """Keep `answer`, the parked response of `place`."""
         ...
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:

@@ -33,7 +33,8 @@ class CheckpointWriter:
         self._unfinished: set[str] = set()
 
     def remove_later(self, unfinished: Iterable[str]) -> None:
-        """Remove temporary files (paths of files, without the suffix) after the next write."""
+        """Remove the temporary files of these checkpoints after the next write. `unfinished`: the
+        paths of the checkpoints, without the suffix of temporary files."""
         self._unfinished.update(unfinished)
 
     def write(self) -> Deferred[StorageError | None]:
@@ -103,7 +104,7 @@ class CheckpointWriter:
 
     def _remove_unfinished(self) -> None:
         for path in sorted(self._unfinished):
-            # If the disk refuses, the path stays in the set, and the next write tries again.
+            # If the disk refuses, the path stays in the set, and the next write retries this.
             with suppress(StorageError):
                 remove_unfinished(self._files, path)
                 self._unfinished.discard(path)
@@ -124,7 +125,7 @@ class CheckpointWriter:
         for deferred in served:
             try:
                 complete(deferred)
-            except Exception as failure:  # the other callers must still be completed
+            except Exception as failure:  # the other Deferreds must still be completed
                 raised.append(failure)
         if self._waiting and self._writing is None:
             self._begin()

@@ -171,7 +171,7 @@ class DataDirectory:
         return self._offsets(LOG_START_CHECKPOINT)
 
     def closed_logs(self) -> ClosedLogs:
-        """Return the state of the logs that the last stop recorded. It is valid after a clean stop.
+        """Return the state of each log at the last stop. It is valid only after a clean stop.
 
         A missing or damaged checkpoint counts as empty; every log is then read.
         """
@@ -220,7 +220,8 @@ def _absolute(path: str) -> Path:
 
 
 def _check_links(path: Path) -> None:
-    """Raise OSError for a file, a loop of links or a broken link: mkdir would say "File exists"."""
+    """Raise OSError, with the cause, for a file, a loop of links or a broken link. For all of them,
+    mkdir would only say "File exists"."""
     for part in (path, *path.parents):
         if not os.path.lexists(part):
             continue

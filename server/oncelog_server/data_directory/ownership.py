@@ -42,7 +42,7 @@ class NeedsRecovery(Exception):
         super().__init__(
             f"{found}. If there is a backup, put its metadata back (docs/backup.md). Else "
             f"`oncelog storage recover --data {path}` shows how the metadata would be "
-            "rebuilt from the folders of the partitions, and does so with --yes"
+            "rebuilt from the folders of the partitions, and rebuilds it with --yes"
         )
 
 
@@ -119,7 +119,8 @@ def _has_segments(folder: Path) -> bool:
 
 
 def _is_our_properties(path: Path) -> bool:
-    """Return True if oncelog wrote a meta.properties. Java's begins with a comment, the date."""
+    """Return True if oncelog wrote this meta.properties. Apache Kafka's file begins with a comment,
+    the date."""
     data = b""
     with suppress(OSError):
         data = path.read_bytes()

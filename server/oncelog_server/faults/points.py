@@ -42,7 +42,8 @@ class Step(Enum):
 
 
 class FailPoint(NamedTuple):
-    """A fail point. `cell` is C0 to C14, or "" if the crash matrix has no name for it."""
+    """A fail point. `cell` is one or more of C0 to C14, or "" if the crash matrix has no name for
+    it."""
 
     name: str
     cell: str

@@ -1,4 +1,5 @@
-"""`ONCELOG_FAIL_AT=name[:n]`: the broker kills itself when it is at a fail point the n-th time."""
+"""`ONCELOG_FAIL_AT=name[:n]`: the broker kills itself when it reaches that fail point for the n-th
+time."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class UnknownFailPoint(ValueError):
 
 
 def _kill_self(name: str, count: int) -> None:
-    """Die by SIGKILL, so that nothing is flushed, closed or sent. A line names the fail point."""
+    """Write a line with the fail point to stderr, and die by SIGKILL, so that nothing is flushed,
+    closed or sent."""
     os.write(2, b'{"event":"fail point","point":"%s","count":%d}\n' % (name.encode(), count))
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -54,8 +54,8 @@ class WatchedFile(OsFile):
 class WatchedFiles(OsFiles):
     """Files with faults.
 
-    `trap` is called at every step. Every fsync takes `sync_delay_s` longer. `full` decides for
-    which files the disk is full.
+    `trap` counts every fail point that a write reaches. Every fsync takes `sync_delay_s` longer.
+    `full` decides for which files the disk is full.
     """
 
     file_class = WatchedFile

@@ -1,5 +1,5 @@
-"""One Fetch. The request reads its partitions, or waits until they have enough records (KIP-227,
-min_bytes)."""
+"""One Fetch. The request reads its partitions, or waits until they have enough records
+(`min_bytes`)."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def fetch(
     slices: Slices,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
-    The request does not wait if no partition is found or a partition has an error. Many partitions
-    are read again in slices, and their response is built in slices."""
+    The request does not wait if no partition is found or a partition has an error. With many
+    partitions, each later read and the response are made in slices."""
     is_large = len(partitions) > SMALL
 
     def read() -> Steps[FetchResult]:

@@ -1,5 +1,5 @@
-"""A Fetch that waits for data without a task. It wakes when one of its partitions changes or its
-timer fires (KIP-227, min_bytes)."""
+"""A Fetch that waits for `min_bytes` of records without a task. It wakes when one of its partitions
+changes or its timer fires."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ParkedFetch:
         self._timers = timers
         self._scheduled = False
         self._is_reading = False
-        # True if a partition has changed since the current read began.
+        # True if a partition has changed, or the timer has fired, since the current read began.
         self._is_stale = False
         self._is_late = False
         wake = self._wake  # one bound method for all partitions

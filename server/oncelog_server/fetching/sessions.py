@@ -15,7 +15,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_INT32: Final = 2**31 - 1
 # A session may be evicted if it was unused for this time, or if it is older than this time and
-# smaller than the new session (Kafka's minimum).
+# smaller than the new session. The value is Kafka's.
 MIN_EVICTION_MS: Final = 120_000
 
 

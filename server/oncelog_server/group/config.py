@@ -1,4 +1,5 @@
-"""The settings of a group shard: Kafka's names and defaults, and limits of our own."""
+"""The settings of a group shard: those of Kafka with its names and defaults, and limits that Kafka
+does not have."""
 
 from __future__ import annotations
 
@@ -19,14 +20,15 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
 
-    # A new member sends no heartbeats before its first response. The member is removed after this
-    # time, as in Kafka.
+    # A new member sends no heartbeats before its first response. The member is removed if it does
+    # not get this response within this time, as in Kafka.
     new_member_join_timeout_ms: int = 300_000
 
-    # Our own: maximum memory of one group (Kafka has no such limits).
+    # Not in Kafka: maximum memory of one member and of one group, and maximum number of assigned
+    # member ids that have not joined yet.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 32 << 20
     pending_members_max: int = 10_000
-    # Our own: maximum work in one slice of the deletion of expired offsets.
+    # Not in Kafka: maximum work in one slice of the deletion of expired offsets.
     cleanup_records_max: int = 500
     cleanup_groups_max: int = 1_000

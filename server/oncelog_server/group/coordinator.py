@@ -131,7 +131,8 @@ class GroupCoordinator:
 
     def live_generation(self, group_id: str) -> int | None:
         """Return the generation of a group with members. Return None if the group has no members,
-        or is not coordinated here. Raises Refused while the generation is unknown."""
+        or is not coordinated here. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS) while the group's
+        shard is loaded."""
         count = self._partition_count()
         if count == 0:
             return None
@@ -144,7 +145,8 @@ class GroupCoordinator:
         return shard.live_generation(group_id)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return the reason for refusing that generation. Raises Refused."""
+        """Return the reason why the group refuses a request of generation `generation_id`. Raises
+        Refused with the codes of `run`."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -152,8 +154,8 @@ class GroupCoordinator:
         return shard.outdated(group_id, generation_id)
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Return producers that are about to commit offsets of the same input partitions for the
-        same group. Raises Refused."""
+        """Return the other producers with an open transaction that has an offset of the request's
+        group for one of the request's partitions. Raises Refused with the codes of `run`."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -176,8 +178,8 @@ class GroupCoordinator:
         return appended
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Delete the offsets of deleted topics, so that a recreated topic starts at its first
-        record."""
+        """Delete the offsets of deleted topics, so that they do not apply to a recreated topic with
+        the same name."""
         if not delta.topics_deleted:
             return
         deleted = frozenset(topic.name for topic in delta.topics_deleted)

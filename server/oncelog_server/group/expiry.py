@@ -23,7 +23,7 @@ _SWEEP_KEY = ("sweep",)
 
 
 class Expiry:
-    """Sweeps all groups every offsets.retention.check.interval.ms, one slice for each call."""
+    """Sweeps all groups every offsets.retention.check.interval.ms. Its timer starts each slice."""
 
     __slots__ = ("_groups_left", "_table")
 
@@ -101,8 +101,9 @@ class Expiry:
                     yield topic, partition
 
     def _expires_ms(self, group: Group, committed: CommittedOffset) -> int | None:
-        """Return the time at which an offset of a topic without subscription expires. Return None
-        while the time is unknown."""
+        """Return the wall-clock time (ms) at which an offset expires, if the group is not
+        subscribed to its topic. Return None if no offset expires in the present state of the
+        group."""
         since_ms = group.retention_begins_ms(committed.commit_timestamp_ms)
         if since_ms is None:
             return None

@@ -1,4 +1,5 @@
-"""Serves OffsetFetch: the committed offsets of a group, and its unstable offsets (KIP-447).
+"""Serves OffsetFetch: the committed offsets of a group. With `require_stable`, a partition with an
+offset in an open transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447).
 
 Source: Kafka's OffsetMetadataManager.fetchOffsets. From v8 on, a request names several groups
 (KIP-709). The groups may be in several shards, so a shard responds for a single group.

@@ -1,7 +1,7 @@
 """The interface of a group of any protocol, for offsets, expiry and listings.
 
 Each protocol has its own package with a class of groups (classic; KIP-848 and share groups could
-follow). `shard.py` creates them.
+follow). `shard.py` connects these packages.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ class Group(Protocol):
 
     @property
     def offset_delete_code(self) -> ErrorCode:
-        """Return the error of OffsetDelete for every topic, or NONE."""
+        """Return the error with which OffsetDelete is refused for all topics, or NONE."""
         ...
 
     @property
     def delete_code(self) -> ErrorCode:
-        """Return the error of DeleteGroups, or NONE."""
+        """Return the error with which DeleteGroups is refused, or NONE."""
         ...
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Return the time from which an offset without subscription is unused. Return None if the
-        offset is in use."""
+        """Return the time (ms) from which the retention of an offset counts, if the group is not
+        subscribed to its topic. Return None if no offset expires in the present state of the
+        group."""
         ...
 
     def describe(self) -> GroupDetails: ...

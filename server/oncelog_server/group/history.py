@@ -1,5 +1,5 @@
-"""The recent history of a group. The history has the reason, time and request for each refused
-member. It is for operators only, is kept in memory, and has the last event of each kind."""
+"""The recent history of a group: its last generations, and the reason, time and client of each
+removal of a member. It is only for the information of operators, and is kept only in memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Dismissal(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A generation of a group. `by` is the client that began the rebalance."""
+    """A generation of a group. `by` is the client that began the rebalance, None if a timer began
+    it or the client is unknown."""
 
     generation_id: int
     at_ms: int
@@ -59,7 +60,7 @@ _BY_CODE: Final = {ErrorCode.FENCED_INSTANCE_ID: Why.REPLACED}
 
 
 def requester(at: Moment) -> Requester | None:
-    """Return the client of the request. Return None if a timer was the cause."""
+    """Return the client of the request that caused a decision. Return None if a timer caused it."""
     if not isinstance(at, Caller):
         return None
     return Requester(at.client_id[:KEPT_NAME], at.client_host)
@@ -102,7 +103,7 @@ class History:
             return departure
         if code in _BY_CODE:
             return Dismissal(_BY_CODE[code])
-        # This is the first remembered generation without the member.
+        # The first remembered generation after the member's own is the one that it did not join.
         for generation in self._generations:
             if 0 <= generation_id < generation.generation_id:
                 return Dismissal(Why.NEWER_GENERATION, generation.at_ms, generation.by)

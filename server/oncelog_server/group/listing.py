@@ -1,6 +1,6 @@
 """ListGroups and DeleteGroups, for the groups of one shard.
 
-Source: Kafka's GroupMetadataManager (KIP-518 states filter, KIP-848 types filter).
+Source: Kafka's GroupMetadataManager. The filter by state is KIP-518, the filter by type KIP-848.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class GroupFilter:
 
 
 def views_of(table: GroupTable) -> Iterator[GroupView]:
-    """Yield the groups that exist at the call. Each view shows the state at its yield. A group that
-    is deleted in between is left out."""
+    """Yield the groups that exist at the call. Each view shows the group's state at the moment of
+    its yield. A group that is deleted before this moment is left out."""
     groups = list(table.groups.values())
     return (
         GroupView(group.group_id, group.protocol_type or "", group.state_name, group.type)

@@ -1,5 +1,5 @@
-"""Committed offsets, and offsets that are pending in a transaction. Only `replay` changes the
-offsets.
+"""Committed offsets, and offsets that are pending in a transaction. Only the replay of records and
+markers changes the offsets.
 
 Source: Kafka's OffsetMetadataManager. In a conflict the higher record offset wins (KAFKA-5247), so
 that the order of plain commits and markers does not matter.
@@ -99,7 +99,7 @@ class Offsets:
     # --- reading
 
     def committed(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return the committed offset of one partition."""
+        """Return the committed offset of one partition, None if there is none."""
         return self._committed.get(group_id, {}).get(topic, {}).get(partition)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:

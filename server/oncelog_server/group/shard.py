@@ -1,9 +1,10 @@
 """The group coordinator's part for one partition of `__consumer_offsets`.
 
-Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
-is rebuilt at load from the last record of each group, as in Kafka. After the load only effects of
-decisions change the membership (`EFFECTS`). The functions that decide for a request or a timer
-change no state.
+Source: Kafka's GroupCoordinatorShard. Only `replay` and `replay_marker` change offsets. Membership
+is in memory, and is rebuilt at load from the last record of each group, as in Kafka. After the
+load, only effects of decisions change the members of a group (`EFFECTS`), and the tombstone of an
+empty group removes it. The functions that decide for a request or a timer change neither offsets
+nor membership.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ class GroupShard:
     """The groups and offsets of one partition of `__consumer_offsets`. `new_member_id` returns a
     unique member id from a client id or a group instance id.
 
-    The runtime replays the log and calls `on_loaded` once. Then it passes requests, and runs the
-    decisions that `due` yields at the time `next_timer`. Topics are given by name; handlers
-    translate the topic ids of newer versions.
+    The coordinator replays the log and calls `on_loaded` once. Then it calls the shard for each
+    request. At the time that `next_timer` returns, it calls `due` and runs each decision. Topics
+    are given by name; handlers translate the topic ids of newer versions.
     """
 
     __slots__ = (
@@ -139,19 +140,19 @@ class GroupShard:
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return the reason for refusing a TxnOffsetCommit, if the group has a newer generation
-        (see `Commits`)."""
+        """Return the reason why the newest generation of the group does not contain the caller of
+        a TxnOffsetCommit, or None (see `Commits`)."""
         return self._commits.dismissal(request)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return the reason for refusing that generation of a group."""
+        """Return the reason why a group refuses a request of generation `generation_id`."""
         group = self.table.groups.get(group_id)
         if group is None:
             return Dismissal(Why.UNKNOWN)
         return group.history.dismissal("", generation_id, ErrorCode.ILLEGAL_GENERATION)
 
     def live_generation(self, group_id: str) -> int | None:
-        """Return the generation of a group with members."""
+        """Return the generation of a group. Return None if it has no members or does not exist."""
         group = self.table.groups.get(group_id)
         return None if group is None else group.live_generation
 
@@ -213,7 +214,8 @@ class GroupShard:
             if group is not None:
                 self._rebalance.drop_group(group, group.current_state_timestamp_ms)
         elif not self._is_loaded:
-            # After the load, a group is already in the state of the record, or in a later state.
+            # Only during the load. After it, the group is already in the state of the record, or in
+            # a later state.
             value = decode_group_metadata_value(record.value)
             self.table.groups[key.group] = loaded_group(key.group, value)
 
@@ -243,7 +245,8 @@ class GroupShard:
         self.table.offsets.end_transaction(producer_id, committed=committed)
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> None:
-        """Start the timers of sessions and offsets, after the replay of the log."""
+        """Start the timers of sessions and of the expiry of offsets, after the replay of the
+        log."""
         at = self._at(now_ms, wall_ms)
         self._is_loaded = True
         for group in self._rebalance.groups():
@@ -255,8 +258,8 @@ class GroupShard:
         self._expiry.schedule(at)
 
     def on_unloaded(self) -> None:
-        """Complete the parked requests with NOT_COORDINATOR, because another broker leads the
-        partition now."""
+        """Complete the parked requests with NOT_COORDINATOR, because this shard is no longer in
+        service, for example if another broker leads the partition now."""
         for group in self._rebalance.groups():
             members = list(group.members.values())
             self._rebalance.drop_group(group, group.current_state_timestamp_ms)
@@ -268,13 +271,14 @@ class GroupShard:
     # --- time
 
     def next_timer(self) -> int | None:
-        """Return the monotonic time in ms of the next decision of `due`."""
+        """Return the monotonic time in ms at which `due` has its next decision. Return None if no
+        timer is set."""
         return self.table.timers.next_timer()
 
     def due(self, now_ms: int, wall_ms: int) -> Iterator[Callable[[], Decision[None] | None]]:
-        """Take the due timers, and yield the decision of each timer. The timers are sessions, join
-        and sync phases, and expired offsets. The caller must run each decision before it takes the
-        next."""
+        """Yield a function for each due timer, and remove the timer. The function returns the
+        timer's decision, or None. The timers are sessions, join and sync phases, and expired
+        offsets. The caller must run each decision before it takes the next function."""
         at = self._at(now_ms, wall_ms)
         while (fire := self.table.timers.pop_due(now_ms)) is not None:
             yield partial(fire, at)

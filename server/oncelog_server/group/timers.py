@@ -1,6 +1,6 @@
 """The timers of a shard, in one heap. Deadlines move far more often than timers fire, because each
-heartbeat moves the member's deadline. So a move adds no heap entry. A timer keeps a single entry at
-its earliest queued time. If the deadline has moved when the entry is due, the entry is queued
+heartbeat moves the member's deadline. So a move to a later time adds no heap entry: the timer keeps
+the entry at the earlier time. If the deadline has moved when the entry is due, the entry is queued
 again."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CoordinatorTimer(Generic[F]):
         return None if timer is None else timer.deadline_ms
 
     def set(self, key: TimerKey, deadline_ms: int, fire: F) -> None:
-        """Set the deadline of `key`. An earlier deadline of `key` is replaced."""
+        """Set the deadline and the action of `key`. They replace those that `key` already has."""
         timer = self._timers.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
             self._timers[key] = _Timer(deadline_ms, deadline_ms, fire)
@@ -59,12 +59,12 @@ class CoordinatorTimer(Generic[F]):
         self._timers.pop(key, None)
 
     def clear(self) -> None:
-        """Cancel all."""
+        """Cancel all timers."""
         self._timers.clear()
         self._heap.clear()
 
     def next_timer(self) -> int | None:
-        """Return the earliest deadline."""
+        """Return the earliest deadline. Return None if no timer is set."""
         heap = self._heap
         while heap:
             queued_ms, key = heap[0]
@@ -79,7 +79,8 @@ class CoordinatorTimer(Generic[F]):
         return None
 
     def pop_due(self, now_ms: int) -> F | None:
-        """Remove and return the earliest timer that is due at `now_ms`."""
+        """Remove the earliest timer that is due at `now_ms`, and return its action. Return None if
+        no timer is due."""
         deadline_ms = self.next_timer()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

@@ -27,7 +27,8 @@ class GroupViews:
         return sum(len(shard.table.groups) for _, shard in self._runtime.shards())
 
     def all(self) -> Iterator[GroupView]:
-        """Yield the groups that exist at the call, each in its state at the yield."""
+        """Yield the groups that exist at the call. Each view shows the group's state at the moment
+        of its yield."""
         return chain.from_iterable([views_of(shard.table) for _, shard in self._runtime.shards()])
 
     def offsets(self) -> Iterator[GroupOffset]:

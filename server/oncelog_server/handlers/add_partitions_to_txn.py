@@ -156,8 +156,8 @@ def _refused(
     services: BrokerServices, context: RequestContext, partitions: frozenset[TopicPartition]
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
     """Return the codes of partitions that the client may not write to, or that are unknown. A
-    broker sends the request for a client after it has authorized the client's Produce or offset
-    commit."""
+    request from another broker needs no right to write, because that broker has already authorized
+    the client's Produce or offset commit."""
     refused = {}
     by_client = context.api_version < BROKERS_SINCE
     image = services.metadata.image

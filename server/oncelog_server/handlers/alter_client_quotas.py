@@ -26,7 +26,7 @@ from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_CLIENT_QUOTAS
 
-# Quotas with whole numbers, and quotas that may have a fraction.
+# Quotas that must be whole numbers. The other quotas in KEYS may have a fraction.
 WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
 KEYS: Final = WHOLE | {"request_percentage", "controller_mutation_rate"}
 
@@ -59,7 +59,7 @@ def _entity(entry: EntryData) -> Entity:
 
 def _check(entry: EntryData, times: int) -> None:
     """Raise Refused, with Kafka's message, for an entry that Kafka refuses. Also raise Refused for
-    an entry that sets a quota. Removing an unknown quota succeeds."""
+    an entry that sets a quota. Removing a quota that is not set succeeds."""
     if not entry.entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     for part in entry.entity:

@@ -47,7 +47,7 @@ async def _alter(
 async def _replace(
     services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
 ) -> None:
-    """Raises Refused."""
+    """Replace all settings of the topic. Raises Refused."""
     own = replaced_settings({config.name: config.value for config in resource.configs})
 
     def change(before: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,5 +1,5 @@
-"""CreateAcls: grants or denies rights. The responses are those of a Kafka broker without an
-authorizer.
+"""CreateAcls, which would grant or deny rights. It is refused, with the response of a Kafka broker
+without an authorizer.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -26,8 +26,8 @@ API = ApiKey.CREATE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
-    """Return the response. Raises ProtocolError for a right that is UNKNOWN; this closes the
-    connection, as in Kafka."""
+    """Return the response. Raises ProtocolError if a type, operation or permission is UNKNOWN; this
+    closes the connection, as in Kafka."""
     for creation in request.creations:
         check_known(
             creation.resource_type,

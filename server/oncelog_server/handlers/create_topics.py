@@ -31,7 +31,7 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.slices import Steps, when_large
 
-# The descriptions of all settings, by the topic's own settings. Topics with equal own settings
+# A topic's own settings -> the descriptions of all its settings. Topics with equal own settings
 # share one list.
 Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
@@ -79,8 +79,8 @@ def _response(
     results: dict[str, CreatableTopicResult],
     made: Sequence[tuple[str, CreatedTopic | Refused]],
 ) -> Steps[CreateTopicsResponse]:
-    """Return the response in the order of `names`. `results` are the results that are already
-    known, by name."""
+    """Return the response in the order of `names`. `results` has the refused topics, by name.
+    `made` has the outcomes of the others; their results are added to `results`."""
     described: Described = {}
     for name, outcome in made:
         yield
@@ -93,7 +93,8 @@ def _response(
 
 
 def _check(context: RequestContext, topic: CreatableTopic, times: int) -> None:
-    """Raises Refused."""
+    """Raise Refused if the request may not create the topic. `times` is the number of times that
+    the request names it."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if topic.name == CLUSTER_METADATA:

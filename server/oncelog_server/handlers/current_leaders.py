@@ -1,4 +1,5 @@
-"""The new leader of a partition, sent along with the error to save a Metadata request (KIP-951)."""
+"""The new leader of a partition. A response names it beside an error such as
+NOT_LEADER_OR_FOLLOWER, so that the client needs no Metadata request (KIP-951)."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ class CurrentLeaders:
         self.endpoints: dict[int, tuple[int, str, int, str | None]] = {}
 
     def of(self, topic: str | bytes, partition: int) -> tuple[int, int]:
-        """Return the leader id and epoch of a partition. `topic` is a name or an id. Return (-1,
-        -1) if the partition is not in the image."""
+        """Return the leader id and epoch of a partition, and add the leader to `endpoints`.
+        `topic` is a name or an id. Return (-1, -1) if the partition is not in the metadata image.
+        """
         name = self._image.topic_name(topic) if isinstance(topic, bytes) else topic
         found = None if name is None else self._image.partition(name, partition)
         if found is None:

@@ -25,8 +25,8 @@ API = ApiKey.DELETE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """Return the response. Raises ProtocolError for an UNKNOWN in a filter; this closes the
-    connection, as in Kafka."""
+    """Return the response. Raises ProtocolError if a type, an operation or a permission in a filter
+    is UNKNOWN; this closes the connection, as in Kafka."""
     for acl_filter in request.filters:
         check_known(
             acl_filter.resource_type_filter,

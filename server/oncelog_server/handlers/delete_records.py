@@ -43,16 +43,16 @@ def handle(
     )
     if all(partition.error_code for topic in response.topics for partition in topic.partitions):
         return response
-    # The response waits until the new log start offsets are on disk. Kafka writes them once a
-    # minute, so there deleted records may come back after a crash.
+    # The response waits until the new log start offsets are on disk. Kafka writes them only once a
+    # minute: deleted records may come back after a crash of a Kafka broker.
     return then(
         services.checkpoint(), lambda error: response if error is None else _undurable(response)
     )
 
 
 def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
-    """Return KAFKA_STORAGE_ERROR for all partitions: the disk refused the new log start offsets, so
-    the records may come back after a crash."""
+    """Return the response with KAFKA_STORAGE_ERROR for each partition that had no error. The new
+    log start offsets could not be written, so the records may come back after a crash."""
     for topic in response.topics:
         for partition in topic.partitions:
             if partition.error_code == ErrorCode.NONE:

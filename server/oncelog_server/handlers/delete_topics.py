@@ -3,7 +3,7 @@
 v1, v2: topics by name
 v3: TOPIC_DELETION_DISABLED
 v4: flexible
-v5: messages
+v5: error messages
 v6: topics by id, too (KIP-516)
 """
 
@@ -81,8 +81,9 @@ def _steps(
 def _resolve(
     services: BrokerServices, context: RequestContext, name: str | None, topic_id: bytes, times: int
 ) -> str:
-    """Return the name of the topic to delete. Raises Refused, with the same error for an unknown
-    topic and for a topic that the client may not describe."""
+    """Return the name of the topic to delete. `times` is the number of times that the request names
+    it. Raises Refused. For a topic name that the client may not describe, the error does not depend
+    on the existence of the topic."""
     if not services.settings.delete_topic_enable:
         if context.api_version < DISABLED_SINCE:
             raise Refused(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")

@@ -21,8 +21,8 @@ API = ApiKey.DESCRIBE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Return the response. Raises ProtocolError for an UNKNOWN in the filter; this closes the
-    connection, as in Kafka."""
+    """Return the response. Raises ProtocolError if a type, the operation or the permission in the
+    filter is UNKNOWN; this closes the connection, as in Kafka."""
     check_known(
         request.resource_type_filter,
         request.pattern_type_filter,

@@ -1,6 +1,6 @@
 """DescribeClientQuotas: quotas of clients (KIP-546). There are none.
 
-v0: of all entities, or of those that match
+v0: the quotas of all entities, or of those that match the filter
 v1: flexible
 """
 
@@ -28,7 +28,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 EXACT: Final = 0
-# Match types without a name, under Kafka's names.
+# The match types for which a filter has no match string, and the names of these types in Kafka.
 NAMELESS: Final = {1: "DEFAULT", 2: "SPECIFIED"}
 
 

@@ -30,8 +30,8 @@ CONTROLLERS: Final = 2
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Return the brokers of the image. Fenced brokers are not in the image, so they cannot be
-    included."""
+    """Return the brokers of the metadata image. Fenced brokers are not in the image, so the
+    response never has them, even if the request includes them."""
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

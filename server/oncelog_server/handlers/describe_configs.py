@@ -40,8 +40,9 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
-    # Each resource is described once, because the response for a broker is thousands of times
-    # larger than its request. An empty list of keys is the same as null, as in Kafka.
+    # A resource that the request repeats is described once, because the description of a broker is
+    # thousands of times larger than its place in the request. An empty list of keys is the same as
+    # null, as in Kafka.
     described: set[tuple[int, str, frozenset[str]]] = set()
     describing = _Describing(services, context, request)
     results = []
@@ -59,8 +60,8 @@ Entries = list[DescribeConfigsResourceResult]
 
 
 class _Describing:
-    """The descriptions of one request. The broker, and topics with the same own settings, share one
-    list, which is encoded once."""
+    """The descriptions of one request. All topics with the same own settings share one list, which
+    is encoded once. The broker's list is shared in the same way."""
 
     def __init__(
         self, services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
@@ -71,7 +72,7 @@ class _Describing:
         self._topics: dict[frozenset[tuple[str, str]], Entries] = {}
         self._broker: Entries = []
         self._none: Entries = []
-        # Lists reduced to the requested keys, by the id of the full list.
+        # Lists with only the requested keys, by the `id()` of the full list and the keys.
         self._chosen: dict[tuple[int, frozenset[str]], Entries] = {}
 
     def result(self, wanted: DescribeConfigsResource) -> DescribeConfigsResult:
@@ -85,14 +86,15 @@ class _Describing:
         return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
 
     def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
-        chosen = self._chosen.get((id(entries), keys))  # unique: `self` keeps `entries` alive
+        chosen = self._chosen.get((id(entries), keys))  # no id is reused: `self` keeps each list
         if chosen is None:
             chosen = [entry for entry in entries if entry.name in keys]
             self._chosen[id(entries), keys] = chosen
         return chosen
 
     def _entries_of(self, kind: int, name: str) -> Entries:
-        """Raises Refused."""
+        """Return the entries for all settings of a resource. Raises Refused if there is no such
+        resource or if the client may not describe it."""
         services = self._services
         resource = resource_of(services, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
         if resource is ConfigResource.BROKER:

@@ -40,7 +40,7 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
-    # Each group is described once, because the response has all its members.
+    # A group that the request repeats is described once, because a description has all members.
     group_ids = dict.fromkeys(request.groups)
     described = []
     for group_id in group_ids:

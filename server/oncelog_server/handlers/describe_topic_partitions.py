@@ -76,11 +76,13 @@ class _Pages:
         self._only_visible = only_visible
 
     def topics_with_denied_last(self) -> list[Topic]:
-        """Return the topics of the page, in Kafka's order."""
+        """Return the topics of the page. The topics that the client may not describe are last, as
+        in Kafka."""
         return self.topics + self._denied
 
     def add(self, name: str, first: int) -> bool:
-        """Add a topic to the page, from partition `first` on. Return False if the page is full."""
+        """Add a topic to the page, from partition `first` on. If the page has no space for all of
+        it, set `next_cursor` to the rest and return False."""
         services = self._services
         resource = Resource(ResourceType.TOPIC, name)
         if not self._context.may(Operation.DESCRIBE, resource):

@@ -47,7 +47,8 @@ def _state(
 def _describe(
     services: BrokerServices, context: RequestContext, transactional_id: str
 ) -> TransactionState:
-    """Raises Refused."""
+    """Return the state of a transactional id. Raises Refused if it is empty or unknown, or if the
+    client may not describe it."""
     context.require(Operation.DESCRIBE, transactional_id=transactional_id)
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)

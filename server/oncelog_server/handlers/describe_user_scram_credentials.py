@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials: SCRAM credentials of users (KIP-554). There are none.
 
-v0: of some users or of all
+v0: the credentials of some users or of all
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ def _elect(
 
 
 def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
-    """Return the error for the whole response and, for v0, for each partition."""
+    """Return the response with the error. Each partition of the request has it too, because v0 has
+    no error for the whole response."""
     return ElectLeadersResponse(
         error_code=code,
         replica_election_results=[

@@ -1,8 +1,9 @@
 """EndTxn v0-5: commit or abort.
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
-TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, in the response (KIP-890).
-Our own tagged field, from v3 on: other transactions of the group that the request ends too.
+TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the response contains
+(KIP-890). Our own tagged field, from v3 on: other transactions of the consumer group, which the
+request ends too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def handle(
     bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
     # Before v5 all transactions have the same epoch. So a delayed request that arrives after its
     # own retry looks like the end of the next transaction (KAFKA-17754). A client closes its
-    # connection before it retries.
+    # connection before it retries, so a request of a closed connection is dropped.
     if not bumps_epoch and context.session.has_hung_up():
         return None
     try:
@@ -49,7 +50,8 @@ def handle(
 def _decide(
     services: BrokerServices, context: RequestContext, request: EndTxnRequest, *, bumps_epoch: bool
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Raises Refused."""
+    """Return the result of the coordinator. Raises Refused if the request has other transactions
+    and no consumer group, or if the coordinator refuses it."""
     command = EndTxn(
         request.transactional_id,
         request.producer_id,

@@ -174,7 +174,8 @@ def _scope(
     request: FetchRequest,
     wanted: list[FetchedPartition],
 ) -> FetchScope:
-    """Raises Refused."""
+    """Return the partitions to read, with the fetch session of the request. Raises Refused if the
+    session is unknown or does not match the request."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
     forgotten = [
         PartitionKey(topic.topic_id if by_id else topic.topic, partition)

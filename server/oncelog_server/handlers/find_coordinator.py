@@ -69,10 +69,9 @@ def handle(
 async def _create_and_find(
     services: BrokerServices, context: RequestContext, key_type: int, keys: list[str]
 ) -> FindCoordinatorResponse:
-    """Create the internal topic when a client first requests its coordinator, and return the
-    coordinators."""
+    """Create the internal topic of `key_type`, and return the coordinators of the keys."""
     with suppress(Refused):
-        # If the creation fails, the response for each key is COORDINATOR_NOT_AVAILABLE.
+        # If the creation fails, `_find` refuses each key with COORDINATOR_NOT_AVAILABLE.
         await services.metadata.create_missing_topic(KEY_TYPES[key_type][0])
     return _response(context, [_find(services, context, key_type, key) for key in keys])
 
@@ -95,7 +94,8 @@ def _find(
 def _leader(
     services: BrokerServices, context: RequestContext, key_type: int, key: str
 ) -> Coordinator:
-    """Raises Refused."""
+    """Return the leader of the key's partition in the internal topic. Raises Refused if the client
+    may not describe the key or if there is no leader."""
     if key_type not in KEY_TYPES:
         raise Refused(ErrorCode.INVALID_REQUEST, "unknown key type")
     topic_name, resource_type = KEY_TYPES[key_type]

@@ -48,7 +48,8 @@ async def _alter(
 async def _change(
     services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
 ) -> None:
-    """Raises Refused."""
+    """Change the settings of one topic; with `validate_only`, only check the change. Raises Refused
+    for a change that is not allowed."""
     try:
         alterations = [
             Alteration(config.name, AlterOperation(config.config_operation), config.value)

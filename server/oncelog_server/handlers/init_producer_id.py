@@ -39,7 +39,8 @@ def handle(
 def _init(
     services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Raises Refused."""
+    """Return the new producer id and epoch, or a Deferred of them. Raises Refused for an invalid
+    request and for a right that the client lacks."""
     membership = _membership(services, request)
     if request.transactional_id is None:
         if not _may_write_idempotently(context):
@@ -80,7 +81,8 @@ def _init(
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> GroupAssignment | None:
     """Return the producer's membership in a consumer group. Return None if the request has none.
-    Raises Refused if it is incomplete or not enabled."""
+    Raises Refused if the membership is incomplete, if the request has no transactional id, or if
+    group.transactions.enable is false."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions
     if group_id is None and generation_id < 0 and assigned is None:
@@ -96,8 +98,9 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Gro
 
 
 def _may_write_idempotently(context: RequestContext) -> bool:
-    """Return True if the principal may write to at least one possible topic. The right to write
-    includes idempotent writes (KIP-679). This is a single check, not a check for each topic."""
+    """Return True if the principal has IDEMPOTENT_WRITE on the cluster, or may write to at least
+    one topic, even one that does not exist yet. The right to write includes idempotent writes
+    (KIP-679)."""
     return context.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or context.may_any(
         Operation.WRITE, ResourceType.TOPIC
     )

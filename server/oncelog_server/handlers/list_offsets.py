@@ -1,6 +1,6 @@
 """ListOffsets v1-11: the offset for a timestamp, or for the beginning or the end.
 
-v2 isolation level: the end of a read_committed reader is the last stable offset. v4 leader epochs
+v2 isolation level: for a read_committed reader, the end is the last stable offset. v4 leader epochs
 (KIP-320). v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8
 timestamp -4: the beginning on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10
 timeout. v11 timestamp -6: the first offset that is not in tiered storage yet.
@@ -32,7 +32,8 @@ from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
 
-# Maximum number of steps for the lags of one request, each about 0.5 ms (`log/readable.py`).
+# Maximum number of steps to count the lags of one request. A step of `log/readable.py` takes about
+# 0.5 ms.
 MAX_COUNT_STEPS: Final = 4_000
 
 LATEST: Final = -1
@@ -103,7 +104,8 @@ def _with_lags(
     services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Steps[ListOffsetsResponse]:
     """Return the response with the requested counts, which are our own fields (see the message's
-    schema). A lag that needs more steps than the request has left is not counted."""
+    schema). All counts together take at most MAX_COUNT_STEPS; the response has no counts for a
+    partition whose count is not complete by then."""
     steps_left = MAX_COUNT_STEPS
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for wanted, row in zip(topic.partitions, answered.partitions, strict=True):

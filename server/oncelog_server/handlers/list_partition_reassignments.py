@@ -1,6 +1,6 @@
 """ListPartitionReassignments: partitions that are moving to other brokers (KIP-455).
 
-v0: of some partitions or of all
+v0: some partitions or all
 """
 
 from __future__ import annotations

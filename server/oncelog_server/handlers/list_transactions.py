@@ -2,8 +2,8 @@
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
-The response has all ids or an error: an operator would take the transactions of a missing id for
-hanging, and abort them without their coordinator."""
+The response has all ids that match, or an error. If an id were missing, an operator would think
+that its transaction is hanging, and abort it without its coordinator."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _steps(
 
 
 def _filter(request: ListTransactionsRequest) -> TransactionFilter:
-    """Raises PatternError."""
+    """Return the filter of the request. Raises PatternError if the pattern of ids is invalid."""
     states = frozenset(
         STATES_BY_NAME[name] for name in request.state_filters if name in STATES_BY_NAME
     )

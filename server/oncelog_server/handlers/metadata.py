@@ -1,4 +1,5 @@
-"""Metadata: brokers, topics and the leaders of their partitions. Creates requested topics.
+"""Metadata: brokers, topics and the leaders of their partitions. Creates requested topics that do
+not exist (`auto.create.topics.enable`).
 
 v0: an empty list requests all topics
 v1: null requests all; controller, racks, internal topics
@@ -87,8 +88,8 @@ def _asked_and_answered(
 
 
 def _size(image: ClusterImage, names: Iterable[str]) -> int:
-    """Return the approximate number of rows of a response with these topics. The count stops once
-    it is large."""
+    """Return the approximate number of rows of a response with these topics. The count stops above
+    SMALL: then the response is large."""
     size = 0
     for name in names:
         found = image.topics.get(name)
@@ -137,7 +138,8 @@ async def _create_and_answer(
     missing: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> Answered:
-    """Create the topics and return them. In Kafka the client has to retry."""
+    """Create the `missing` topics, and return the response with them. In Kafka the client has to
+    send a second request to see them."""
     refused |= await services.metadata.create_missing_topics(missing)
     return _asked_and_answered(services, context, request, request.topics or (), refused)
 

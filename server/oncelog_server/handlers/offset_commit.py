@@ -72,8 +72,9 @@ def _steps(
 
 
 def _parts(topics: Sequence[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """Yield the topics in lists of up to PART partitions. A commit is not atomic over its
-    partitions, and each record takes 20 microseconds."""
+    """Yield the topics in lists of up to PART partitions. A large commit is split, because each
+    record takes 20 microseconds. It may be split, because a commit is not atomic over its
+    partitions."""
     part: list[OffsetCommitRequestTopic] = []
     left = PART
     for topic in topics:

@@ -66,8 +66,8 @@ def _steps(
 def _without_repetitions(
     groups: Sequence[OffsetFetchRequestGroup],
 ) -> list[OffsetFetchRequestGroup]:
-    """Return the groups, without repeated requests for all topics of a group. Named topics need no
-    such limit, because their response is as long as the request."""
+    """Return the groups, without repeated requests for all topics of a group. Repeated requests for
+    named topics remain, because their response is as long as the request."""
     listed: set[str] = set()
     kept = []
     for group in groups:
@@ -100,8 +100,8 @@ def _group(
 def _refuse_topics(
     services: BrokerServices, context: RequestContext, wanted: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Remove topics that are unknown or not authorized from `wanted`; return the responses for
-    them. Topics that are given by id get their names."""
+    """Remove topics with an unknown id, and topics that the client may not describe, from `wanted`;
+    return the responses for them. Set the names of topics that the request names by id."""
     if wanted.topics is None:
         return []
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -131,8 +131,8 @@ def _shown(
     found: OffsetFetchResponseGroup,
     refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """Return the topics that the client may describe. With topic ids, deleted topics are left out,
-    because they have no id."""
+    """Return the response of the coordinator without topics that the client may not describe, and
+    with the refused topics. From v10 on, deleted topics are left out, because they have no id."""
     if found.error_code != ErrorCode.NONE:
         return found
     topics = [topic for topic in found.topics if context.may(Operation.DESCRIBE, topic=topic.name)]

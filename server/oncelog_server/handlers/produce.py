@@ -64,7 +64,7 @@ FROM_THE_LOG: Final = frozenset(
 
 # One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
-# Completed when the batches are committed; the response waits for all.
+# These complete when the batches are committed; the response waits for all of them.
 Waits = list[Deferred[None]]
 
 
@@ -142,7 +142,8 @@ def _in_slices(
 
 
 def _size(topics: list[TopicProduceData]) -> int:
-    """Return the number of partitions, with 1 for a topic without partitions."""
+    """Return the number of partitions. If there are several topics, a topic without partitions
+    counts as 1."""
     if len(topics) == 1:
         return len(topics[0].partition_data)
     return sum([len(topic.partition_data) or 1 for topic in topics])
@@ -189,7 +190,8 @@ def _produce(
 def _appends_in_steps(
     services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
 ) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
-    """Return all appends, and those with a transactional batch. Add them to `topics` by topic."""
+    """Return two lists: all appends, and the appends with a transactional batch. Add each topic of
+    the request, with its appends, to `topics`."""
     appends: list[PartitionAppend] = []
     transactional: list[PartitionAppend] = []
     for topic in request.topic_data:
@@ -228,8 +230,9 @@ def _appends(
 def _topic_name(
     services: BrokerServices, context: RequestContext, topic: TopicProduceData
 ) -> str | Refused:
-    """Return the topic's name, or the error of a refused topic: unknown, not authorized or
-    internal. Internal topics are closed to every client, whatever its client id (H51)."""
+    """Return the topic's name. Return Refused for an unknown topic id, and for a topic that the
+    client may not write or that is internal. Internal topics are closed to every client, whatever
+    its client id (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
         name = services.metadata.image.topic_name(topic.topic_id)
@@ -280,7 +283,7 @@ def _response_in_steps(
 
 
 class _Answers:
-    """The rows of one response; `endpoints` are the leaders of partitions that have moved."""
+    """The rows of one response. `endpoints` has the new leaders of partitions that have moved."""
 
     __slots__ = ("_context", "_encode_row", "_left", "_services", "endpoints")
 

@@ -68,8 +68,8 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
     """Return True if the client id is that of another broker of this cluster: the request may come
-    from the broker's coordinator. A broker never sends this request to itself over a connection. A
-    request with any other client id comes from an operator."""
+    from that broker's coordinator. A request with any other client id comes from an operator, also
+    with this broker's own: a broker never sends this request to itself over a connection."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
 
@@ -120,7 +120,7 @@ class _Writing:
 
 
 class _Ended:
-    """Reports transactions that an operator ends without their coordinator."""
+    """Reports each transaction that an operator aborts without its coordinator."""
 
     def __init__(self, services: BrokerServices, context: RequestContext, work: MarkerWork) -> None:
         self._services = services

@@ -21,8 +21,8 @@ from oncelog_protocol.records.batch import (
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
-# The bytes from which Kafka recognizes a batch's format, and the minimum of a batch's length field
-# in any format.
+# Number of bytes that Kafka needs to recognize a batch's format, and the minimum of a batch's
+# length field in any format.
 _PREFIX_BYTES: Final = MAGIC_POSITION + 1
 _LEAST_LENGTH: Final = 14
 

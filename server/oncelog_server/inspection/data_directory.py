@@ -34,9 +34,8 @@ class PartitionFolder(NamedTuple):
 
 
 class FoundPartitions(NamedTuple):
-    """The partitions at a path that a user gave, and their data directory, None if unknown.
-
-    `set_aside` are the folders of deleted and stray partitions.
+    """The partitions at a path that a user gave. `root` is their data directory, `set_aside` are
+    the folders of deleted and stray partitions.
     """
 
     root: str | None
@@ -49,9 +48,9 @@ class NothingThere(Exception):
 
 
 def look(files: Files, path: str) -> FoundPartitions:
-    """Return the partitions in the folder at `path`.
+    """Return the partitions at `path`, which is a data directory or the folder of one partition.
 
-    Raises NothingThere if there is none, StorageError if the folder cannot be read.
+    Raises NothingThere if the folder is neither, StorageError if the folder cannot be read.
     """
     path = path.rstrip("/") or "/"
     names = files.list(path)
@@ -126,10 +125,10 @@ def _offsets(
 
 
 def _cleaned_offset(files: Files, root: str | None, name: TopicPartition | None) -> CleanedOffset:
-    """Return a function that reads the offset below which the log is compacted, 0 without an
-    offset.
+    """Return a function that reads, from the cleaner's checkpoint, the offset below which the log
+    is compacted. The function returns 0 if the checkpoint has no offset.
 
-    The function reads the checkpoint again at each call, because a running broker may compact
+    It reads the checkpoint again at each call, because a running broker may compact the log
     meanwhile.
     """
 

@@ -33,9 +33,9 @@ class DumpOptions(NamedTuple):
     """The options for printing a log.
 
     `outcomes` gives the outcome of each batch of a transaction. `escape` turns a key or a value
-    into one line without control characters. The records of a batch are not printed if the batch
-    cannot be decompressed, or takes more than `max_batch_bytes` when decompressed. `unread` is then
-    called with a line about the batch.
+    into one line without control characters. The records of a batch are not printed if they cannot
+    be read, or take more than `max_batch_bytes` when decompressed. `unread` is then called with a
+    line about the batch.
     """
 
     deep: bool = False

@@ -45,7 +45,7 @@ class Outcomes:
 
     def note(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
         """Add the marker of the batch with this header. A marker with a lower offset than the
-        previous marker is ignored."""
+        previous marker of the producer is ignored."""
         offsets = self._offsets.setdefault(header.producer_id, array("q"))
         if offsets and header.base_offset < offsets[-1]:
             return  # the log is damaged there, so the marker with the higher offset counts
@@ -65,7 +65,7 @@ class Outcomes:
 
 
 def marker_of(batch: RawBatch) -> EndTransactionMarker | None:
-    """Return the marker in a batch, None if the batch holds records or cannot be read."""
+    """Return the marker in a batch, None if the batch has no marker or cannot be read."""
     if not batch.header.is_control:
         return None
     try:

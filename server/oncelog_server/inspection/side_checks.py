@@ -61,7 +61,7 @@ class OffsetIndexCheck(_Check):
         super().__init__(file, _OFFSET_ENTRY, base_offset)
 
     def on_batch(self, position: int, last_offset: int) -> None:
-        """Compare the entries up to the next batch of the log."""
+        """Compare the entries up to the next batch of the log, which is at `position`."""
         while self._row is not None and self._row[1][1] <= position:
             at, (relative, indexed) = self._row
             offset = self._base_offset + relative
@@ -85,15 +85,15 @@ class OffsetIndexCheck(_Check):
 
 
 class TimeIndexCheck(_Check):
-    """Check of a time index: each entry has the latest timestamp up to a batch, and the last offset
-    of that batch."""
+    """Check of a time index: each entry has the largest timestamp and the last offset of a batch.
+    No earlier batch of the segment has a larger timestamp."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         super().__init__(file, _TIME_ENTRY, base_offset)
         self._latest = -1
 
     def on_batch(self, last_offset: int, max_timestamp: int) -> None:
-        """Compare the entries up to the next batch of the log."""
+        """Compare the entries up to the next batch of the log, which ends at `last_offset`."""
         self._latest = max(self._latest, max_timestamp)
         while self._row is not None and self._base_offset + self._row[1][1] <= last_offset:
             at, (timestamp, relative) = self._row
@@ -103,8 +103,8 @@ class TimeIndexCheck(_Check):
             elif timestamp != max_timestamp or timestamp != self._latest:
                 self._complain(
                     at,
-                    f"timestamp {timestamp} at offset {offset}, where the batch has"
-                    f" {max_timestamp} and the latest is {self._latest}",
+                    f"timestamp {timestamp} at offset {offset}, but the batch there has"
+                    f" {max_timestamp}, and the largest timestamp up to it is {self._latest}",
                 )
             self._advance()
 
@@ -138,8 +138,8 @@ class AbortedRows:
         """Return the problem of the file, None without one.
 
         `data` is its content, None without a file. Rows of markers from `end_offset` on were added
-        later and do not count. If the segment is `compacted`, rows may be missing together with
-        their records.
+        later and do not count. If the segment is `compacted`, its log has too few records to
+        compute all rows, so each row of the file only needs its ABORT marker in the log.
         """
         try:
             rows = [row for row in aborted_rows(data or b"") if row.last_offset < end_offset]
@@ -149,7 +149,7 @@ class AbortedRows:
             markers = set(self._markers)
             for slot, row in enumerate(rows):
                 if row.last_offset not in markers:
-                    what = f"an abort at offset {row.last_offset}, where the log has no such marker"
+                    what = f"an abort at offset {row.last_offset}, but the log has no marker there"
                     return Finding(Severity.DERIVED, path, what, REBUILT, slot * ROW_SIZE)
             return None
         for slot in range(max(len(rows), len(self._numbers) // 4)):

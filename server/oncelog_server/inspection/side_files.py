@@ -70,7 +70,8 @@ def _rows(data: bytes, layout: Struct, what: str) -> list[tuple[int, ...]]:
 def _before_padding(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the entries before the padding of an index that Kafka preallocated.
 
-    The padding is zeros: it begins with the first later entry that has the base offset again.
+    The padding is zeros. It begins with the first entry that has only zeros, apart from the very
+    first entry of the file, which may be valid.
     """
     if not entries:
         return entries
@@ -84,8 +85,8 @@ def _before_padding(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
 class IndexDump:
     """Prints indexes and collects their mismatches with the log.
 
-    With `verify_only`, no entry is printed. With `sanity_only`, only the check is made by which a
-    starting Kafka broker decides if it rebuilds the index.
+    With `verify_only`, no entry is printed. With `sanity_only`, the only check is the one that a
+    Kafka broker makes at its start; the broker rebuilds an index that fails it.
     """
 
     def __init__(self, *, verify_only: bool = False, sanity_only: bool = False) -> None:

@@ -49,7 +49,7 @@ from oncelog_server.storage.layout import (
 
 _MARKER_BYTES: Final = 1 << 16
 _FOR_EVER_MS: Final = 1 << 62
-# The maximum of index.interval.bytes: a smaller segment may have an empty index.
+# The maximum of index.interval.bytes: the index of a smaller segment may be empty.
 _INDEX_INTERVAL_BYTES: Final = 1 << 16
 _ALL: Final = (1 << 63) - 1
 
@@ -58,8 +58,8 @@ class Facts(NamedTuple):
     """The facts about a partition that the data directory records.
 
     `running` says that a broker uses the directory now, `clean` that the last broker stopped
-    cleanly. `cleaned_offset` returns the offset below which the log is compacted, 0 without an
-    offset. `recovery_point` and `log_start_offset` are those of the checkpoints, None without an
+    cleanly. `cleaned_offset` returns the offset below which the log is compacted, 0 if it was never
+    compacted. `recovery_point` and `log_start_offset` are those of the checkpoints, None without an
     entry.
     """
 
@@ -154,7 +154,7 @@ class PartitionCheck:
         self._next_offset = self._first_offset = base
         start = self._facts.log_start_offset
         if start is not None and start < base:
-            what = f"the log begins at offset {base}, and started at {start} before"
+            what = f"the log begins at offset {base}, but starts at {start} by its checkpoint"
             yield Finding(Severity.DAMAGE, self._path(base, LOG_SUFFIX), what, RESTORE, 0, base)
         if not base:
             return
@@ -216,7 +216,8 @@ class PartitionCheck:
     def _indexes(
         self, base: int, *, is_empty: bool
     ) -> tuple[OffsetIndexCheck | None, TimeIndexCheck | None, list[Finding]]:
-        """Return the checks of both indexes. A missing index has the check None and a finding."""
+        """Return the checks of both indexes, and findings. A missing index has the check None, and
+        a finding unless the segment is empty."""
         missing: list[Finding] = []
         offsets = times = None
         path = self._path(base, OFFSET_INDEX_SUFFIX)
@@ -352,7 +353,8 @@ class PartitionCheck:
         producers.on_high_watermark(_ALL)
 
     def _snapshots_up_to(self, offset: int) -> Iterator[Finding]:
-        """Check the snapshots at or below `offset`, before its batch changes the state."""
+        """Check the snapshots at or below `offset`, before the batch at `offset` changes the
+        state."""
         while self._snapshots and self._snapshots[0] <= offset:
             at = self._snapshots.pop(0)
             yield from self._snapshot(at)
@@ -395,10 +397,10 @@ class PartitionCheck:
             return  # a running broker may have appended since the log was read
         recovery_point, start = self._facts.recovery_point, self._facts.log_start_offset
         if recovery_point is not None and recovery_point > end:
-            what = f"the log ends at offset {end}, and was flushed up to {recovery_point} before"
+            what = f"the log ends at offset {end}, but was flushed up to {recovery_point} before"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, None, end)
         if start is not None and start > end:
-            what = f"the log ends at offset {end}, and starts at {start} by its checkpoint"
+            what = f"the log ends at offset {end}, but starts at {start} by its checkpoint"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, None, end)
         if self._epochs is not None:
             beyond = [entry for entry in self._epochs if entry.start_offset > end]

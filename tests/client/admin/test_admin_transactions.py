@@ -54,9 +54,7 @@ async def test_an_open_transaction_is_described_and_listed(
     await eventually(ended)
 
 
-async def test_a_fenced_producer_does_not_come_back(
-    admin: Admin, bootstrap: str, topic: str
-) -> None:
+async def test_a_fenced_producer_cannot_commit(admin: Admin, bootstrap: str, topic: str) -> None:
     async with Producer(bootstrap, transactional_id=topic) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -97,7 +95,7 @@ async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
                 await written
 
 
-async def test_what_cannot_be_done_is_refused_with_kafkas_codes(
+async def test_impossible_requests_are_refused_with_kafkas_codes(
     admin: Admin, name: str, topic: str
 ) -> None:
     unknown = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -27,7 +27,7 @@ class CommandLine:
     address: str
 
     def call(self, *arguments: str, lines: str = "") -> Result:
-        """Run a call to its end, with any exit code."""
+        """Run a call to its end. Return its result, whatever the exit code."""
         environment = {"ONCELOG_BOOTSTRAP_SERVER": self.address}
         return CliRunner().invoke(oncelog, arguments, input=lines, env=environment)
 
@@ -42,8 +42,8 @@ class CommandLine:
         return json.loads(self.text(*arguments, "--json", lines=lines))
 
     def settled(self, promise: Callable[[Any], bool], *arguments: str) -> Any:
-        """Repeat a call until the promise holds, because brokers learn of changes late. Return the
-        call's output."""
+        """Repeat a call with `--json` until `promise` is true of its output, because brokers learn
+        of changes late. Return the output."""
         said: Any = None
 
         def holds() -> bool:
@@ -76,7 +76,7 @@ class CommandLine:
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def command_line(request: pytest.FixtureRequest) -> CommandLine:
-    """oncelog, then Apache Kafka. The tools work with both."""
+    """The command line with oncelog, then with Apache Kafka. It works with both."""
     names = {"oncelog": "running_oncelog", "kafka": "kafka"}
     broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
     return CommandLine(broker.address)
@@ -87,8 +87,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """oncelog alone, for tests of the command itself."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield CommandLine(broker.address)
-        # Another test, or a signal to all processes of that name, may have ended the broker. Such a
-        # signal also ends commands.
+        # Another test, or a signal to all processes with the name of the broker, may have ended it.
+        # Such a signal also ends commands.
         assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
 
 

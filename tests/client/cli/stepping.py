@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-# One process imports everything and forks a child for each step, so that a run takes 50 ms.
+# One process imports everything and forks a child for each run, so that a run takes 50 ms.
 _DRIVER: Final = r"""
 import asyncio.events, json, os, select, signal, sys, time
 from oncelog_client import process, program
@@ -33,7 +33,7 @@ class Steps:
         self.started = False
 
     def step(self):
-        # Before that it is the interpreter that is interrupted.
+        # As long as SIGINT has the interpreter's own handler, the command has not begun.
         self.started |= signal.getsignal(signal.SIGINT) is not signal.default_int_handler
         if not self.started:
             return
@@ -117,8 +117,8 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The end of a command. `took_s`: the time since the first signal, without the queue for a
-    processor."""
+    """The end of a command. `seen`: the number of its steps. `signals`: the number of signals that
+    it got. `took_s`: the time since the first signal, without the queue for a processor."""
 
     code: int
     output: str
@@ -145,7 +145,8 @@ class Stepper:
         self._process.communicate()
 
     def run(self, kind: str, at: Sequence[int], *arguments: str, lines: str = "") -> Run:
-        """Run a command to its end, with SIGINT at the steps in `at` (`lines` or `turns`)."""
+        """Run a command to its end, with SIGINT at the steps in `at`. `kind`: the steps are `lines`
+        or `turns`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         asked: dict[str, Any] = {"kind": kind, "at": list(at), "arguments": arguments}

@@ -75,7 +75,7 @@ def test_a_transaction_that_its_coordinator_knows_gets_no_marker(
 
 
 @pytest.mark.parametrize("force", ["--force", "--even-known"])
-def test_a_transaction_aborted_past_its_coordinator_is_torn(
+def test_a_marker_with_force_aborts_only_a_part_of_a_transaction(
     command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
     """The producer can still commit its transaction, but the records of one partition are lost."""

@@ -86,7 +86,7 @@ def test_the_sample_of_the_readme_is_what_is_printed(here: CommandLine) -> None:
     _, _, sample = README.read_text(encoding="utf-8").partition("    $ oncelog txn blocking\n")
     lines = [line[4:] for line in sample.partition("\n\n")[0].splitlines()]
     shown = asyncio.run(printed()).replace(", Empty", "").splitlines()
-    # The sample in the README ends with the command. The lines after it explain the sample.
+    # The sample in the README leaves out the last line of the output, a remark on the command.
     assert _shapes(lines) == _shapes(shown[: len(lines)])
 
 

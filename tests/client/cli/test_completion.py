@@ -46,10 +46,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections. The broker is not started."""
+    """An address that refuses connections: a broker reserves its port and is never started."""
     owner = Oncelog(tmp_path)
     yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "the broker holds the port and was not started"
+    assert owner.port == 0, "a test has started the broker that only reserves the port"
 
 
 def completed(path: str, address: str, *words: str) -> list[str]:
@@ -124,7 +124,7 @@ def test_the_script_of_other_shells_is_accepted(path: str, shell: str, tmp_path:
     assert "_ONCELOG_COMPLETE" in done.stdout
     found = shutil.which(shell)
     if found is None:
-        return  # click's own parser is not installed here, so no error can be checked
+        return  # the shell is not installed here, so it cannot check the script
     script = tmp_path / f"oncelog.{shell}"
     script.write_text(done.stdout)
     subprocess.run([found, "-n", str(script)], check=True, timeout=60)

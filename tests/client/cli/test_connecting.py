@@ -138,7 +138,7 @@ def test_the_cause_is_printed_at_once(not_a_broker: tuple[str, str]) -> None:
     assert took_s < 1
 
 
-def test_a_silent_peer_is_given_up_after_the_time_that_was_asked_for() -> None:
+def test_waiting_for_a_silent_peer_ends_after_the_given_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
         began = time.monotonic()

@@ -27,10 +27,10 @@ QUIET = {
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections. The broker is not started."""
+    """An address that refuses connections: a broker reserves its port and is never started."""
     owner = Oncelog(tmp_path)
     yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "the broker holds the port and was not started"
+    assert owner.port == 0, "a test has started the broker that only reserves the port"
 
 
 def examined(address: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
@@ -115,7 +115,7 @@ def test_two_distributions_of_different_versions_are_a_problem(
     assert "pip uninstall" in finding["to_do"]
 
 
-def test_people_read_what_to_do_under_each_finding(nowhere: str) -> None:
+def test_the_text_says_what_to_do_below_each_finding(nowhere: str) -> None:
     result = CliRunner().invoke(oncelog, ["doctor", "--bootstrap-server", nowhere])
     lines = result.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("problem  connection"))

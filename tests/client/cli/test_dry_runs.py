@@ -17,7 +17,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 
 def written(here: CommandLine, name: str, *settings: str) -> str:
-    """A topic of one partition with three records."""
+    """Create a topic of one partition with three records. Return its name."""
     flags = [part for setting in settings for part in ("-c", setting)]
     here.text("topic", "create", name, "-p", "1", *flags)
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")

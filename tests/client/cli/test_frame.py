@@ -126,7 +126,7 @@ def test_a_settings_line_without_a_value_is_refused() -> None:
         parse_settings(["linger.ms"])
 
 
-def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
+def test_a_settings_file_may_hold_comments_and_security_protocol_plaintext(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "client.properties"

@@ -14,7 +14,7 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 
 @pytest.fixture
 def group(command_line: CommandLine, name: str) -> str:
-    """A group that has read two of three records of the topic with its name."""
+    """A group that has read two of the three records in a topic. The topic has the group's name."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
@@ -58,7 +58,7 @@ def test_a_lag_has_no_markers_and_no_undecided_records(
         assert ended.error_code == 0
         producer = Identity(ended.producer_id, ended.producer_epoch, name)
         sent = produce_when_ended(wire, name, producer)
-        assert sent == 3, "behind the marker"
+        assert sent == 3, "the offset after the marker"
         described = "groups", "--describe", "--group", name
         (row,) = command_line.json(*described)
         is_counted = row["lag"] == 1
@@ -138,9 +138,7 @@ def test_a_topic_beside_some_of_its_partitions_means_all_partitions(
     assert [row["partition"] for row in rows] == [0, 1]
 
 
-def test_a_partition_that_does_not_exist_is_not_left_out_in_silence(
-    command_line: CommandLine, group: str
-) -> None:
+def test_a_partition_that_does_not_exist_is_named(command_line: CommandLine, group: str) -> None:
     flags = ("--reset-offsets", "--group", group, "--to-earliest", "--topic", f"{group}:0,7")
     assert f"there is no partition {group}-7" in command_line.refused("groups", *flags)
 

@@ -15,7 +15,7 @@ from tests.client.cli.test_hostile_options import commands
 from tests.test_words import offending
 
 SCREEN = 50
-# Words that help texts avoid, and abbreviations that do not end a sentence.
+# Words that help texts avoid.
 BANNED = ("whose", "will do", "Of what", "so many", "so long")
 
 

@@ -43,9 +43,9 @@ HOSTILE = [
 # The number of values for each option in `make test`.
 A_HAND = 2
 SEED = 12
-# Not tested here, because these commands neither change nor start a broker.
+# Commands that are not tested here. They change nothing on a broker.
 LEFT_OUT = {"completion", "doctor"}
-# Options that let a command work for a while and then end.
+# The options that a command needs to run and to end by itself.
 ENOUGH = {
     "topics": ["--describe"],
     "produce": ["--topic", "t"],
@@ -103,9 +103,9 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 def dealt() -> list[tuple[str, str, list[str]]]:
-    """Return each option with its values. ONCELOG_HOSTILE=all (make nightly) selects all values,
-    otherwise A_HAND values from a shuffled list. The list is the same in every run, and each value
-    is used for at least one option."""
+    """Return each option with its values. With ONCELOG_HOSTILE=all (make nightly), each option gets
+    all values. Otherwise it gets A_HAND values from a shuffled list. The list is the same in every
+    run, and each value is used for at least one option."""
     options = list(cases())
     if os.environ.get("ONCELOG_HOSTILE") == "all":
         return [(words, name, HOSTILE) for words, name in options]
@@ -151,7 +151,7 @@ def test_every_option_and_every_value_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("words", "name", "values"), dealt())
-def test_no_value_of_an_option_is_a_traceback(
+def test_no_value_of_an_option_causes_a_traceback(
     address: str, tmp_path: Path, words: str, name: str, values: list[str]
 ) -> None:
     command = dict(commands())[words]
@@ -183,7 +183,7 @@ def test_no_value_of_an_option_is_a_traceback(
     ],
     ids=" ".join,
 )
-def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
+def test_an_invalid_pattern_and_a_number_beyond_its_field_are_wrong_usage(
     address: str, arguments: tuple[str, ...]
 ) -> None:
     """These cases run every time, because the test above tries few values of each option."""
@@ -210,7 +210,9 @@ def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
     ],
     ids=repr,
 )
-def test_no_file_of_settings_is_a_traceback(address: str, tmp_path: Path, content: bytes) -> None:
+def test_no_file_of_settings_causes_a_traceback(
+    address: str, tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "client.properties"
     path.write_bytes(content.replace(b"%s", address.encode()))
     arguments = ["topics", "--list", "--command-config", str(path)]
@@ -222,7 +224,7 @@ def test_no_file_of_settings_is_a_traceback(address: str, tmp_path: Path, conten
     assert (result.exit_code == 0) == content.startswith(good), result.output
 
 
-def test_a_pattern_that_would_take_for_ever_does_not(address: str) -> None:
+def test_a_pattern_with_exponential_backtracking_ends_soon(address: str) -> None:
     """The command ends soon, whatever the pattern."""
     name = "a" * 200 + "-"
     server = {"ONCELOG_BOOTSTRAP_SERVER": address}

@@ -13,9 +13,10 @@ import pytest
 from tests.harness.broker import Oncelog
 from tests.harness.ports import free_ports
 
-# Each of these modules costs milliseconds at the start, and no short command needs them.
+# Each of these modules costs milliseconds at the start. To list topics, a command needs none.
 _HEAVY: Final = {
-    # Resolving a name takes a thread. Only the address on the command line is resolved.
+    # It is imported to resolve a host name. To list topics, a command needs only the address on its
+    # command line, which is an IP address here.
     "concurrent.futures.thread",
     "cramjam",
     "crc32c",
@@ -74,7 +75,7 @@ def imported(*words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("words", [("topic", "list"), ("topics", "--list")])
-def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str]) -> None:
+def test_listing_topics_imports_only_what_it_needs(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
     assert not sorted(modules & _HEAVY)
     # The command sends two requests: ApiVersions and Metadata.
@@ -83,7 +84,7 @@ def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str])
 
 
 @pytest.mark.parametrize("words", [("group", "list"), ("txn", "blocking"), ("topic", "--help")])
-def test_other_short_commands_import_what_they_need(broker: str, words: Sequence[str]) -> None:
+def test_other_short_commands_import_only_what_they_need(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
     # These commands address a broker by its id, so they resolve its advertised name.
     unneeded = _HEAVY - {"concurrent.futures.thread", "encodings.idna"}
@@ -97,7 +98,7 @@ def test_help_imports_no_command() -> None:
     assert not {name for name in modules if name.startswith("oncelog_client.cli.topic")}
 
 
-def test_asyncio_keeps_tls_where_it_was_asked_for() -> None:
+def test_asyncio_has_tls_if_ssl_was_imported_before() -> None:
     program = (
         "import ssl; from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
         "import asyncio; import asyncio.sslproto as made; print(made.ssl is ssl)"
@@ -106,7 +107,7 @@ def test_asyncio_keeps_tls_where_it_was_asked_for() -> None:
     assert done.stdout == "True\n", done.stderr
 
 
-def test_tls_can_be_imported_after_asyncio_without_it() -> None:
+def test_ssl_can_be_imported_after_an_asyncio_without_tls() -> None:
     program = (
         "from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
         "import sys; assert 'ssl' not in sys.modules; import ssl; print(ssl.SSLContext.__name__)"

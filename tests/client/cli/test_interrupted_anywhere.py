@@ -53,7 +53,8 @@ def ended_well(run: Run, where: str) -> None:
 
 
 def stated(run: Run) -> tuple[int, int]:
-    """Return the printed number of written records, and the maximum if some are uncertain."""
+    """Return the least and the largest number of written records, according to the printed result.
+    They differ if the command does not know whether some records are written."""
     found = re.search(r"(\d+) records? written", run.errors)
     unknown = re.search(r"(\d+) more records?", run.errors)
     least = int(found[1]) if found else 0

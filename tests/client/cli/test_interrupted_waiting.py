@@ -45,7 +45,7 @@ def held(reading: int) -> int:
 
 
 def fill(reading: int, process: subprocess.Popen[bytes]) -> None:
-    """Fill the pipe until it has no space for a line."""
+    """Wait until the process has filled the pipe, which then has no space for a line."""
 
     def is_full() -> bool:
         assert process.poll() is None
@@ -81,10 +81,12 @@ def test_consume_into_a_pipe_that_is_not_read(here: CommandLine, name: str, erro
     if errors == "apart":
         assert said == f"{printed} records\n"
     (row,) = here.json("groups", "--describe", "--group", name)
-    assert row["current_offset"] == printed, "the group reads unprinted records again"
+    assert row["current_offset"] == printed, (
+        "the committed offset is not the number of printed records"
+    )
 
 
-def test_consume_goes_on_when_the_pipe_is_read(here: CommandLine, name: str) -> None:
+def test_consume_continues_when_the_pipe_is_read(here: CommandLine, name: str) -> None:
     here.create(name)
     here.text("produce", name, lines="\n".join(LINES) + "\n")
     with (
@@ -98,7 +100,7 @@ def test_consume_goes_on_when_the_pipe_is_read(here: CommandLine, name: str) -> 
             text += os.read(reading, SMALL)
         assert process.wait(timeout=30) == 0
         assert text.decode().splitlines() == LINES
-        assert os.get_blocking(writing), "the pipe is shared with other processes"
+        assert os.get_blocking(writing), "the command has made a shared pipe non-blocking"
 
 
 def test_consume_into_a_closed_pipe(here: CommandLine, name: str) -> None:

@@ -1,5 +1,5 @@
 """Ctrl-C in `oncelog produce` and `consume`. The command ends within a second, loses no record,
-aborts its transaction, and ends the interpreter cleanly (A7). ONCELOG_INTERRUPTS sets the number of
+aborts its transaction, and ends the interpreter cleanly. ONCELOG_INTERRUPTS sets the number of
 runs."""
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_an_interruption_does_not_wait_for_a_broker_that_is_gone(
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_command_names_a_dead_broker_and_gives_up(tmp_path: Path, name: str, verb: str) -> None:
-    """C3: the message names the broker, and the command ends."""
+    """The messages name the broker and the cause, and the command ends after --give-up-after."""
     with Oncelog(tmp_path) as broker:
         here = CommandLine(broker.address)
         here.create(name)
@@ -165,7 +165,7 @@ def test_a_command_names_a_dead_broker_and_gives_up(tmp_path: Path, name: str, v
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_a_broker_that_comes_back_is_named_too(tmp_path: Path, name: str, verb: str) -> None:
+def test_a_broker_that_comes_back_is_reported(tmp_path: Path, name: str, verb: str) -> None:
     with Oncelog(tmp_path) as broker:
         here = CommandLine(broker.address)
         here.create(name)
@@ -216,7 +216,7 @@ main()
 
 
 @pytest.mark.parametrize("after_ms", range(0, 100 * TIMES // 2, 20))
-def test_an_interruption_during_the_imports_is_no_traceback(name: str, after_ms: int) -> None:
+def test_an_interruption_during_the_imports_causes_no_traceback(name: str, after_ms: int) -> None:
     """The signal comes `after_ms` after the first line of output."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()

@@ -52,7 +52,7 @@ def write(command_line: CommandLine, topic: str, *values: str) -> None:
     command_line.text("produce", "--topic", topic, lines="".join(f"{value}\n" for value in values))
 
 
-def test_a_topic_lives_by_its_verbs(command_line: CommandLine, name: str) -> None:
+def test_a_topic_is_created_described_and_deleted(command_line: CommandLine, name: str) -> None:
     created = command_line.json("topic", "create", name, "-p", "2", "-c", "retention.ms=60000")
     assert created == [{"topic": name, "result": "created"}]
     command_line.settled(led(2), "topic", "describe", name)
@@ -103,7 +103,9 @@ def test_a_partition_that_is_not_there_is_named(command_line: CommandLine, topic
     assert "no partition 7" in command_line.refused("topic", "offsets", topic, "-p", "0-1,7")
 
 
-def test_a_group_is_moved_and_shows_old_and_new(command_line: CommandLine, name: str) -> None:
+def test_a_seek_moves_a_group_and_shows_old_and_new_offsets(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     write(command_line, name, "a", "b", "c")
     assert command_line.values(name, "--group", name, count=3) == ["a", "b", "c"]
@@ -245,11 +247,11 @@ def test_the_output_option_may_stand_before_the_verb(command_line: CommandLine, 
     assert command_line.text(noun, "--output", "csv", "list").splitlines()[0] == behind[0]
     assert names("--output", "json", "list") == names("list", "--output", "json")
     assert isinstance(json.loads(command_line.text(noun, "--json", "list")), list)
-    # The message suggests the nearest option of the verb.
+    # An option after the verb overrides the option before it.
     json.loads(command_line.text(noun, "--output", "csv", "list", "--json"))
 
 
-def test_partitions_are_chosen_by_a_name_of_their_own(command_line: CommandLine, name: str) -> None:
+def test_only_partitions_chooses_partitions(command_line: CommandLine, name: str) -> None:
     command_line.create(name, partitions=3)
     wanted = command_line.json("topic", "offsets", name, "--only-partitions", "0,2")
     assert [row["partition"] for row in wanted] == [0, 2]

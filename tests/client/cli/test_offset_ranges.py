@@ -54,7 +54,7 @@ def test_a_time_may_be_iso_seconds_or_milliseconds(moment: datetime) -> None:
 @pytest.mark.parametrize(
     ("text", "ago_ms"), [("@-1h", 3_600_000), ("@-1d2h", 93_600_000), ("@-250ms", 250)]
 )
-def test_a_time_may_be_so_long_ago(text: str, ago_ms: int) -> None:
+def test_a_time_may_be_relative_to_now(text: str, ago_ms: int) -> None:
     assert position(text) == Position(Kind.TIME, NOW_MS - ago_ms)
 
 

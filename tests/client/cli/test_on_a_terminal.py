@@ -29,7 +29,7 @@ TOPIC = "topic-" + "t" * 48 + "-final"
 GROUP = "group-" + "g" * 48 + "-final"
 ID = TOPIC
 SECONDS = 60.0
-# Begins the lines of PROGRAM before and after the output of a command.
+# The start of the lines that PROGRAM prints before and after the output of each command.
 MARK = "----- "
 
 PROGRAM = f"""
@@ -110,7 +110,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 
 def on_terminal(address: str, width: int) -> Screen:
-    """Run all commands in one process whose standard output and error are a terminal."""
+    """Run all commands in one process, with a terminal as its standard output and error."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}

@@ -67,7 +67,7 @@ def test_csv_has_the_names_and_units_of_json(capsys: pytest.CaptureFixture[str])
     ]
 
 
-def test_a_pipe_gets_aligned_columns_and_dashes_for_nothing(
+def test_a_pipe_gets_aligned_columns_with_dashes_for_empty_values(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     show(COLUMNS, ROWS, output="table")
@@ -158,7 +158,7 @@ def test_control_characters_of_an_identifier_reach_no_terminal(
         assert "a\\x1b[2J\\r\\n\\x9b\\u202eb\\ud800" in shown
 
 
-def test_an_identifier_of_thousands_of_characters_is_cut_in_a_table_alone(
+def test_an_identifier_of_thousands_of_characters_is_cut_only_in_a_table(
     on_terminal: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     long = "y" * 30_000
@@ -178,7 +178,7 @@ def test_in_a_pipe_a_long_identifier_is_whole_and_pads_no_other_row(
     assert len(shown) < 31_500
 
 
-def test_people_read_durations_and_times_and_scripts_milliseconds(
+def test_a_table_has_durations_and_times_and_json_has_milliseconds(
     on_terminal: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     columns = (Column("Age ms", "duration"), Column("Since ms", "time"), Column("Held", "size"))

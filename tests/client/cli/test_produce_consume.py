@@ -43,7 +43,7 @@ def test_json_is_one_object_a_line(command_line: CommandLine, topic: str) -> Non
     assert (record["topic"], record["offset"], record["value"]) == (topic, 0, "v")
 
 
-def test_transactions_are_committed_in_the_size_asked_for(
+def test_transactions_are_committed_in_the_given_size(
     command_line: CommandLine, topic: str
 ) -> None:
     written = command_line.json(
@@ -55,7 +55,7 @@ def test_transactions_are_committed_in_the_size_asked_for(
     assert command_line.values(topic, *committed, count=5) == ["1", "2", "3", "4", "5"]
 
 
-def test_an_aborted_transaction_is_not_read_committed(
+def test_a_read_committed_reader_skips_an_aborted_transaction(
     command_line: CommandLine, topic: str
 ) -> None:
     keyed = ("--transactional-id", topic, "--property", "parse.key=true")
@@ -73,7 +73,7 @@ def test_one_partition_is_read_from_an_offset(command_line: CommandLine, name: s
     assert command_line.text("consume", "--topic", name, *flags) == "b\nc\n"
 
 
-def test_a_group_goes_on_where_it_was(command_line: CommandLine, name: str) -> None:
+def test_a_group_continues_where_it_was(command_line: CommandLine, name: str) -> None:
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]

@@ -80,7 +80,7 @@ def test_partitions_are_chosen(command_line: CommandLine, name: str) -> None:
     assert "no partition 7" in command_line.refused("consume", name, "-p", "7", "-e")
 
 
-def test_the_end_of_committed_records_is_before_what_is_open(
+def test_the_end_of_committed_records_is_before_an_open_transaction(
     command_line: CommandLine, ten: str
 ) -> None:
     committed = ("--isolation-level", "read_committed")

@@ -33,7 +33,7 @@ def test_every_token() -> None:
 
 
 @given(BYTES, BYTES)
-def test_keys_and_values_are_the_bytes_they_are(key: bytes | None, value: bytes | None) -> None:
+def test_keys_and_values_are_written_unchanged(key: bytes | None, value: bytes | None) -> None:
     record = RECORD._replace(key=key, value=value)
     assert formatted("%k%v", record) == (key or b"") + (value or b"")
     sizes = (-1 if part is None else len(part) for part in (key, value))

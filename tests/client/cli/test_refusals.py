@@ -1,5 +1,6 @@
-"""The reason for a producer's error code. The code is Kafka's. `oncelog transactions describe` and
-the log events name the producer, the time and the client that caused the error."""
+"""The reason for a producer's error code. The code itself is Kafka's. `oncelog transactions
+describe` and the log events name the producer, and the time and the client that caused the
+error."""
 
 from __future__ import annotations
 
@@ -149,8 +150,8 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
 def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
-    """The coordinator knows the transaction. It remembers the operator's markers in two partitions
-    as one cause."""
+    """The operator writes markers with --force, although the coordinator knows the transaction. The
+    coordinator remembers the markers in two partitions as one cause."""
     producer = opened(wire, topic)
     assert (
         produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code
@@ -180,7 +181,7 @@ def joining(group: str, member_id: str = "", **changed: Any) -> JoinGroupRequest
 
 
 def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, Any]:
-    """Join the group. Return the member as TxnOffsetCommit names it."""
+    """Join the group. Return the fields of TxnOffsetCommit that name the member."""
     find_coordinator(wire, group, key_type=0)
     joined = wire.call(joining(group, **changed), version)
     assert joined.error_code == ErrorCode.NONE, ErrorCode(joined.error_code)
@@ -195,7 +196,8 @@ def is_refused_by_its_group(
     broker: Broker, wire: Wire, topic: str, member: dict[str, Any], code: ErrorCode
 ) -> dict[str, Any]:
     """Check that two requests are refused, that only the first is logged, and that the reason is
-    reported. The producer is not fenced: it may abort, rejoin and continue."""
+    reported. The producer is not fenced: it may abort, rejoin and continue. Return the refusal, as
+    `oncelog transactions describe` shows it."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     for _ in range(2):

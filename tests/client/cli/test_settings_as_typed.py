@@ -1,5 +1,5 @@
-"""Settings on the command line. The output repeats the form that the user typed, with the former
-value."""
+"""Settings on the command line. An error repeats the setting as the user typed it, and a change
+shows the former value."""
 
 from __future__ import annotations
 

@@ -148,12 +148,12 @@ def test_cooperative_rounds_come_to_rest(partitions: int, count: int) -> None:
     assert max(map(len, held.values())) - min(map(len, held.values())) <= 1
 
 
-def test_only_if_all_assignors_are_cooperative_is_the_member() -> None:
+def test_a_member_is_cooperative_only_if_all_its_assignors_are() -> None:
     assert cooperative(["cooperative-sticky"])
     assert not cooperative(["range", "cooperative-sticky"])
 
 
-def test_the_generation_in_the_user_data_is_javas() -> None:
+def test_the_generation_in_the_user_data_has_javas_format() -> None:
     data = ASSIGNORS["cooperative-sticky"].user_data(7)
     assert data == b"\0\0\0\x07"
     assert generation_in_user_data(data) == 7

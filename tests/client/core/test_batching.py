@@ -1,4 +1,4 @@
-"""Batches are sent at the right time and in order. A failed batch is sent again once, in order."""
+"""Batches are sent at the right time and in order. A failed batch is sent again, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fill(acc: Accumulator[int], count: int, *, tp: TopicPartition = TP, now: flo
 
 
 def known(acc: Accumulator[int]) -> Accumulator[int]:
-    """Write a batch of the producer to both partitions, so that its next sequence number is 1."""
+    """Write a batch to each partition, so that the producer's next sequence number there is 1."""
     fill(acc, 1)
     fill(acc, 1, tp=OTHER)
     for batch in drain(acc):
@@ -223,7 +223,7 @@ def test_a_transactional_producer_does_not_bump_by_itself() -> None:
     assert drain(acc, 700)[0].base_sequence == 0
 
 
-def test_sequences_go_on_over_transactions_of_one_epoch() -> None:
+def test_sequences_continue_over_transactions_of_one_epoch() -> None:
     acc = accumulator(transactional=True)
     for sequence in range(2):
         fill(acc, 1)
@@ -308,7 +308,7 @@ def test_after_an_expired_send_the_sequence_begins_anew() -> None:
     assert (batch.identity.producer_epoch, batch.base_sequence) == (4, 0)
 
 
-def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
+def unresolved_after_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
     """Return two batches without a response. They were sent after a batch that has expired."""
     known(acc)
     fill(acc, 1)
@@ -324,7 +324,7 @@ def test_batches_that_may_be_written_are_resent_unchanged_after_an_expired_one()
     """The leader wrote all three batches before the connection broke. Under a new epoch, it would
     write two of them again."""
     acc = accumulator()
-    first, second = in_doubt_behind_an_expired_one(acc)
+    first, second = unresolved_after_an_expired_one(acc)
     fill(acc, 1, now=1000)
     for batch, sequence in ((first, 2), (second, 3)):
         assert drain(acc, 1100) == [batch]
@@ -338,7 +338,7 @@ def test_batches_that_are_missing_after_an_expired_one_begin_the_new_epoch() -> 
     """The leader wrote none of the three batches. The response to the first resent batch shows
     this."""
     acc = accumulator()
-    first, second = in_doubt_behind_an_expired_one(acc)
+    first, second = unresolved_after_an_expired_one(acc)
     assert drain(acc, 1100) == [first]
     outcome = acc.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
     assert outcome is SendOutcome.RETRIED

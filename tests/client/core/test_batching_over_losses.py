@@ -107,7 +107,7 @@ class World:
             code = ErrorCode.NETWORK_EXCEPTION
         place = (batch.identity.producer_epoch, batch.base_sequence)
         forgotten = batch.state is BatchState.DONE
-        # The broker has accepted the batch before, so the batch is not too large.
+        # A batch that the broker has accepted before cannot be too large.
         if action == "too large" and batch.count > 1 and place not in self.broker.seen:
             outcome = self.acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, self.now, 0.5)
             assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.SPLIT)
@@ -136,7 +136,7 @@ def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: l
     assert world.broker.log == list(range(world.count))
 
 
-# Steps come in pairs, because an expired batch matters only if a later batch has no response
+# Some steps come in pairs, because an expired batch matters only if a later batch has no response
 # either.
 STEPS = st.sampled_from(
     [
@@ -146,7 +146,8 @@ STEPS = st.sampled_from(
 ).map(lambda step: step.split(", "))  # fmt: skip
 
 
-# The leader has written both when the connection breaks. The older batch expires before its retry.
+# The leader has written both batches when the connection breaks. The older batch expires before its
+# retry.
 GIVEN_UP = [
     "append, send",
     "time passes",
@@ -158,7 +159,7 @@ GIVEN_UP = [
 
 @example([step.split(", ") for step in GIVEN_UP])
 @given(st.lists(STEPS, max_size=60))
-def test_with_records_given_up_the_others_are_written_once_and_in_order(
+def test_the_records_that_do_not_expire_are_written_once_and_in_order(
     steps: list[list[str]],
 ) -> None:
     world = World()

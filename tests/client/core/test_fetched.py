@@ -45,7 +45,9 @@ def answer(
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 7))
-def test_every_record_once_whatever_the_size_of_a_poll(sizes: list[int], limit: int) -> None:
+def test_each_record_is_returned_once_whatever_the_size_of_a_poll(
+    sizes: list[int], limit: int
+) -> None:
     subscription, fetched = consumer(ONE)
     data, base = bytearray(), 0
     for size in sizes:
@@ -108,8 +110,8 @@ def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
 
 
 def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> None:
-    """A former defect: records that were fetched ahead followed the gap of a broken batch, and the
-    position silently moved past the gap."""
+    """A former defect: the consumer skipped the broken batch, returned the records after it that
+    were fetched ahead, and silently moved its position past the gap."""
     subscription, fetched = consumer(ONE)
     broken = batch(2, 2)
     broken[-1] ^= 1
@@ -130,7 +132,7 @@ def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> 
     assert fetched.readable_bytes() == 0
 
 
-def test_a_broken_batch_raises_at_the_next_poll_whatever_others_have_to_give() -> None:
+def test_a_broken_batch_raises_at_the_next_poll_even_if_other_partitions_have_records() -> None:
     subscription, fetched = consumer(ONE, TWO)
     broken = batch(0, 2)
     broken[-1] ^= 1
@@ -154,7 +156,7 @@ def test_a_broken_batch_of_a_partition_that_was_left_does_not_raise() -> None:
     assert fetched.take(10) == []
 
 
-def test_bytes_that_are_no_batch_raise_after_the_good_ones_too() -> None:
+def test_bytes_that_are_no_batch_raise_after_the_good_batches() -> None:
     subscription, fetched = consumer(ONE)
     nonsense = batch(2, 1)
     nonsense[16] = 9  # the format's version

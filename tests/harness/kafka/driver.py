@@ -1,5 +1,5 @@
-"""Kafka's Java client and tools in one JVM behind a pipe. Tests then do not wait for the start of a
-JVM."""
+"""Kafka's Java client and tools in one JVM behind a pipe, so that only the first call waits for the
+start of a JVM."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JavaError(Exception):
 
 
 class JavaHangs(Exception):
-    """The JVM sent no response in time and was killed."""
+    """The JVM sent no response in time and was killed, or it ended by itself."""
 
 
 def driver_classes() -> Path:
@@ -117,7 +117,7 @@ class JavaDriver:
             self._kill()
 
     def _start(self) -> subprocess.Popen[str]:
-        # The jars come first, because they name the archive of classes.
+        # The jars come first: a class archive fits only a class path that begins with its jars.
         path = f"{classpath()}:{driver_classes()}"
         options = (*TOOL_JVM_OPTIONS, *class_archive().options)
         self._answers = queue.Queue()

@@ -16,8 +16,8 @@ from tests.harness.quick import QUICK
 # again. A shorter session would fence a live broker if the computer pauses for a moment.
 QUICK_RESTART = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
-# For a node that idles during most tests. It needs half the processor time with fewer threads,
-# which wake every 300 ms, and without a controller record every 500 ms.
+# For a node that idles during most tests. These settings halve its processor time: there are fewer
+# threads that wake every 300 ms, and no controller record every 500 ms.
 QUIET = {
     "num.io.threads": "3",
     "num.network.threads": "1",

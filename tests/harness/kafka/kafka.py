@@ -20,7 +20,7 @@ from tests.harness.ports import reserve_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
-# Options for tests, not for measurements: the first compiler stage alone starts faster.
+# Options for tests, not for measurements: with the first compiler stage alone, a JVM starts faster.
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
@@ -31,7 +31,7 @@ _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
 
 class KafkaFailed(Exception):
-    """Apache Kafka did not start or stop properly. The message has the end of its log."""
+    """Apache Kafka failed to start (the message has the end of its log), or was not started."""
 
 
 def quick_jvm_options() -> tuple[str, ...]:
@@ -41,10 +41,10 @@ def quick_jvm_options() -> tuple[str, ...]:
 
 
 class Kafka:
-    """Start with `start()` or as a context manager. `address` is the address for clients.
+    """A Kafka process. `start()` or the context manager starts it. Clients connect to `address`.
 
-    `settings` override the server.properties. `jvm_options` override the options of the JVM, for
-    example in a benchmark.
+    `settings` override the default server.properties. `jvm_options` override the options of the
+    JVM, for example in a benchmark.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Kafka:
 
     @property
     def pid(self) -> int:
-        """Return the id of the running process. Raises KafkaFailed if it does not run."""
+        """Return the id of the started process. Raises KafkaFailed if no process is started."""
         if self._process is None:
             raise KafkaFailed("not started")
         return self._process.pid
@@ -111,7 +111,8 @@ class Kafka:
         self._process = None
 
     def kill(self) -> None:
-        """Send SIGKILL. The process flushes and prints nothing more. `start` then recovers."""
+        """Send SIGKILL. The process cannot flush or print anything. The next start recovers the
+        data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -134,8 +135,8 @@ class Kafka:
         self._properties.write_text("\n".join(lines) + "\n")
 
     def _format(self) -> None:
-        """Create the data folder. If roles, id and folders are the default, copy the files of an
-        earlier folder."""
+        """Create the data folder. If the settings in `_FORMATTED` have their defaults, write the
+        files that `_formatted_files` returns. Otherwise run Kafka's storage tool."""
         defaults = self._default_settings()
         if any(self._settings[name] != defaults[name] for name in _FORMATTED):
             run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))

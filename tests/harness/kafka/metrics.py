@@ -45,7 +45,7 @@ def scraped(port: int) -> Samples:
 
 
 def exported(line: str) -> Exported | None:
-    """Read a line of the tool, `domain:type=T,name=N,key=value:Attribute=value`. Return None for a
+    """Read a line of JmxTool, `domain:type=T,name=N,key=value:Attribute=value`. Return None for a
     metric that the exporter omits."""
     match = _LINE.fullmatch(line)
     if match is None:

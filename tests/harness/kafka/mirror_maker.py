@@ -14,7 +14,7 @@ from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 STOP_TIMEOUT_S = 30.0
 
 _POM = Path(__file__).with_name("mirror_maker.pom.xml")
-# Intervals of one second. Their defaults are minutes.
+# The intervals are one second. Most of their defaults are 1 or 10 minutes.
 _SETTINGS = {
     "clusters": "source,target",
     "source->target.enabled": "true",

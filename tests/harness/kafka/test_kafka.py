@@ -1,4 +1,5 @@
-"""The control starts, its own tools reach it, and it restarts after kill -9."""
+"""Apache Kafka, the control, starts in the harness. Its own tools reach it, and it restarts after
+kill -9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, unchanged: the topic, group, dump and verifiable tools."""
+"""Kafka's own command line tools, unchanged. `TOOLS` lists them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run_tool(
 
 
 def start_tool(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start a tool that runs until `stop`. Its output is added to `log`."""
+    """Start a tool, and return its process. The caller stops it. Its output is added to `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
             tool_command(name, *arguments),

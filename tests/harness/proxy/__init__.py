@@ -1,4 +1,5 @@
-"""A TCP proxy that knows the protocol, and handles single frames as networks do."""
+"""A TCP proxy that knows the protocol. It can delay, drop, repeat or damage a single frame, as a
+network may."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Frame:
 
 
 def request_frame(connection: int, number: int, data: bytes) -> Frame:
-    """Return a request with its header. All header versions begin the same."""
+    """Return the frame of a request. The fields that are read here begin every header version."""
     key, version, _, size = _REQUEST.unpack_from(data, 4)
     start = 4 + _REQUEST.size
     client_id = data[start : start + max(size, 0)].decode()

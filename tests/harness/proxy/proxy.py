@@ -128,13 +128,13 @@ class Proxy:
             upstream = await asyncio.open_connection(host, int(port))
             await _Connection(self, number, (reader, writer), upstream).run()
         except (OSError, asyncio.CancelledError):
-            pass  # the broker is down or the proxy ends; no code waits for this task
+            pass  # the broker is down or the proxy ends; no code needs the result of this task
         finally:
             await _close(writer)
 
     def fate_of(self, frame: Frame) -> Fate | None:
-        """Record the frame. Return the fate of the first matching rule. Without one, return the
-        choice of `decide`."""
+        """Record the frame. Return the fate of the first rule with this frame as its `nth` match.
+        Without such a rule, return the result of `decide`."""
         with self._lock:
             self.frames.append(frame)
             found: Fate | None = None

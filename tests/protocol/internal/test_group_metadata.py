@@ -41,8 +41,8 @@ def test_a_committed_offset_in_every_version(version: int) -> None:
 
 
 def test_the_committed_offset_of_the_deep_dive_has_24_bytes() -> None:
-    """A dump in the transaction deep dive shows a value of 24 bytes that ends in `y`: offset 121,
-    timestamp 1709328801657."""
+    """A dump in the transaction deep dive shows a value of 24 bytes with offset 121 and timestamp
+    1709328801657. The last byte of this timestamp is `y`."""
     raw = encode_offset_commit_value(COMMITTED)
     assert len(raw) == 24
     assert raw[:2] == b"\0\3"

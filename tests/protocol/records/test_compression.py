@@ -76,7 +76,7 @@ def test_names_are_those_of_the_settings() -> None:
 
 
 def test_lz4_is_written_in_independent_blocks() -> None:
-    """The FLG byte 0x70 says that blocks are independent. For dependent blocks Java raises
+    """Bit 0x20 of the FLG byte says that blocks are independent. For dependent blocks Java raises
     "Dependent block stream is unsupported"."""
     frame = compress(Compression.LZ4, TEXT)
     assert frame[:4].hex() == "04224d18"
@@ -133,7 +133,7 @@ def test_lz4_with_linked_blocks_is_read() -> None:
 
 
 def test_gzip_with_several_members_is_read() -> None:
-    """The Java client writes several members when it flushes. pigz always writes several."""
+    """A gzip stream may consist of several members (RFC 1952, section 2.2)."""
     members = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"the end")
     assert decompress(Compression.GZIP, members, MIB) == TEXT + b"the end"
     with pytest.raises(CorruptRecords):
@@ -152,7 +152,7 @@ def test_frames_after_another_are_read_up_to_the_limit(codec: Compression) -> No
 
 
 def zstd_bomb(size: int, window_log: int) -> bytes:
-    """A frame of run-length blocks: 4 bytes stand for 128 KiB."""
+    """Return a frame of run-length blocks: 4 bytes stand for 128 KiB."""
     block = 128 * 1024
     out = bytearray(b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3]))
     for last in [False] * (size // block - 1) + [True]:

@@ -73,7 +73,8 @@ def test_every_prefix_of_a_batch_is_refused(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_every_corrupt_byte_is_found_by_the_crc(compression: Compression) -> None:
-    """The fields that the CRC does not cover are exempt."""
+    """The base offset and the leader epoch are exempt, because the CRC does not cover them. Other
+    checks find a corrupt length or magic."""
     batch = build_batch(RECORDS, compression=compression)
     for position in (*range(8, 12), *range(16, len(batch))):
         batch[position] ^= 0x40

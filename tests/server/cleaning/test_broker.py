@@ -14,8 +14,8 @@ from tests.harness.waiting import wait_until
 
 TOPIC = "compacted"
 KEYS = 50
-# A pass waits up to 20 s for an idle machine before it starts. On a machine that is always busy,
-# the first pass after each kill waits that long.
+# The first pass over a log has the lowest priority. If it gets almost no processor time for 20 s,
+# it ends, and the next pass has normal priority. A busy machine takes these 20 s after each kill.
 PATIENCE_S = 90.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",
@@ -31,8 +31,8 @@ CONFIG = {
 
 
 def write(address: str, life: int) -> dict[bytes, bytes]:
-    """Write two committed and one aborted transaction over all keys. Return the latest value of
-    each key."""
+    """Write two committed and one aborted transaction over all keys. Return the latest committed
+    value of each key."""
     producer = Producer(
         {
             "bootstrap.servers": address,

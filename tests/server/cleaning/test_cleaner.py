@@ -136,7 +136,8 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
 def test_a_change_of_a_log_during_its_pass_ends_only_that_pass(after: int) -> None:
-    """The log is deleted, no longer compacted, or shortened by retention at any step of a pass."""
+    """At some step of a pass, the log is deleted, is no longer to be compacted, or is shortened by
+    retention, or the cleaner stops."""
     for event in ("deleted", "reconfigured", "retention", "stop"):
         cleaning = Cleaning()
         world = cleaning.world
@@ -243,7 +244,7 @@ def test_a_recreated_topic_starts_uncleaned() -> None:
     cleaning.run()
     assert B0 in cleaning.checkpoint()
     assert cleaning.checkpoint()[A0] == compacted._log.segments.active.base_offset, (
-        "the recreated topic is cleaned as a new log"
+        "the recreated topic was not cleaned as a new log"
     )
 
 
@@ -262,8 +263,8 @@ def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
 
 
 def work(world: World, turns: range) -> None:
-    """Run committed and aborted transactions of three ids, with offsets. One transaction stays
-    open."""
+    """Run committed and aborted transactions of three ids. Every second turn also commits offsets
+    in them."""
     for turn in turns:
         for name in ("t1", "t2", "t3"):
             producer = world.producer(name)
@@ -327,7 +328,7 @@ def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
     value_of(world.end(producer, True))
     world.settle(8 * 24 * 3_600_000)
     written = tombstones(compacted)
-    assert written, "the offset has expired"
+    assert written, "the expired offset has no tombstone"
     assert world.offset()[1] == -1
     cleaning = Cleaning(world)
     cleaning.compact(OFFSETS, min_cleanable_dirty_ratio=0.0)
@@ -339,6 +340,8 @@ def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
         value_of(world.end(producer, False, transactional_id=f"t{turn}"))
         world.settle(12_000)
         if not turn:
-            assert tombstones(compacted) == written, "their delete horizon has not passed"
+            assert tombstones(compacted) == written, (
+                "a tombstone was removed before its delete horizon"
+            )
     assert tombstones(compacted) == []
     assert world.crash().offset()[1] == -1

@@ -67,7 +67,7 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
 
 
 def noted(cleaning: Cleaning) -> list[object]:
-    """Record the passes that begin from now on."""
+    """Return a list that gets each pass that begins from now on."""
     started: list[object] = []
     cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
     return started
@@ -147,7 +147,7 @@ def test_d6_the_refused_work_ends_at_once_with_its_pass(
         cleaning.run(600_000)
         cleaning.run(RETRY_MS)
         monkeypatch.setattr(files, "before_append", append)
-        # The clock is a millisecond behind the timer.
+        # As if the clock were a millisecond behind the timer.
         cleaning.cleaner._refused[A0] = later_by(cleaning.cleaner._refused[A0], 1)
         cleaning.run(AFTER_PROBE_MS)
     logged = [event["event"] for event in events]

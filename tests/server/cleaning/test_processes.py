@@ -1,5 +1,5 @@
-"""A pass in its own process has the same result as a pass in steps, and ends no later than its
-broker."""
+"""A pass in its own process has the same result as a pass in steps. Its process ends when the
+cleaner cancels the pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ LIMITS = CleaningLimits(io_buffer_bytes=1_000, gives_way=False)
 
 
 class Heard:
-    """A listener that records its events. It pauses for a while after each segment."""
+    """A listener that records its events. After each cleaned segment, it pauses the pass for a turn
+    of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -133,7 +134,7 @@ async def test_a_missing_segment_is_a_failure(heard: Heard, tmp_path: Path) -> N
 
 
 def slow(folder: Path) -> CleaningJob:
-    """Return a job for a pass that takes minutes."""
+    """Return a job for a pass that does not end during a test."""
     return job_in(folder, limits=LIMITS._replace(max_bytes_per_second=1_000, step_bytes=500))
 
 

@@ -103,7 +103,7 @@ def test_a_failed_append_moves_no_offset() -> None:
 
 def test_d6_a_refused_leader_epoch_is_written_later_and_the_append_succeeds() -> None:
     """The batch itself has the epoch, so the epoch checkpoint may be written later.
-    `tests/server/log/test_refused_files.py` tests all files."""
+    `tests/server/log/test_refused_files.py` does the same for all files that an append writes."""
     files = MemoryFiles()
     replica = partition(files)
     files.fail_append(match="leader-epoch-checkpoint")
@@ -187,7 +187,7 @@ def test_batches_carry_the_leader_epoch_they_were_appended_in() -> None:
         pytest.param(2, (0, 1, 2), (0, 1), False, id="enough"),
         pytest.param(2, (0, 1, 2), (0,), True, id="too few"),
         pytest.param(1, (0, 1), (0,), False, id="one is enough"),
-        pytest.param(5, (0, 1, 2), (0, 1), True, id="all that there are"),
+        pytest.param(5, (0, 1, 2), (0, 1), True, id="all replicas of the partition"),
     ],
 )
 def test_min_insync_replicas_counts_no_more_than_there_are_replicas(
@@ -210,7 +210,7 @@ def test_a_new_min_insync_replicas_counts_at_once() -> None:
 # --- replicas: `tests/server/replica` covers the rules
 
 
-def test_a_follower_of_the_isr_holds_the_high_watermark_and_waiting_requests() -> None:
+def test_a_follower_of_the_isr_holds_back_the_high_watermark_and_parked_requests() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     replica.append(batch(3), now_ms=NOW_MS)
     codes = waiter(replica, 3)
@@ -253,7 +253,7 @@ def test_R12_M19_a_guard_is_gone_with_the_transaction_it_was_made_in() -> None:
     replica.check_guard(7, another)
 
 
-def test_a_marker_that_is_refused_takes_no_guard_away() -> None:
+def test_a_marker_that_is_refused_removes_no_guard() -> None:
     replica = partition()
     mark(replica, 7, epoch=3)
     guard = replica.begin_verification(7)

@@ -44,7 +44,7 @@ def test_the_first_open_transaction_holds_records_of_all_producers_after_it() ->
     assert held(replica) == {8: (3, replica.size_bytes - first)}
 
 
-def test_l9_what_retention_deleted_is_held_by_no_transaction() -> None:
+def test_l9_deleted_records_are_held_by_no_transaction() -> None:
     replica = partition()
     send(replica, 7, 0)
     send(replica, 7, 1)
@@ -64,7 +64,8 @@ def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
 
 
 def test_nothing_unflushed_is_counted_as_held() -> None:
-    """Unflushed records are above the high watermark, so no reader would get them."""
+    """Unflushed records are above the high watermark, so readers would not get them even without
+    the transaction."""
     replica = partition(flush_on_ack=True)
     send(replica, 7, 0)
     assert held(replica)[7][0] == 0

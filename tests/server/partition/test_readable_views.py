@@ -1,5 +1,5 @@
-"""The read models of readable records: the bounds of a partition, and a count in steps, which fails
-if the partition is no longer available."""
+"""The read models of readable records: the bounds of a partition, and a count of its records in
+steps. The count fails if the partition is no longer available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.server.partition.partitions import NAME, partition, refusal, send
 from tests.server.storage.memory_files import MemoryFiles
 
 
-def test_a_view_has_the_current_bounds_and_only_of_a_leader() -> None:
+def test_a_leader_has_a_view_with_its_current_bounds_and_a_follower_has_none() -> None:
     partitions = Partitions()
     found = partition(cleanup_policy=frozenset({"compact"}))
     partitions.add(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oncelog_server.partition.refused_sequences import MOST_PRODUCERS, RefusedSequences
 
 
-def test_the_lowest_of_the_newest_epoch_counts() -> None:
+def test_the_lowest_refused_sequence_of_the_newest_epoch_counts() -> None:
     refused = RefusedSequences()
     assert refused.lowest(1, 0) is None
     refused.refused(1, 0, 3)

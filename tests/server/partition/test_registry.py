@@ -47,7 +47,7 @@ def test_the_partitions_of_a_topic_are_found_together() -> None:
     assert (offline.code, offline.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "corrupt")
 
 
-def test_S3d_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() -> None:
+def test_S3d_a_partition_that_could_not_be_opened_has_a_storage_error_and_is_not_unknown() -> None:
     partitions = Partitions()
     partitions.add_offline(NAME, "corrupt")
     assert code_of(partitions, NAME) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -12,7 +12,7 @@ from tests.server.partition.partitions import partition, refusal, send
 from tests.server.storage.memory_files import MemoryFiles
 
 
-def test_a_view_shows_the_moment_and_does_not_change() -> None:
+def test_a_view_shows_the_state_of_one_moment_and_does_not_change() -> None:
     found = partition()
     found.append(batch(), now_ms=NOW_MS)
     before = partition_view(found)
@@ -54,8 +54,7 @@ def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
 
 
 def test_views_show_each_partition_at_the_moment_of_its_step() -> None:
-    """Other requests run between two steps. A partition may grow, disappear or fail between two
-    steps."""
+    """Other requests run between two steps, so a partition may grow or fail in between."""
     partitions = Partitions()
     first, second, third = (partition(name=TopicPartition("t", number)) for number in range(3))
     for found in (first, second, third):
@@ -74,7 +73,7 @@ def test_views_show_each_partition_at_the_moment_of_its_step() -> None:
     assert views.offline_reason(second.topic_partition) is None
 
 
-def test_replicas_are_shown_in_the_order_of_the_names_without_unknown_ones() -> None:
+def test_replicas_are_shown_in_the_order_of_the_given_names_without_unknown_names() -> None:
     partitions = Partitions()
     names = [TopicPartition("t", 1), TopicPartition("t", 0)]
     for name in names:
@@ -84,7 +83,7 @@ def test_replicas_are_shown_in_the_order_of_the_names_without_unknown_ones() -> 
     assert [replica.partition for replica in shown] == list(reversed(names))
 
 
-def test_producers_are_those_of_the_partition_or_refused() -> None:
+def test_producers_are_shown_of_an_available_partition_only() -> None:
     partitions = Partitions()
     replica = partition(name=TopicPartition("t", 0))
     partitions.add(replica)

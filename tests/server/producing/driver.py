@@ -35,8 +35,8 @@ def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> by
 
 @dataclass
 class Broker:
-    """Partitions and a transaction coordinator. A test sets the coordinator's response, and the
-    time of the response."""
+    """Partitions and a transaction coordinator. `answer` is the coordinator's response. A test that
+    needs a later response sets a Deferred."""
 
     flush_on_ack: bool = False
     answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS

@@ -30,7 +30,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     broker = Broker(flush_on_ack=True)
     appends, later = broker.produce(batch(), batch(), batch(3))
     assert later is not None
-    assert later.ordered, "the connection may serve the next request"
+    assert later.ordered, "the connection may serve the next request before this response"
     broker.files.pending.pop(0)()
     assert not later.done
     broker.files.settle()
@@ -152,7 +152,8 @@ def test_only_the_first_batch_of_a_transaction_asks_the_coordinator() -> None:
 
 
 def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
-    """The broker asks only before the first batch of a transaction (KIP-890, part 1)."""
+    """The broker asks the coordinator only before the first batch of a transaction (KIP-890, part
+    1)."""
     broker = Broker()
     appends, _ = broker.produce(transactional(), adds_partitions=False)
     assert codes(appends) == [NONE]
@@ -200,7 +201,7 @@ def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -
     assert broker.partitions[0].log_end_offset == 1, "the log has only the marker"
 
 
-def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
+def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_responded() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     network = bytearray(transactional())

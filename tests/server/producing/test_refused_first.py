@@ -1,5 +1,5 @@
-"""If the broker refuses a batch with a retriable error, it refuses the producer's later batches
-until the first is appended (R11)."""
+"""If the broker refuses a batch with a retriable error, it also refuses the producer's later
+batches until the refused batch is appended (R11)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_huge_frame_arrives() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, LIMIT + 1, 2**31 - 1])
-def test_h1_h2_a_length_no_frame_may_have_is_refused(length: int) -> None:
+def test_h1_h2_a_length_that_no_frame_may_have_is_refused(length: int) -> None:
     reader = FrameReader(SharedBuffer(), LIMIT)
     with pytest.raises(ProtocolError):
         feed(reader, length.to_bytes(4, "big", signed=True), [])
@@ -91,7 +91,8 @@ def test_frames_before_a_refused_length_are_served() -> None:
 
 
 def test_connections_share_one_buffer_without_mixing() -> None:
-    """Bytes of one connection do not change half a frame of another connection."""
+    """Bytes of one connection do not change the part of a frame that another connection has
+    received."""
     shared = SharedBuffer(256)
     first, second = FrameReader(shared, LIMIT), FrameReader(shared, LIMIT)
     frame, two = framed(b"1" * 50), framed(b"2" * 50)

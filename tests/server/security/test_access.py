@@ -24,7 +24,7 @@ from oncelog_server.security.resources import (
 )
 
 ALICE = Session(Principal("User", "alice"), "10.0.0.1", "EXTERNAL", lambda: False)
-# The resource in a request, and the resource in the authorizer's question.
+# The resource as a keyword of `may` and `require`, and the resource that the authorizer gets.
 NAMED: list[tuple[dict[str, Any], Resource]] = [
     ({"topic": "t"}, Resource(ResourceType.TOPIC, "t")),
     ({"topic": ""}, Resource(ResourceType.TOPIC, "")),
@@ -41,7 +41,8 @@ class Question(NamedTuple):
 
 
 class Recording:
-    """An authorizer that records its questions and gives the same verdict for each."""
+    """An authorizer that records each call of `authorize`, and gives the same verdict in all of
+    them."""
 
     def __init__(self, verdict: bool) -> None:
         self.verdict = verdict
@@ -111,7 +112,7 @@ def test_the_right_to_a_topic_takes_two_calls() -> None:
     calls: list[str] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        # A callback of the garbage collector may run in between.
+        # A callback of the garbage collector may run in between. It does not count.
         if event == "call" and "oncelog_server" in frame.f_code.co_filename:
             calls.append(frame.f_code.co_name)
 

@@ -115,7 +115,9 @@ def test_the_options_of_serve_win() -> None:
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "log.dir"])
-def test_an_option_of_serve_excludes_set_of_the_same_setting(name: str) -> None:
+def test_an_option_of_serve_and_the_option_set_exclude_each_other_for_one_setting(
+    name: str,
+) -> None:
     option = "--port 9092" if name == "listeners" else "--data here"
     with pytest.raises(SettingsError) as caught:
         load_settings(assignments=[f"{name}=PLAINTEXT://:1"], port=9092, data="here")
@@ -187,7 +189,7 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest() 
     ]
 
 
-def test_settings_that_request_nothing_are_not_refused() -> None:
+def test_settings_that_turn_on_no_unsupported_feature_are_not_refused() -> None:
     loaded = load_settings(
         assignments=[
             "authorizer.class.name=",
@@ -203,7 +205,7 @@ def test_passwords_are_never_shown() -> None:
     assert "hunter2" not in problem
 
 
-def test_spellings_of_kip_98_are_taken_with_a_warning(tmp_path: Path) -> None:
+def test_spellings_of_kip_98_are_accepted_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "transaction.max.timeout.ms=2\nmax.transaction.timeout.ms=1\n"

@@ -65,7 +65,7 @@ def test_a_value_below_its_limit_stops_the_start(row: Row) -> None:
 
 
 @rows
-def test_the_kips_spelling_is_taken_from_every_source_with_a_warning(
+def test_the_kips_spelling_is_accepted_from_every_source_with_a_warning(
     row: Row, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.properties"

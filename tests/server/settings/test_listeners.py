@@ -49,7 +49,7 @@ def test_clients_get_the_advertised_address() -> None:
         ("PLAINTEXT://[::1]:0", Endpoint("PLAINTEXT", "::1", 40000)),
     ],
 )
-def test_without_an_advertised_address_it_is_the_bound_one(
+def test_without_an_advertised_address_the_bound_address_is_advertised(
     listener: str, endpoint: Endpoint
 ) -> None:
     listeners = listeners_of(Settings(listeners=(listener,)))

@@ -50,9 +50,9 @@ def test_every_broker_setting_of_kafka_is_in_exactly_one_table() -> None:
 
 
 def test_settings_that_kafka_does_not_have_are_marked_as_ours() -> None:
-    # The names that Kafka would have if the early draft of KIP-447 had been released.
+    # Kafka would have this setting if the early draft of KIP-447 had been released.
     drafted = {"group.transactions.enable"}
-    # Kafka has these settings, but not in its documentation.
+    # Kafka has this setting, but not in its documentation.
     unpublished = {"producer.id.expiration.check.interval.ms"}
     ours = KNOWN - set(BROKER_SETTINGS) - drafted - unpublished
     assert all(name.startswith("oncelog.") for name in ours)
@@ -99,7 +99,7 @@ def test_synonyms_are_honoured_broker_settings() -> None:
         assert all(HONOURED[broker_name].topic == name for broker_name in broker_names)
 
 
-def test_a_log_without_settings_is_a_topic_without_settings() -> None:
+def test_the_defaults_of_a_log_are_those_of_a_topic_without_settings() -> None:
     assert topic_config(Settings(), {}) == LogConfig()
 
 

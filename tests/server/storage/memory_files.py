@@ -17,7 +17,8 @@ IO_ERROR = "Input/output error"
 
 
 class Stopped(BaseException):
-    """The end of the process. The operation in progress is done up to some byte, or not at all."""
+    """Ends the process. Of an append in progress, the first bytes may be written. Any other change
+    in progress is not made."""
 
 
 @dataclass(slots=True)
@@ -34,17 +35,16 @@ class FileNode:
 
 @dataclass(slots=True)
 class AppendFault:
-    """The `countdown`-th append to a path with `match` in it fails after `keep` bytes."""
+    """The `countdown`-th append to a path with `match` in it fails and writes nothing."""
 
     countdown: int
     match: str
-    keep: int
     reason: str
 
 
 class MemoryFile:
-    """An open file. Each use looks up the file's node by name, because its descriptor may be closed
-    at any time."""
+    """An open file. Each use looks up the file's node by its path, as `OsFiles` does when it has
+    closed the descriptor."""
 
     def __init__(self, files: MemoryFiles, path: str) -> None:
         self._files = files
@@ -90,14 +90,14 @@ class MemoryFile:
 
 class MemoryFiles:
     """The disk. `capacity` is the size of the whole disk in bytes. `settle` completes the
-    operations that end by an event."""
+    operations that end by an event: `sync` and `remove`."""
 
     def __init__(self, *, capacity: int | None = None) -> None:
         self.capacity = capacity
         self.nodes: dict[str, FileNode] = {}
         self.directories: set[str] = {""}
         self.pending: list[Callable[[], None]] = []
-        # The number of changes of the disk so far, and the change at which the process stops.
+        # All changes of the disk so far. The process stops at the change with index `stop_at`.
         self.operations: list[str] = []
         self.stop_at: int | None = None
         self.torn_bytes = 0
@@ -107,10 +107,8 @@ class MemoryFiles:
 
     # Faults.
 
-    def fail_append(
-        self, nth: int = 1, *, match: str = "", keep: int = 0, reason: str = IO_ERROR
-    ) -> None:
-        self.append_fault = AppendFault(nth, match, keep, reason)
+    def fail_append(self, nth: int = 1, *, match: str = "", reason: str = IO_ERROR) -> None:
+        self.append_fault = AppendFault(nth, match, reason)
 
     def fail_sync(self, times: int = 1) -> None:
         self.failing_syncs = times
@@ -119,8 +117,8 @@ class MemoryFiles:
         self.failing_reads = match
 
     def stop_before(self, operation: int, *, torn_bytes: int = 0) -> None:
-        """Raise Stopped at the change with this number. If the change is an append, its first
-        `torn_bytes` bytes are written."""
+        """Let the change with this index in `operations` raise Stopped. If the change is an append,
+        its first `torn_bytes` bytes are written."""
         self.stop_at = operation
         self.torn_bytes = torn_bytes
 
@@ -181,7 +179,7 @@ class MemoryFiles:
             raise StorageError("read", path, IO_ERROR)
 
     def settle(self) -> None:
-        """Complete all work in progress."""
+        """Complete all syncs and removals in progress."""
         while self.pending:
             self.pending.pop(0)()
 

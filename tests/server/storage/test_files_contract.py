@@ -136,7 +136,7 @@ def test_rename_takes_a_directory_with_its_files_and_replaces_a_file(disk: Disk)
     assert disk.files.list("e") == ["f"]
 
 
-def test_replace_writes_a_whole_file_and_leaves_no_other(disk: Disk) -> None:
+def test_replace_writes_a_whole_file_and_leaves_no_other_file(disk: Disk) -> None:
     disk.files.make_directory("d")
     disk.files.replace("d/f", b"one")
     disk.files.replace("d/f", b"three")
@@ -172,7 +172,7 @@ def test_a_descriptor_in_a_sync_survives_close_and_the_cache(disk: Disk) -> None
     assert files[0].read(0, 1) == b"x"
 
 
-def test_a_file_deleted_before_its_sync_needs_none(disk: Disk) -> None:
+def test_a_sync_succeeds_although_a_file_was_deleted_before_it(disk: Disk) -> None:
     """A topic may be deleted while its log waits for a sync. The sync of other files succeeds."""
     disk.files.make_directory("d")
     gone = [disk.files.open(f"d/{n}", create=True) for n in range(3)]

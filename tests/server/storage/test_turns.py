@@ -24,7 +24,7 @@ class Disk:
         return piece
 
 
-def test_a_limited_number_of_pieces_runs_and_the_last_piece_is_the_end() -> None:
+def test_a_limited_number_of_pieces_runs_at_once_and_the_last_to_end_reports_the_end() -> None:
     disk = Disk(7, at_once=3)
     ended: list[int] = []
     while disk.begun:

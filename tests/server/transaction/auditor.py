@@ -18,7 +18,7 @@ EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT =
 PREPARED = {PREPARE_COMMIT: True, PREPARE_ABORT: False}
 COMPLETED = {COMPLETE_COMMIT: True, COMPLETE_ABORT: False}
 
-# A producer instance, and the producer id and epoch that it got.
+# Owner: a producer instance. Identity: a producer id and epoch that it got.
 Owner = int
 Identity = tuple[int, int]
 
@@ -33,8 +33,9 @@ class Auditor:
     ended: list[tuple[Identity, bool]] = field(default_factory=list)
 
     def gives(self, identity: Identity, owner: Owner) -> None:
-        """Check that a producer id and epoch belong to one instance for ever (I10)."""
-        assert 0 <= identity[1] <= 32766, f"{identity} is no epoch for a producer"
+        """Record that `owner` got this producer id and epoch. Check that no other instance ever got
+        them (I10)."""
+        assert 0 <= identity[1] <= 32766, f"no producer may have the epoch of {identity}"
         assert self.handed.setdefault(identity, owner) == owner, f"{identity} given twice"
 
     def audit(
@@ -62,8 +63,9 @@ class Auditor:
             assert value.producer_epoch >= epochs.get(value.producer_id, -1)
             epochs[value.producer_id] = value.producer_epoch
             if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
-                # The transaction is kept prepared. Its keeper is newer than the producer that began
-                # the transaction, and not older than an earlier keeper.
+                # The transaction is kept prepared. Its keeper (the instance that keeps it) is newer
+                # than the producer that began the transaction, and not older than an earlier
+                # keeper.
                 keeper = (value.next_producer_id, value.next_producer_epoch)
                 assert keeper > (value.producer_id, value.producer_epoch)
                 assert keeper >= last_keeper
@@ -110,7 +112,7 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
             prepared = PREPARED[state]
             assert before is not None
             if before.transaction_status == ONGOING:
-                assert _partitions(value) == _partitions(before), "a partition is forgotten (M12)"
+                assert _partitions(value) == _partitions(before), "PREPARE lacks a partition (M12)"
                 assert value.producer_id == before.producer_id, "markers of another producer (W2)"
                 bumped = value.producer_epoch - before.producer_epoch
                 assert bumped == 1 or (bumped == 0 and before.next_producer_epoch < 0)
@@ -136,8 +138,8 @@ def _markers_follow_decisions(
     """Check that every marker has a decision with the same outcome (I5, I6), and that all markers
     are written before COMPLETE (I8).
 
-    In transaction version 1 several transactions have the same epoch. A marker of the epoch may
-    then have the outcome of any of them."""
+    Before transaction version 2, several transactions can have the same epoch. A marker of the
+    epoch may then have the outcome of any of them."""
     allowed: dict[Identity, dict[TopicPartition, set[bool]]] = {}
     for value in values:
         if value.transaction_status in PREPARED:

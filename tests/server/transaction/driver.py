@@ -66,7 +66,7 @@ class Driver:
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
     has_ids: bool = True
-    # False if states are too many, or too large, for a comparison around each decision.
+    # False if the states are too many or too large to be compared before and after each decision.
     compares: bool = True
 
     def __post_init__(self) -> None:
@@ -99,7 +99,8 @@ class Driver:
         return reading(self.shard, decide, *args, **kwargs)
 
     def run(self, decision: Decision[TransactionResult] | Decision[None]) -> Answer:
-        """Carry out the decision. The response comes once it is committed."""
+        """Carry out the decision. The response comes once the records of the decision are
+        committed."""
         answer: Answer = Deferred()
         carry_out(self.effects, TAKEN, self.shard, decision.effects)
         response: Any = decision.response
@@ -147,7 +148,7 @@ class Driver:
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
         """Load another shard from the log, with the first `keeps` uncommitted records, or with all
-        if it is None."""
+        of them if `keeps` is None."""
         del self.log[self.committed + (len(self.log) if keeps is None else keeps) :]
         self.committed = len(self.log)
         self._held.clear()
@@ -179,7 +180,7 @@ class Driver:
             return None
         return self.decide(decide_complete, self.shard, work, attempt=0, wall_ms=self.wall_ms)
 
-    # --- commands, in the id's group
+    # --- commands. `add` and `end` name the consumer group of the transactional id
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,

@@ -93,8 +93,8 @@ def end(
 
 @dataclass
 class GroupCommit:
-    """A client's group commit: a parent that commits an offset, and a member for each partition. It
-    also has what the client had sent and received when the broker ends."""
+    """A client's group commit: a parent that commits an offset, and a member for each partition.
+    The fields also tell what the client had sent and received when the broker ended."""
 
     committed: bool
     parent: GroupedTransaction | None = None

@@ -47,8 +47,8 @@ def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[byte
 
 
 def read_values(partition: Partition, isolation: Isolation, max_bytes: int = 200) -> list[bytes]:
-    """Return the values that a reader gets up to the end, with `max_bytes` a fetch. It skips
-    aborted batches by KIP-98's rule for clients."""
+    """Return the values that a reader gets from the log start to the end, at most `max_bytes` at a
+    time. The reader skips aborted batches by KIP-98's rule for clients."""
     values: list[bytes] = []
     offset = partition.log_start_offset
     while True:

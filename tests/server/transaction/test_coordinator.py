@@ -39,7 +39,9 @@ def test_end_txn_responds_after_complete_within_its_own_call(
 
 
 @VERSIONS
-def test_back_to_back_transactions_never_meet_concurrent_transactions(bumps_epoch: bool) -> None:
+def test_back_to_back_transactions_never_get_the_code_concurrent_transactions(
+    bumps_epoch: bool,
+) -> None:
     world = World()
     producer = world.producer()
     sequence = 0
@@ -56,7 +58,7 @@ def test_back_to_back_transactions_never_meet_concurrent_transactions(bumps_epoc
     world.check()
 
 
-def test_a_marker_carries_the_epoch_of_the_next_transaction_and_the_coordinators() -> None:
+def test_a_marker_carries_the_epoch_of_the_next_transaction_and_the_coordinator_epoch() -> None:
     world = World(leader_epoch=7)
     producer_id, epoch = opened(world, A0)
     value_of(world.end((producer_id, epoch), True))
@@ -78,7 +80,7 @@ def test_L7_a_transaction_without_data_ends_with_a_marker_and_no_more() -> None:
 # --- oncelog.flush.on.ack
 
 
-def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
+def test_no_response_is_sent_before_its_records_are_on_disk() -> None:
     world = World(flush_on_ack=True)
     first = world.init()
     assert isinstance(first, Deferred)
@@ -159,7 +161,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     ends = {name: world.partitions[name].log_end_offset for name in (A0, A1, B0, TXN_LOG)}
 
     def grown() -> set[int]:
-        """Return the numbers of new records in the partitions, each number once."""
+        """Return how many new records each partition has, as a set."""
         return {world.partitions[name].log_end_offset - end for name, end in ends.items()}
 
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)

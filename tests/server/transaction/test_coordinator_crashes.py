@@ -26,8 +26,8 @@ RETRIED = {
 
 @dataclass
 class Client:
-    """A client with one transaction over three partitions and the group. It also has what the
-    client had sent and received when the broker ends."""
+    """A client with one transaction over three partitions and the group. The fields also tell what
+    the client had sent and received when the broker ended."""
 
     committed: bool
     bumps_epoch: bool
@@ -240,7 +240,7 @@ class NothingIsLeft(Random):
 
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_CD_a_completion_that_the_power_takes_is_made_again(
+def test_CD_a_completion_that_a_power_loss_removes_is_written_again(
     committed: bool, bumps_epoch: bool
 ) -> None:
     """All markers are on the disk. COMPLETE is written but not synced, so the power loss removes

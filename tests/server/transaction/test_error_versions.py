@@ -43,7 +43,7 @@ def test_a_code_is_sent_in_the_form_of_the_version(
     assert code_for_version(api, version, code) == expected
 
 
-def test_the_table_has_no_row_that_is_not_tested() -> None:
+def test_each_row_of_the_table_is_tested() -> None:
     assert {(api, code) for api, code, _, _ in ROWS} == set(KNOWN_SINCE)
 
 

@@ -26,7 +26,7 @@ TIMED_OUT, NEWER, OPERATOR, GENERATION = (
 
 
 class Heard:
-    """A coordinator that records its events."""
+    """A coordinator that records the aborts and refusals that it reports."""
 
     def __init__(self) -> None:
         self.aborted: list[Fence] = []
@@ -113,7 +113,7 @@ def test_an_operator_with_kafkas_tool_ends_the_open_transaction_and_does_not_own
 
 
 @pytest.mark.parametrize("client_id", ["adminclient-", "adminclient", "1", "my-adminclient-1"])
-def test_a_client_id_unlike_the_tools_is_a_newer_instance(client_id: str) -> None:
+def test_a_client_without_the_client_id_of_the_tool_is_a_newer_instance(client_id: str) -> None:
     client = Client(client_id, "/10.0.0.9")
     heard = Heard()
     heard.begin()
@@ -145,7 +145,7 @@ def test_the_newest_of_three_instances_fences_the_second_that_has_aborted() -> N
     assert heard.listed() == [(NEWER, NEW, True), (NEWER, ADMIN, False)]
 
 
-def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
+def test_an_instance_after_a_timeout_is_not_the_cause_of_the_timeout() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.now_ms += 60_000

@@ -144,8 +144,7 @@ def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
     first.expect("a", OLD)
     first.on_unloaded()
     assert "a" not in ids
-    # As a load may do it, the shard of the current group is replayed before the shard of the former
-    # group.
+    # A load may replay the shard of the current group before the shard of the former group.
     second.replay(to_record("a", NEW))
     second.replay(to_record("a", NEW._replace(generation_id=3)))
     first.replay(to_record("a", OLD))

@@ -83,7 +83,7 @@ def test_x2_the_producer_of_an_expired_id_gets_another_producer_id() -> None:
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-def test_x3_what_is_open_or_decided_never_expires(prepared: bool) -> None:
+def test_x3_an_id_with_an_open_or_decided_transaction_never_expires(prepared: bool) -> None:
     world = World()
     producer = opened(world, A0)
     sweeper = expiry(world)

@@ -1,5 +1,5 @@
 """The quota of new transactional ids. `tests/server/handlers` has more tests of the quota, and
-tests of the generation of a group."""
+tests of InitProducerId with the generation of a group."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A broker that does not know all its transactional ids responds to ListTransactions with an error.
-Otherwise a missing id would count as hanging."""
+Without the error, a tool would take a transaction of a missing id for a hanging one."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_with_a_remote_leader_the_response_is_sent_after_prepare() -> None:
     assert value_of(world.add(next_one, A0)).code is ErrorCode.NONE
 
 
-def test_markers_in_flight_are_not_sent_again_when_their_id_joins() -> None:
+def test_markers_in_flight_are_not_sent_again_when_their_id_joins_the_group_again() -> None:
     world = World()
     single = group_scenes.member(world, "one", 1, IN0)
     group_scenes.add(world, single, A0, version=0)

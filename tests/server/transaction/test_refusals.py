@@ -225,7 +225,7 @@ def group_commit_of_an_older_part(world: World) -> Refused:
         (group_commit_of_an_older_part, OLDER, NEWER_GENERATION),
     ],
 )
-def test_every_refusal_is_counted_and_remembered(
+def test_every_refusal_is_counted_by_its_cause(
     site: Callable[[World], Refused], code: ErrorCode, cause: FenceCause | None
 ) -> None:
     world = World(shards=SHARDS)

@@ -39,7 +39,7 @@ PC, PA = State.PREPARE_COMMIT, State.PREPARE_ABORT
 CC, CA = State.COMPLETE_COMMIT, State.COMPLETE_ABORT
 DEAD, FENCE = State.DEAD, State.PREPARE_EPOCH_FENCE
 READY = (0, EMPTY)
-# The error code, and the next state if it differs.
+# By command, for each state: the error code, and the next state if it differs.
 TABLE: dict[str, list[int | tuple[int, State]]] = {
     #                         Empty       Ongoing     PrepC  PrepA  CompC       CompA    Dead Fence
     "init a new instance":   [0,          (51, PA),   51,    51,    READY,   READY,   READY, 48],
@@ -113,9 +113,8 @@ def test_the_table_of_this_file_has_every_pair() -> None:
     assert all(len(row) == len(State) == len(STATES) for row in TABLE.values())
 
 
-def test_a_state_that_is_in_no_table_allows_nothing() -> None:
-    """The state Dead is the exception. It means that another coordinator has the id, and the id may
-    come back with InitProducerId."""
+def test_dead_allows_only_init_producer_id_and_prepare_epoch_fence_allows_nothing() -> None:
+    """Dead means that another coordinator has the id. The id may come back with InitProducerId."""
     assert FENCE not in INIT_PRODUCER_ID
     assert not {DEAD, FENCE} & set(ADD_PARTITIONS)
     for pairs in (END_SAME_EPOCH, END_CURRENT_EPOCH, END_PREVIOUS_EPOCH):

@@ -176,7 +176,8 @@ def test_a_transaction_that_ends_during_the_scan_is_not_aborted() -> None:
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
-    # Measured twice, because a slow turn is slow both times, and a pause of the machine only once.
+    # The faster of two measurements of each turn counts: a slow turn is slow both times, but a
+    # pause of the machine slows only one.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
     # A turn takes 3 ms of the thread's CPU time on an idle machine.
     assert slowest < 0.05
@@ -240,7 +241,7 @@ def test_t10_a_commit_around_its_timeout_is_committed_or_aborted_as_a_whole(scan
     ending = world.end(producer, True)
     if scan == "while PREPARE is pending":
         assert world.transactions.abort_overdue(10) == [], (
-            "the scan leaves a transaction with a pending decision alone"
+            "the scan does not abort a transaction with a pending decision"
         )
     world.settle()
     if scan == "after the end":

@@ -112,8 +112,8 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the id `t`. Commands of the trace do every step, including markers and
-    COMPLETE, and move its clock."""
+    """A coordinator of the id `t`. Every step is a command of the trace, also markers, COMPLETE,
+    and the passing of time."""
 
     def __init__(self) -> None:
         self.trace = Trace()
@@ -223,7 +223,8 @@ class Scenario:
         self.driver.crash(down_ms=command.number("down", 0))
 
     def stored(self, command: Command) -> None:
-        """Append this record to the log, as an older coordinator did, and load the log."""
+        """Append a record with this state and producer to the log, as an older coordinator did, and
+        load the log."""
         producer_id, epoch = producer_of(command.take("producer", ""))
         self.driver.put(
             TransactionState[command.word()],

@@ -66,7 +66,8 @@ class TwoPhaseLives(Lives):
             self.asked_to_abort.add(producer.identity)
         response = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
         if v2:
-            # Without a new epoch the auditor cannot distinguish a retry from the next transaction.
+            # If the response has no new epoch, the auditor could not distinguish a retry from the
+            # end of the next transaction, so the auditor does not get this response.
             self.answered(response, producer, producer.identity, committed, True)
 
     # Most events happen to the newest instance, because older instances are usually fenced.

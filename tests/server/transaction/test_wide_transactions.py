@@ -53,7 +53,7 @@ def test_markers_are_written_in_slices_with_other_requests_between(world: World)
     assert response.value.code is ErrorCode.NONE
 
 
-def test_markers_that_a_new_leader_writes_are_not_written_here_too(world: World) -> None:
+def test_after_the_loss_of_the_shard_no_more_markers_are_written(world: World) -> None:
     wide = world.producer("wide")
     world.add(wide, *WIDE, transactional_id="wide")
     world.end(wide, True, transactional_id="wide")

@@ -120,7 +120,8 @@ class World:
         self.slow: set[TopicPartition] = set()
         self._unflushed: list[Partition] = []
         self.partitions: dict[TopicPartition, Partition] = {}
-        # The transaction coordinator's reports of stray markers: (partition, number of markers).
+        # The transaction coordinator's reports of markers in its own log: (partition, number of
+        # markers).
         self.stray_markers: list[tuple[int, int]] = []
         for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
@@ -237,7 +238,8 @@ class World:
 
     @property
     def is_quiet(self) -> bool:
-        """Return True if only the expiry of offsets, every ten minutes, is still due."""
+        """Return True if no disk operation is pending, and the only timer is that of the expiry of
+        offsets (every ten minutes)."""
         return not self.files.pending and len(self.timers.waiting) == 1
 
     # --- requests
@@ -338,15 +340,17 @@ class World:
     def read(
         self, partition: TopicPartition, isolation: Isolation = Isolation.READ_COMMITTED
     ) -> list[bytes]:
-        """Return the values for a reader of that isolation level from offset 0. It follows KIP-98:
-        the broker sends a list of aborted transactions, and the reader drops their batches."""
+        """Return the values that a reader with this isolation level gets from the log start. The
+        reader follows KIP-98: it gets a list of aborted transactions from the broker, and drops
+        their batches."""
         return read_values(self.partitions[partition], isolation)
 
     def oracle(self, partition: TopicPartition) -> Oracle:
         return oracle_of_partition(self.files, partition)
 
     def committed(self, partition: TopicPartition) -> list[bytes]:
-        """Return the values of committed transactions, from the log's bytes alone."""
+        """Return the committed values up to the first undecided record, from the log's bytes
+        alone."""
         return committed_values(self.files, partition)
 
     def check(self) -> None:

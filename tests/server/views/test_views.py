@@ -29,9 +29,8 @@ def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
 
 
 def test_describe_and_list_handlers_use_views_and_not_partitions() -> None:
-    """Describe and List handlers use views instead of partitions. Only
-    `listing_error`, the error code of a list without some shards, may use partitions, because no
-    view shows a missing partition."""
+    """Describe and List handlers read views. The handler of ListTransactions is an exception:
+    `listing_error` looks for partitions that are missing, and no view shows them."""
     folder = Path(handlers.__file__).parent
     paths = [*folder.glob("describe_*.py"), folder / "list_groups.py", folder / "metadata.py"]
     paths.append(Path(page.__file__))

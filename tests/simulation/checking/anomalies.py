@@ -28,7 +28,8 @@ def check_history(history: History) -> list[Anomaly]:
 
 
 def _reads(order: VersionOrder) -> Iterator[Anomaly]:
-    """Find aborted reads, reads before the commit, and values that no client sent."""
+    """Find reads of aborted values, reads of values that the same transaction sent, and reads of
+    values that no client sent."""
     for operation in order.operations:
         own = {(send.key, send.value) for send in operation.sends}
         for key, offset, value in operation.polled():
@@ -67,8 +68,8 @@ def _lost_writes(order: VersionOrder) -> Iterator[Anomaly]:
 
 
 def _unseen(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """Find acknowledged values that no reader has read. Only keys that readers have read to the end
-    count."""
+    """Find acknowledged values that no reader has read. The check skips keys that no reader has
+    read to the end."""
     for (key, value), writer in order.writers.items():
         if (
             key in history.complete

@@ -1,4 +1,4 @@
-"""An observation that contradicts a log without faults."""
+"""An observation of clients that looks like a fault of the log."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Anomaly(NamedTuple):
-    """`allowed`: the anomaly is no error, because transactions do not exclude it (writes are not
-    isolated, positions of a group move with its members)."""
+    """`allowed`: the anomaly is no error, because transactions do not exclude it: the writes of a
+    transaction are not isolated, and the positions of a group move with its members."""
 
     name: str
     what: str

@@ -70,8 +70,8 @@ class Batch:
     @property
     def marker(self) -> tuple[bool, int] | None:
         """Return the marker's result (True for a commit) and its coordinator epoch. Return None for
-        any other batch. After compaction, a marker may be a batch without a record, as long as the
-        epoch of its producer is needed."""
+        any other batch, and for a marker without its record. Compaction keeps the empty batch of a
+        marker as long as the epoch of its producer is needed."""
         if not self.is_control or not self.records:
             return None
         (record,) = self.records
@@ -105,7 +105,8 @@ def read_batch(data: bytes, position: int) -> Batch:
 
 @lru_cache(REMEMBERED_BATCHES)
 def _read(data: bytes, position: int) -> Batch:
-    """Read the bytes of one batch. The same bytes at the same position are the same batch."""
+    """Return the batch with these bytes at `position` of the file. The result is cached by bytes
+    and position."""
     size = len(data)
     base_offset, _, leader_epoch, _, crc = struct.unpack_from(">qiibI", data)
     if crc32c(data[21:]) != crc:

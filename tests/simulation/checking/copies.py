@@ -17,7 +17,8 @@ def check_copies(
     committed: Mapping[P, int],
 ) -> list[Violation]:
     """Check the copies. `inputs`: the offsets of the records in each input partition. `outputs`:
-    the source partition and offset of each committed copy. `committed`: the group's offsets."""
+    the source partition and offset of each committed copy. `committed`: the group's committed
+    offset for each input partition."""
     made = Counter(outputs)
     found = []
     for partition, offsets in inputs.items():
@@ -25,7 +26,7 @@ def check_copies(
         for offset in offsets:
             copies, due = made.pop((partition, offset), 0), int(offset < end)
             if copies != due:
-                what = f"offset {offset} was copied {copies} times, {end} is committed"
+                what = f"offset {offset} was copied {copies} times, not {due} (committed: {end})"
                 found.append(Violation("I13", str(partition), what))
     for (partition, offset), copies in made.items():
         what = f"{copies} copies of offset {offset}, which does not exist"

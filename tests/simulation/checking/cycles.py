@@ -18,7 +18,8 @@ Graph = dict[int, set[int]]
 
 
 def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
-    """Yield one anomaly for each strongly connected component."""
+    """Yield an anomaly for each strongly connected component of three graphs: ww (G0, allowed), wr
+    with session and time (G1c), and ww with wr (G1c, allowed)."""
     operations = order.operations
     numbers = {id(operation): number for number, operation in enumerate(operations)}
     ww = _graph(_write_write(order), numbers)
@@ -28,7 +29,7 @@ def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
     for component in components(ww):
         yield Anomaly("G0", shown(component), allowed=True)
     for component in components(_union(wr, sessions)):
-        # Edges of time alone form no cycle, so this cycle has a write-read edge.
+        # Edges of session and time alone form no cycle, so this cycle has a write-read edge.
         yield Anomaly("G1c", f"write-read and time only: {shown(component)}")
     for component in components(_union(ww, wr)):
         yield Anomaly("G1c", f"with inferred write-write edges: {shown(component)}", allowed=True)
@@ -85,8 +86,8 @@ def _process_order(operations: list[Operation]) -> Iterator[tuple[Operation, Ope
 
 
 def _real_time(operations: list[Operation]) -> Iterator[tuple[Operation, Operation]]:
-    """Yield an edge from each of the latest ended operations to each operation that began later.
-    Edges that follow from other edges are left out."""
+    """Yield an edge from an operation to each operation that began after its end. Edges that follow
+    from other edges are left out."""
     happened = [operation for operation in operations if operation.outcome is Outcome.OK]
     moments = [(op.invoked, 0, n) for n, op in enumerate(happened)]
     moments += [(op.completed, 1, n) for n, op in enumerate(happened)]

@@ -1,5 +1,5 @@
-"""Checks of `__transaction_state` against the markers in the partitions (I5 to I8, I10, I11), and
-of the history of each transactional id."""
+"""Checks of `__transaction_state` against the markers in the partitions (I5 to I7), and of the
+history of each transactional id (I5, I7, I10, I11, and scenario T6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from tests.simulation.checking.violations import Violation
 BUMPING = 2
 PREPARES = {PREPARE_COMMIT: True, PREPARE_ABORT: False}
 COMPLETES = {COMPLETE_COMMIT: True, COMPLETE_ABORT: False}
-# The transitions of KIP-98, with KIP-890's empty abort. None: no record yet, or a tombstone.
+# The states that may follow each state (KIP-98, and KIP-890's abort of an empty transaction). None:
+# no record yet, or a tombstone.
 FOLLOWING: dict[int | None, set[int | None]] = {
     None: {None, EMPTY},
     EMPTY: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
@@ -45,7 +46,7 @@ FOLLOWING: dict[int | None, set[int | None]] = {
 
 
 class Decision(NamedTuple):
-    """A PREPARE record with its result and its producer, and True if COMPLETE followed."""
+    """A PREPARE record and its result. `is_complete`: COMPLETE follows the record."""
 
     prepared: Transition
     committed: bool
@@ -86,8 +87,8 @@ class Life:
 
 
 def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], bool]:
-    """Return the lives by partition and transactional id, and True if compaction may have removed
-    records."""
+    """Return the lives, in the order of partition and transactional id. Also return True if
+    compaction or retention may have removed records."""
     found: defaultdict[tuple[int, str], list[Transition]] = defaultdict(list)
     partial = False
     for (topic, index), log in sorted(logs.items()):
@@ -99,7 +100,7 @@ def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], b
 
 
 def check_lives(lives: list[Life], *, partial: bool) -> Iterator[Violation]:
-    """Check I7, I10, I11 and the order of states, in the coordinator's log alone."""
+    """Check I5, I7 (the order of states), I10, I11 and T6 in the coordinator's log alone."""
     owners: dict[int, str] = {}
     for life in lives:
         for transition in life.transitions:
@@ -170,7 +171,8 @@ def check_markers(
     recreated: frozenset[TopicPartition],
     by_operator: frozenset[tuple[int, int]],
 ) -> Iterator[Violation]:
-    """Check I5, I6, I7: every marker has an earlier decision, and every decision has its markers.
+    """Check I5, I6, I7: every marker has a decision, and every decision with a COMPLETE record has
+    its markers.
 
     `by_operator`: producer ids and epochs that an operator ended by WriteTxnMarkers.
     """
@@ -188,7 +190,7 @@ def check_markers(
             decisions = decided[key].get(producer, [])
             if producer in by_operator or (partial and _may_lack(decisions)):
                 continue
-            # Without the deleted start of the log, the first markers may be missing.
+            # Retention may have deleted the first markers with the start of the log.
             cut = partial or is_partial(log)
             yield from _match(log.name, producer, written.get(producer, []), decisions, cut)
 
@@ -210,10 +212,12 @@ def _match(
     cut: bool,
 ) -> Iterator[Violation]:
     """Match markers to decisions. Each decision has one or more markers, in order. An effective
-    marker belongs to the next decision.
+    marker is the first marker of the next decision. Any other marker may also repeat the decision
+    of the marker before it.
 
     Decisions of one epoch (before KIP-890) differ only in their order, so the function follows all
-    possible matches at the same time. `places`: the decisions that the last marker may belong to.
+    possible matches at the same time. `places`: the indexes of the decisions that the last marker
+    may belong to.
     """
     places = set(range(-1, len(decisions))) if cut else {-1}
     for marker in markers:
@@ -237,7 +241,7 @@ def _match(
     owed = max((n for n, decision in enumerate(decisions) if decision.is_complete), default=-1)
     if max(places) < owed and not cut:
         result = "COMMIT" if decisions[owed].committed else "ABORT"
-        yield Violation("I5", where, f"{producer} is complete without its {result} here")
+        yield Violation("I5", where, f"{producer} has COMPLETE, but no {result} marker here")
 
 
 def check_registered(
@@ -247,7 +251,8 @@ def check_registered(
     partial: bool,
     recreated: frozenset[TopicPartition],
 ) -> Iterator[Violation]:
-    """Check that each partition of a transaction was added to the transaction (KIP-890)."""
+    """Check that each partition with records of a transaction was added to the transaction
+    (KIP-890)."""
     registered: defaultdict[tuple[TopicPartition, int, int], int] = defaultdict(int)
     for life in lives:
         for producer_id, epoch, partitions in life.registered():
@@ -261,5 +266,5 @@ def check_registered(
             producer = (transaction.producer_id, transaction.epoch)
             met[producer] += 1
             if met[producer] > registered[key, *producer]:
-                what = f"{producer} at offset {transaction.first} is not in the transaction"
+                what = f"not in the transaction of {producer} that begins at {transaction.first}"
                 yield Violation("I5", log.name, what)

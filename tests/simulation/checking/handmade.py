@@ -155,7 +155,7 @@ class Hand:
 
     def snapshot(self, where: str, offset: int, *entries: tuple[int, ...]) -> None:
         """Add a snapshot file. The fields of an entry: producer id, epoch, last sequence, last
-        offset, delta, time, coordinator epoch, first offset of the open transaction."""
+        offset, offset delta, timestamp, coordinator epoch, first offset of the open transaction."""
         body = struct.pack(">i", len(entries))
         body += b"".join(struct.pack(">qhiqiqiq", *entry) for entry in entries)
         content = struct.pack(">hI", 1, crc32c(body)) + body

@@ -1,7 +1,7 @@
-"""The operations of clients, in the terms of jepsen.tests.kafka. Each has sends and polls.
+"""The operations of clients, in the terms of jepsen.tests.kafka. Each has sends, polls or both.
 
-A key is a topic-partition such as "a-0". All values that are sent to a key differ. Times are in us
-of the simulation.
+A key is a topic-partition such as "a-0". All values that are sent to a key differ. Times are in
+microseconds of the simulation's clock.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ class Cursor:
 
 
 def read_transitions(log: PartitionLog) -> list[Transition]:
-    """Return every record of a transactional id. Other kinds of records are skipped."""
+    """Return the records of all transactional ids, in the order of the log. Other kinds of records
+    are skipped."""
     return [
         transition_of(record.key, record.value, record.offset, batch.leader_epoch)
         for batch in log.batches
@@ -157,7 +158,7 @@ class GroupOffsets(NamedTuple):
 
 def replay_offsets(logs: list[PartitionLog]) -> GroupOffsets:
     """Replay offset records. If both a non-transactional and a transactional commit have set an
-    offset, the record with the higher offset wins (KAFKA-5247)."""
+    offset, the later record in the log wins (KAFKA-5247)."""
     committed: dict[GroupOffset, tuple[int, int]] = {}
     staged: dict[int, dict[GroupOffset, tuple[int, int]]] = {}
     for log in logs:

@@ -27,7 +27,7 @@ def check_files(
     recreated: frozenset[TopicPartition] = frozenset(),
     by_operator: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[Violation]:
-    """Check I3 to I7, I10, I11, I14 and I15 in the files alone. `logs`: see `partitions_in`.
+    """Check I3 to I7, I10, I11 and I14 to I16 in the files alone. `logs`: see `partitions_in`.
 
     `lossy`: a power loss has removed acknowledged records that no setting protects, so logs may
     contradict each other. `forgetful`: idle producers may have expired. `recreated`: partitions of

@@ -11,9 +11,9 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def realtime_lag(history: History) -> dict[Key, int]:
-    """Return the longest lag for each key, in us. A lag begins when a completed operation shows a
-    newer version than the reader's position. The lag ends at the reader's last poll that returns
-    nothing newer."""
+    """Return the longest lag for each key, in microseconds. A poll lags if, at its start, completed
+    operations had already shown a newer version than the poll returned. Its lag is the time from
+    the end of the first of these operations to the start of the poll."""
     order = VersionOrder(history)
     shown = _shown(history, order)
     position: dict[tuple[int, Key], int] = {}
@@ -37,7 +37,8 @@ def realtime_lag(history: History) -> dict[Key, int]:
 
 
 class _Frontier:
-    """The times at which each rank of a key's versions, or a higher rank, became known."""
+    """For one key: the time at which each rank, or a higher rank, became known. A rank is the index
+    of a version."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []

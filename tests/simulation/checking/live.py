@@ -62,10 +62,11 @@ class LiveBroker:
 def check_live(
     logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker, *, settled: bool = False
 ) -> list[Violation]:
-    """Check I2, I12, I14 and I15 in memory, and the coordinator's replay.
+    """Check I2, I12, I14 and I15: compare the broker's memory with the files.
 
     The files must include the page cache, as the broker sees it. If a high watermark lags, the
-    coordinator's memory is compared with the records below it. `settled`: LSO = HW = LEO must hold.
+    coordinator's memory is compared with the records below it. `settled`: LSO = HW = LEO must hold
+    (I8).
     """
     found: list[Violation] = []
     for key, live in sorted(broker.partitions.items()):
@@ -80,7 +81,7 @@ def check_live(
         if live.aborted is not None and not rows_agree(
             list(live.aborted), rows, partial=is_partial(log)
         ):
-            found.append(Violation("I14", log.name, f"{live.aborted}, the log says {rows}"))
+            found.append(Violation("I14", log.name, f"memory has {live.aborted}, the log {rows}"))
         found += _check_rows(log, live)
     return [*found, *_check_transactions(logs, broker), *_check_groups(logs, broker)]
 
@@ -91,20 +92,24 @@ def _check_rows(log: PartitionLog, live: LivePartition) -> Iterator[Violation]:
         held = live.aborted_by_segment.get(base)
         expected_rows = [row for row in log.whole.rows if base <= row.last_offset < next_base]
         if held is not None and not rows_agree(list(held), expected_rows, partial=is_partial(log)):
-            yield Violation("I14", log.name, f"of {base}: {held}, the log says {expected_rows}")
+            yield Violation(
+                "I14", log.name, f"segment {base}: memory has {held}, the log {expected_rows}"
+            )
 
 
 def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Iterator[Violation]:
     start, stable = live.log_start_offset, live.last_stable_offset
     high, end = live.high_watermark, live.log_end_offset
     if not start <= stable <= high <= end:
-        yield Violation("I2", log.name, f"start {start}, LSO {stable}, HW {high}, end {end}")
+        yield Violation(
+            "I2", log.name, f"not in order: start {start}, LSO {stable}, HW {high}, end {end}"
+        )
     if end != log.end:
         yield Violation("I2", log.name, f"the end is {end}, the files say {log.end}")
     if stable != log.stable_end():
         yield Violation("I2", log.name, f"LSO {stable}, the files say {log.stable_end()}")
     if settled and not stable == high == end:
-        yield Violation("I8", log.name, f"at the end LSO {stable}, HW {high}, end {end}")
+        yield Violation("I8", log.name, f"not equal at last: LSO {stable}, HW {high}, end {end}")
 
 
 def _check_transactions(

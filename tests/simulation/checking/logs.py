@@ -97,7 +97,7 @@ class PartitionLog:
 
     @property
     def start(self) -> int:
-        """Return the first offset that is still in a file."""
+        """Return the base offset of the first segment, or 0 without segments."""
         return min(self.logs, default=0)
 
     @property
@@ -117,7 +117,7 @@ class PartitionLog:
 
     @cached_property
     def is_partial(self) -> bool:
-        """Return True if offsets are missing at the start or between batches."""
+        """Return True if offsets are missing at the start, or between or inside batches."""
         expected = self.start
         for batch in self.batches:
             if batch.base_offset != expected or len(batch.records) != batch.delta + 1:
@@ -242,7 +242,8 @@ def partitions_in(files: Mapping[str, bytes]) -> dict[TopicPartition, PartitionL
 
 @lru_cache(10_000)
 def _place(path: str) -> tuple[TopicPartition, int, str] | None:
-    """Return the partition, the base offset and the kind of a file, or None for another file."""
+    """Return the partition, the base offset and the suffix of a file. Return None for a file that
+    does not belong to a segment."""
     match = _FILE.fullmatch(path)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Checks of one partition's files (I3, I4, I11, I14, I15)."""
+"""Checks of one partition's files (I3, I4, I11, I14 to I16)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
         if any((*producer, number) in taken for number in numbers):
             yield Violation("I3", log.name, f"{where}: sequence {numbers[0]} for the second time")
         elif not anywhere and numbers[0] != ended.get(producer, 0):
-            yield Violation("I3", log.name, f"{where}: {numbers[0]} after {ended.get(producer, 0)}")
+            yield Violation(
+                "I3", log.name, f"{where}: sequence {numbers[0]}, not {ended.get(producer, 0)}"
+            )
         taken |= {(*producer, number) for number in numbers}
         ended[producer] = (numbers[-1] + 1) % 2**31
 
@@ -113,10 +115,12 @@ def _rows(log: PartitionLog) -> Iterator[Violation]:
         try:
             found = read_rows(log.txn_indexes.get(base, b""))
         except ValueError as error:
-            yield Violation("I14", log.name, f"index of {base}: {error}")
+            yield Violation("I14", log.name, f"`.txnindex` of {base}: {error}")
             continue
         if not rows_agree(found, expected, partial=is_partial(log)):
-            yield Violation("I14", log.name, f"index of {base}: {found}, the log says {expected}")
+            yield Violation(
+                "I14", log.name, f"`.txnindex` of {base}: {found}, the log says {expected}"
+            )
 
 
 def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
@@ -157,8 +161,8 @@ def _snapshots(log: PartitionLog) -> Iterator[Violation]:
 def compare_producers(
     found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
 ) -> Iterator[str]:
-    """Compare producers. Idle producers may have expired, producers with an open transaction may
-    not."""
+    """Yield a sentence for each difference. An idle producer may have expired and be missing in
+    `found`, a producer with an open transaction may not."""
     for producer_id, wanted in sorted(expected.items()):
         held = found.get(producer_id)
         if held is None:

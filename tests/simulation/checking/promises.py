@@ -1,4 +1,4 @@
-"""The responses that clients got, compared with the logs (I1, I7, I9, I10, I13).
+"""The responses that clients got, compared with the logs (I1, I7, I9, I10).
 
 In some crashes the durability settings protect acknowledged records. Call `forget` after any other
 crash.
@@ -52,18 +52,18 @@ class Promises:
     found: list[Violation] = field(default_factory=list)
 
     def hands(self, producer_id: int, epoch: int, instance: str) -> None:
-        """Record a response to InitProducerId. `instance`: one life of one client. The retries of
-        an instance may get the same epoch."""
+        """Record a response to InitProducerId, and check I10. `instance`: one life of one client.
+        The retries of an instance may get the same epoch."""
         owner = self.handed.setdefault((producer_id, epoch), instance)
         if owner != instance:
             what = f"({producer_id}, {epoch}) went to {owner} and to {instance}"
             self.found.append(Violation("I10", instance, what))
         if not 0 <= epoch <= 32766:
-            self.found.append(Violation("I10", instance, f"epoch {epoch} is none for a producer"))
+            self.found.append(Violation("I10", instance, f"no producer may have epoch {epoch}"))
 
     def forget(self) -> None:
-        """Forget the records after a loss that no setting prevents. Assigned producer ids and
-        epochs stay."""
+        """Forget all responses except those to InitProducerId, after a loss that no setting
+        prevents."""
         self.appended.clear()
         self.ended.clear()
         self.registered.clear()
@@ -74,7 +74,7 @@ class Promises:
         for life in known:
             lives[life.transactional_id].append(life)
         found = [*self.found, *self._appends_are_there(logs)]
-        if partial:  # compaction has removed the records
+        if partial:  # the records may have been removed
             return found
         found += self._partitions_are_registered(lives)
         for ended in self.ended:
@@ -105,12 +105,13 @@ class Promises:
         for addition in self.registered:
             if addition not in known:
                 transactional_id, producer_id, epoch, partition = addition
-                what = f"{partition} was added by ({producer_id}, {epoch}) but is missing"
+                what = f"the log lacks {partition}, added by ({producer_id}, {epoch})"
                 yield Violation("I9", transactional_id, what)
 
 
 def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
-    """I7, I9: the log has the decision of a successful EndTxn, with the same result."""
+    """I7, I9: the log has a decision with the result of a successful EndTxn. An abort of nothing
+    needs no decision."""
     producer = (ended.producer_id, ended.epoch)
     results: Counter[bool] = Counter()
     for life in lives:
@@ -119,9 +120,13 @@ def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
                 results[PREPARES[prepared.state]] += 1
     if ended.committed and not results[True]:
         invariant = "I7" if results[False] else "I9"
-        yield Violation(invariant, ended.transactional_id, f"COMMIT of {producer} got a response")
+        yield Violation(
+            invariant, ended.transactional_id, f"the log lacks the COMMIT of {producer}"
+        )
     if not ended.committed and results[True] and not results[False]:
-        yield Violation("I7", ended.transactional_id, f"ABORT of {producer} got a response")
+        yield Violation(
+            "I7", ended.transactional_id, f"the log has COMMIT, not ABORT of {producer}"
+        )
 
 
 def check_reads(
@@ -135,5 +140,5 @@ def check_reads(
         visible = {(record.offset, record.value) for record in log.committed_records()}
         for offset, value in records:
             if offset >= log.visible_start and (offset, value) not in visible:
-                found.append(Violation("I1", log.name, f"a reader got {value!r} at {offset}"))
+                found.append(Violation("I1", log.name, f"not committed: {value!r} at {offset}"))
     return found

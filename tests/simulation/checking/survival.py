@@ -14,8 +14,8 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 def check_survival(before: Logs, after: Logs) -> list[Violation]:
     """Compare the files before and after a crash. `before` has high watermarks. `after` must have
-    the committed batches byte for byte. Do not use this for logs that are compacted or deleted
-    meanwhile."""
+    the batches below them, unchanged, except those below its log start. Do not use this for logs
+    that are compacted or deleted meanwhile."""
     found = []
     for key, old in sorted(before.items()):
         new = after.get(key)

@@ -1,7 +1,7 @@
 """The sink's requests to a broker and their responses, with the fields that the model needs.
 
-Requests and responses without a field are no named tuples. All empty tuples are equal, so a search
-would take two different worlds for one."""
+Requests and responses without a field are dataclasses, because all empty named tuples are equal.
+With them, the search would take different worlds for equal ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 class Row(NamedTuple):
-    """The rows of one task, as one row."""
+    """All rows of one task: the model does not distinguish them."""
 
     query_id: str
     batch_id: int
@@ -24,8 +24,9 @@ class Row(NamedTuple):
 
 
 class InitProducerId(NamedTuple):
-    """`generation`: None for a producer without a group. `is_two_phase`: the producer's
-    transactions never time out (KIP-939)."""
+    """`generation`: the generation of the group that the producer belongs to, or None for a
+    producer without a group. `is_two_phase`: the producer's transactions never time out
+    (KIP-939)."""
 
     transactional_id: str
     generation: int | None = None
@@ -43,7 +44,8 @@ class FetchOffset:
 
 
 class TxnOffsetCommit(NamedTuple):
-    """TxnOffsetCommit with the AddOffsetsToTxn before it, which has no effect alone."""
+    """TxnOffsetCommit, together with the AddOffsetsToTxn that comes before it. AddOffsetsToTxn
+    alone has no effect."""
 
     producer: TransactionMember
     offset: OffsetAndMetadata
@@ -51,7 +53,7 @@ class TxnOffsetCommit(NamedTuple):
 
 class EndTxn(NamedTuple):
     """`bumps_epoch`: the producer uses transaction version 2. `members`: transactions that end
-    together with the producer's."""
+    together with the transaction of `producer`."""
 
     producer: TransactionMember
     is_commit: bool
@@ -99,7 +101,8 @@ Request = (
 
 
 class Refused(NamedTuple):
-    """An error code. `member`: the transaction that caused it, if several should end together."""
+    """An error code. `member`: the id of the transaction that caused it, if an EndTxn names several
+    transactions."""
 
     code: ErrorCode
     member: str | None = None

@@ -1,5 +1,5 @@
-"""Breadth-first search over all reachable states. It visits each state once, so the first violation
-has one of the shortest traces."""
+"""Breadth-first search over all reachable states. It visits each state once. States with fewer
+steps come first, so the first violation has one of the shortest traces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Search(Generic[S]):
     """`successors` yields the steps from a state with their labels. `check` returns the violations
     in a state.
 
-    `most_states`: the search stops at this number.
+    `most_states`: the search stops after this number of states.
     """
 
     successors: Callable[[S], Iterable[tuple[tuple[object, ...], S]]]
@@ -72,7 +72,7 @@ class Search(Generic[S]):
             for label, after in self.successors(state):
                 self.steps += 1
                 step = (state, label)
-                # One look-up, because the hash of a state takes long.
+                # `setdefault` looks up and stores with one hash of the state, which takes long.
                 if self._before.setdefault(after, step) is step:
                     waiting.append(after)
 

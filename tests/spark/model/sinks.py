@@ -1,5 +1,5 @@
-"""The sink as the model's Spark sees it. Each call of Spark runs a machine in its own process, and
-the machine sends requests to a broker."""
+"""The sink as the model's Spark sees it. Each call of Spark runs a state machine of the sink in one
+of Spark's Python processes. The machine sends requests to a broker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .requests import Reply, Request, Row
 
 
 class Asks(NamedTuple):
-    """A machine that waits for the responses to `requests`, which it sends in order. Unless
-    `is_pipelined`, an error code stops the requests after it."""
+    """A machine that sends `requests` in order and waits for their responses. Unless
+    `is_pipelined`, it does not send the remaining requests after an error code."""
 
     state: Hashable
     requests: tuple[Request, ...]
@@ -33,18 +33,19 @@ Turn = Asks | Planned | Written | Returned | Raised
 
 
 class Sink(Protocol):
-    """One back-end with the sink's machines. Every method is pure, and its result can be hashed."""
+    """One back-end of the sink, with its state machines. Every method is pure, and its result can
+    be hashed."""
 
     @property
     def shows_parts(self) -> bool:
         """Return True if readers may see a part of a batch for a while after its decision."""
 
     def decided(self, broker: Broker) -> int:
-        """Return the number of batches that durable data decides."""
+        """Return the number of batches that are decided by the durable data of the broker."""
 
     def plan(self, query_id: str, begun: Generation | None) -> Turn:
-        """Plan in a Python process of the driver, which may have begun a generation. The call ends
-        in Planned or Raised."""
+        """Plan in a Python process of the driver. `begun`: the generation that this process has
+        begun, or None. The call ends in Planned or Raised."""
 
     def write(
         self, plan: Plan, attempt: Attempt, transactional_id: str, rows: tuple[Row, ...]

@@ -1,6 +1,7 @@
-"""The sink's machines in every order of events of small configurations. No row is a duplicate, no
-row of a done batch is invisible, and no row of an undecided batch is visible. With a commit by
-group no batch is visible in part. From every world the query can still end."""
+"""The sink's state machines in every order of the events of small configurations. No row is a
+duplicate, no row of a done batch is invisible, and no row of an undecided batch is visible. With a
+commit by group no batch is visible in part. From every state of the model the query can still
+end."""
 
 from __future__ import annotations
 
@@ -48,9 +49,9 @@ def test_without_faults_there_are_few_states() -> None:
     assert found.states < 50
 
 
-# In these cases a commit by record loses rows, and a commit by group does not. The query then stops
-# with DECIDED_MEMBER_LOST, or continues after an operator's decision. It never continues by itself
-# with a part of a batch.
+# In these cases a commit by record loses rows, and a commit by group does not. The query stops with
+# DECIDED_MEMBER_LOST until an operator decides, so the search reports that the query never ends.
+# The query never continues by itself with a part of a batch.
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,8 @@ def test_generations_grow_slowly_with_two_drivers_or_a_lost_state() -> None:
 
 def _fences(*, refused_below: int, overtaken: int) -> int:
     """Return the generation that a planning ends with. The coordinator refuses generations below
-    `refused_below`; another driver takes over `overtaken` times, each time at OPEN."""
+    `refused_below`; another driver takes over `overtaken` times, each time before this planning can
+    open its generation."""
     nothing, parent = Stored(None), TransactionMember("S", 1, 0)
     state, command = planning.begin(Intent("S", CommitKind.GROUP), None)
     while not isinstance(command, Planned):
@@ -97,7 +99,8 @@ def _fences(*, refused_below: int, overtaken: int) -> int:
                 newest = generation
             case Open():
                 answer = Outdated() if overtaken else Done()
-                # The other driver has not opened its generation yet.
+                # The other driver has fenced with the next number, but has not opened this
+                # generation yet, so a read does not show it.
                 refused_below = newest + 1 if overtaken else refused_below
                 overtaken -= 1
         state, command = planning.step(state, answer)

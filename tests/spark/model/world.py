@@ -43,9 +43,9 @@ class Call(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """A run of the query. `process`: the planning process among those of its `session`. `begun`:
-    that process's generation when the planning began. If `is_current` is False, the driver still
-    runs, but its successor takes it for dead."""
+    """A run of the query. `process`: the index of the planning process in its session
+    (`World.sessions`). `begun`: the generation that this process had when the planning began. If
+    `is_current` is False, the driver still runs, but its successor takes it for dead."""
 
     number: int
     query_id: str
@@ -81,14 +81,15 @@ class Task(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen. Each event multiplies the number of orders.
+    """The number of rare events that may still happen. Each event multiplies the number of orders
+    that the search visits.
 
     `crashes`: the driver is killed, or cut off and replaced. `attempts`: a further attempt of a
     task. `losses`: a request or its response is lost. `copies`: the network delivers a request a
     second time, later. `timeouts`: a transaction times out. `rests`: the query stands still for
     longer than any retention. `switches`: planning moves to another Python process, new or old.
-    `restarts`: an operator restarts a failed query. `heirs`: a later driver runs in the same
-    session and gets its Python processes. `checkpoints`: the checkpoint is lost.
+    `restarts`: an operator restarts a failed query. `heirs`: a later driver runs in the session of
+    the driver before it, with the same Python processes. `checkpoints`: the checkpoint is lost.
     """
 
     crashes: int = 0

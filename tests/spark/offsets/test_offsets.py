@@ -99,7 +99,7 @@ def test_the_end_of_the_only_batch_of_a_query_contains_its_start() -> None:
         ("t", AtTimes(((A0, 88),)), AtTimes(((A0, 88),))),
     ],
 )
-def test_a_time_has_precedence_over_times_and_times_over_offsets(
+def test_one_timestamp_overrides_timestamps_by_partition_and_these_override_offsets(
     given_options: str, start: OffsetSpec, end: OffsetSpec
 ) -> None:
     names = {

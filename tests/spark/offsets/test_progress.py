@@ -1,4 +1,4 @@
-"""Reading Spark's progress, and the line for a terminal."""
+"""Spark's progress of a micro-batch is read, and becomes a line for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from oncelog_client.values import TopicPartition
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a progress as Spark's JSON has it, with the parts that the code reads."""
+    """Return the progress of a micro-batch as Spark's JSON, with only the parts that
+    `batch_progress` reads."""
     return {
         "name": "bills",
         "batchId": 7,
@@ -105,7 +106,8 @@ def test_the_start_of_a_query_is_not_read_as_an_offset() -> None:
 
 
 def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
-    """The first batch of `Trigger.Once` has no empty batch before it."""
+    """With `Trigger.Once`, no empty batch comes first to store the start. So the end of the first
+    batch contains it."""
     start, end = {TopicPartition("purchases", 0): 3}, {TopicPartition("purchases", 0): 8}
     source = {
         "startOffset": start_symbol(AtEdge(EARLIEST)),
@@ -122,7 +124,8 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
 
 
 def test_no_lag_is_reported_if_spark_did_not_request_the_latest_offsets() -> None:
-    """A lag of 0 would be wrong for a batch that is repeated after a restart."""
+    """Spark does not request them for a batch that it repeats after a restart. A lag of 0 would be
+    wrong there."""
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):
         batch = batch_progress(progress(repeated | latest))

@@ -1,4 +1,4 @@
-"""The two brokers, and a query on each."""
+"""The brokers oncelog and Apache Kafka, and a query on each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """Fail points of forked processes. At the end of the test no process is paused."""
+    """Fail points of forked processes. At the end of the test, paused processes continue."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()
@@ -44,13 +44,14 @@ def query(target: str, points: FailPoints, name: str) -> Query:
 
 @pytest.fixture
 def visible(query: Query) -> Callable[..., None]:
-    """Check that exactly the rows of these batches become visible."""
+    """A function that checks that exactly the rows of the given batches become visible."""
     return lambda *batches: check_visible(query, *batches)
 
 
 def check_visible(query: Query, *batches: int) -> None:
-    """Wait for missing rows, because Kafka responds to a commit before all markers are written.
-    Any other row is an error at once."""
+    """Check that exactly the rows of these batches become visible. Wait for missing rows, because
+    Kafka responds to a commit before all markers are written. Any other row and any duplicate is an
+    error at once."""
     wanted = expected(*batches)
     deadline = time.monotonic() + DEADLINE_S
     while (found := sorted(row or b"" for row in Topics(query.bootstrap).values(query.topic))) != (

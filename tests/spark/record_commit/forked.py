@@ -1,5 +1,5 @@
-"""Work in a forked process, as Spark forks its Python workers. The process may die or pause at a
-fail point; its memory then is lost."""
+"""Work in a forked process, as Spark forks its Python workers. The process may pause at a fail
+point, or die there and lose its memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Forked(Generic[T]):
         os._exit(0)
 
     def result(self) -> T:
-        """Return the result of the work, or raise its exception. Raises Killed if it died."""
+        """Return the result of the work, or raise its exception. Raises Killed if the process
+        died."""
         with os.fdopen(self._reading, "rb") as pipe:
             said = pipe.read()
         _, status = os.waitpid(self.pid, 0)

@@ -36,7 +36,8 @@ MOST_RESTARTS: Final = 6
 @dataclass(frozen=True)
 class Query:
     """A query with the checkpoint of its driver. `more`: options of the sink. `source_end`: the
-    source end in the checkpoint of each batch. No checkpointLocation can be read here."""
+    source end in the checkpoint of each batch. If `more` has a checkpointLocation, it names no
+    readable folder, so planning does not know the query."""
 
     bootstrap: str
     sink_id: str
@@ -91,7 +92,7 @@ class Query:
         return run(self.planned, self.fail_points.environment)
 
     def write(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
-        """Run all tasks at once. Start a task that dies again, as Spark does."""
+        """Run all tasks at once. If a task dies, start another attempt, as Spark does."""
         tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
         return [self._message(plan, batch_id, task) for task in enumerate(tasks)]
 
@@ -142,7 +143,8 @@ class Query:
             with suppress(KafkaError, SinkError):
                 task_writer.write(plan, self.options, attempt, rows())
                 raise AssertionError("the task was not fenced")
-            # The next plan knows that the batch is done, so transactional ids are reused.
+            # In the plan of the next batch this batch is done, so its tasks reuse the transactional
+            # ids.
             plan = replace(plan, done=batch_id + 1)
             messages = [self.written(plan, batch_id + 1, number) for number in range(PARTITIONS)]
             assert self.committed(messages, batch_id + 1)
@@ -150,8 +152,8 @@ class Query:
         run(work, self.fail_points.environment)
 
     def looks_while_open(self, plan: Plan) -> int:
-        """Return the offset in the state that a look finds. The look begins while the parent's
-        transaction is open, which writes a state with offset 7."""
+        """Return the offset in the state that a stable look finds. When the look begins, a
+        transaction of the parent is open, and has written a state with offset 7."""
         options, parent = self.options, plan.parent
         assert parent is not None
         sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)
@@ -184,7 +186,7 @@ class Query:
         return run(lambda: background().run(work(), 60), self.fail_points.environment)
 
     def open_ids(self) -> list[str]:
-        """Return the open transactions of the query's tasks."""
+        """Return the transactional ids of the query's tasks that have an open transaction."""
 
         async def listed() -> list[str]:
             async with Admin(self.bootstrap) as admin:

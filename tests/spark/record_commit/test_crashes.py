@@ -11,12 +11,12 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.record_commit.query import Query
 
-# The fail points that must come first, for steps that no undisturbed run reaches.
+# For each step that no undisturbed run reaches: the fail point at which a process must die first.
 BEFORE: dict[str, str] = {
     Step.PLAN_ROLL_FORWARD: f"{Step.COMMIT_DECIDE}.after",
     Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
     Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
-    # The driver's JVM survives its worker and aborts.
+    # The Python worker dies while it commits. The driver's JVM survives and aborts.
     **dict.fromkeys([step for step in Step if step.startswith("abort.")], "commit.decide.before"),
 }
 # A task reaches this step if it fails without dying: see `test_drivers`.

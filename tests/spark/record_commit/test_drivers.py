@@ -141,7 +141,7 @@ def test_a_stable_look_waits_for_the_open_transaction_of_the_parent(query: Query
 def test_a_worker_writes_the_next_batch_after_its_task_was_fenced(
     query: Query, visible: Callable[..., None]
 ) -> None:
-    """The task uses the same transactional id with a new producer."""
+    """The task of the next batch uses the same transactional id with a new producer."""
     query.fenced_while_it_writes(0)
     query.run([2])
     visible(1, 2)

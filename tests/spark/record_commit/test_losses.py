@@ -47,7 +47,7 @@ def members(messages: list[TaskMessage]) -> list[TransactionMember]:
 
 
 def fence(query: Query, *lost: TransactionMember) -> None:
-    """Abort and bump the epoch, as a timeout does."""
+    """Abort these transactions and bump the epochs of their producers, as a timeout does."""
 
     async def abort() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -57,7 +57,7 @@ def fence(query: Query, *lost: TransactionMember) -> None:
 
 
 def initialize(query: Query, *before: TransactionMember) -> None:
-    """Initialize these ids, as the next tasks do."""
+    """Initialize the ids of these transactions, as the next tasks do."""
 
     async def take() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -83,8 +83,8 @@ def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
 
 
 def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[TaskMessage]:
-    """Return a decided batch with a driver that died right after its decision. `tasks`: the same
-    query with other options."""
+    """Decide a batch, and kill the driver right after the decision. Return the messages of the
+    tasks. `tasks`: the same query with the options of the tasks, if these differ."""
     messages = (tasks or query).write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -93,8 +93,8 @@ def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[Tas
 
 
 def decided_in_time(query: Query, tasks: Query) -> list[TaskMessage]:
-    """Return a decided batch, with slightly longer transaction timeouts. Retry if the computer
-    pauses for longer than these timeouts."""
+    """Decide batch 0 as `decided` does, with a short transaction timeout in the options of `tasks`.
+    Retry if the computer pauses for longer than this timeout."""
     while True:
         messages = tasks.write_in_time(query.plan(), 0)
         query.fail_points.kill("commit.decide.after")
@@ -153,8 +153,8 @@ def test_a_fenced_driver_does_not_report_its_members_as_lost(
     check_visible(query, 0)
 
 
-def test_an_open_transaction_of_another_dead_sink_delays_no_query(query: Query) -> None:
-    """The other sink's transaction is open in the topic that all sinks share."""
+def test_an_open_transaction_of_a_dead_sink_does_not_delay_other_sinks(query: Query) -> None:
+    """The dead sink's transaction is open in the topic that all sinks share."""
     query.run([0])
 
     async def open_one() -> Producer:
@@ -212,8 +212,8 @@ def test_with_two_phase_commit_a_decided_batch_survives_any_outage(two_phase: Qu
     messages = decided(two_phase, 0, hasty(two_phase))
 
     async def outage() -> None:
-        """Return after two ordinary transactions have timed out, one after the other, as in an
-        outage."""
+        """Wait until two transactions without two-phase commit have timed out, one after the other.
+        The decided transactions have the same timeout, but they do not time out."""
         async with Admin(two_phase.bootstrap) as admin:
             for number in range(2):
                 name = f"ordinary-{number}"
@@ -357,7 +357,7 @@ def test_a_state_topic_without_compaction_is_refused(
 
 
 @pytest.mark.parametrize(("before", "after"), [("group", "record"), ("record", "group")])
-def test_a_sink_cannot_change_its_protocol_and_start_again(
+def test_a_sink_cannot_start_again_with_another_protocol(
     broker: Oncelog, points: FailPoints, name: str, before: str, after: str
 ) -> None:
     Topics(broker.address).create(name)

@@ -1,4 +1,4 @@
-"""Columns of keys get the ordinary partitioner's partitions. Rows without keys change their
+"""Columns of keys get the ordinary partitioner's partitions. Rows without keys go to another
 partition after each full batch."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INT64 = pa.int64()
 def test_keys_of_any_length_have_the_hash_of_kafkas_partitioner(
     keys: list[bytes], count: int
 ) -> None:
-    # The vectorized code needs enough keys of one length.
+    # The vectorized code runs only for more than a few keys of one length.
     keys = [key for key in keys for _ in range(10)]
     column = pa.array(keys, pa.binary())
     assert murmur2_of_all(column).to_pylist() == [murmur2(key) for key in keys]

@@ -39,7 +39,7 @@ def rows(start: int, end: int) -> pa.RecordBatch:
     )
 
 
-async def test_all_rows_of_many_batches_are_written_in_order_by_key(
+async def test_all_rows_of_many_batches_are_written(
     address: str,
 ) -> None:
     topic = await new_topic(address, 3)
@@ -54,7 +54,7 @@ async def test_all_rows_of_many_batches_are_written_in_order_by_key(
     assert sorted(values) == [b"%050d" % number for number in range(20_000)]
 
 
-async def test_each_topic_of_a_column_is_looked_up_once(address: str) -> None:
+async def test_rows_are_written_to_the_topics_of_the_column(address: str) -> None:
     topics = [await new_topic(address), await new_topic(address, 2)]
     async with TaskProducer(address) as producer:
         sender = RowSender(producer)

@@ -1,4 +1,5 @@
-"""`kafka.*` options become settings of our clients. A bad option raises an error that names it."""
+"""`kafka.*` options become settings of oncelog's clients. A bad option raises an error that names
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A checkpoint without Spark's record of the last commit, as if the driver had died before it."""
+"""A checkpoint without Spark's record of the last commit, as if the driver had died before it wrote
+this record."""
 
 from __future__ import annotations
 

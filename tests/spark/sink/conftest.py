@@ -15,7 +15,7 @@ from tests.spark.topics import Topics
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """Fail points of forked processes. At the end of the test no process is paused."""
+    """Fail points of forked processes. At the end of the test, paused processes continue."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()

@@ -16,8 +16,8 @@ class Sabotage:
     """Return the rows unchanged, and make the stage fail while one of its tasks still runs.
 
     The task of partition 0 deletes the shuffle's files when the task of partition 1 has read its
-    rows. The task of partition 2 starts later and fails. The task of partition 1 waits until
-    another attempt of partition 1 has ended.
+    rows. The task of partition 2 starts later and fails, because it finds no files. The task of
+    partition 1 waits until another attempt of partition 1 has read the same rows.
     """
 
     def __init__(self, shuffles: Path, notes: Path) -> None:

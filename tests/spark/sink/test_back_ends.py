@@ -1,4 +1,4 @@
-"""The back-ends of a sink: the modules that a task imports, and the answers to error codes."""
+"""The back-ends of a sink: the modules that a task imports, and the meaning of error codes."""
 
 from __future__ import annotations
 

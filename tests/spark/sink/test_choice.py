@@ -1,4 +1,5 @@
-"""How a sink commits: by the broker's features, unless the option decides."""
+"""The choice between commit by group and commit by record: the option sinkProtocol decides, or else
+the broker's features."""
 
 from __future__ import annotations
 

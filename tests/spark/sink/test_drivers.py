@@ -66,7 +66,7 @@ def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
 
 
 def fence(broker: Oncelog, message: TaskMessage) -> None:
-    """Bump the epoch of a task's id."""
+    """Bump the epoch of a task's transactional id."""
 
     async def init() -> None:
         async with Admin(broker.address) as admin:
@@ -199,7 +199,8 @@ def test_a_process_continues_its_generation_and_another_process_begins_one(
     query: Query, topics: Topics
 ) -> None:
     assert len(set(query.in_one_process(range(3)))) == 1
-    # Another process of the driver has no memory, so it begins another generation.
+    # Another process of the driver has begun no generation that it could continue, so it begins
+    # one.
     query.run([3])
     assert visible(topics, query) == expected(0, 1, 2, 3)
 
@@ -220,7 +221,8 @@ def test_the_error_of_a_new_query_on_a_known_sink_has_the_last_committed_batch(
 def test_tasks_refuse_a_copied_sink_id_if_the_checkpoint_cannot_be_read(
     query: Query, topics: Topics
 ) -> None:
-    """By then the query has fenced the sink's owner. The owner's error explains this."""
+    """When its tasks refuse, the query has already fenced the sink's owner. The owner's error
+    explains this."""
     query.run([0])
     messages = query.write(query.plan(), 1)
     unknown = replace(query, query_id="q-2").having(checkpointLocation="s3a://bucket/c")

@@ -70,7 +70,7 @@ async def test_a_producer_that_is_idle_for_long_is_closed_and_its_id_is_reused(
     held = await worker.take(plan_of(f"{name}-held"))
     monkeypatch.setattr(producers, "IDLE_MS", -1)
     again = await worker.take(plan_of(name, done=1))
-    # A task takes its own producer after any idle time.
+    # A task reuses the producer of its own sink, however long this producer was idle.
     assert (again, [await is_closed(socket) for socket in idle]) == (idle[0], [False, True])
     assert not await is_closed(held)
     other = await worker.take(plan_of(f"{name}-other", done=1))
@@ -83,7 +83,7 @@ async def test_a_worker_keeps_a_limited_number_of_idle_producers_of_other_sinks(
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 2)
     sinks = [await worker.use(plan_of(f"{name}-{number}")) for number in range(5)]
-    # When a task takes the last producer, the worker keeps two idle producers of other sinks.
+    # When the fifth sink took its producer, the worker kept two idle producers of other sinks.
     assert [await is_closed(sink) for sink in sinks] == [True, True, False, False, False]
     again = await worker.take(plan_of(f"{name}-4", done=1))
     assert again == sinks[4]

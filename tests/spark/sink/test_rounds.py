@@ -25,13 +25,13 @@ from tests.harness.quick import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8
-# More turns than the loop of the driver or the proxy takes to send and record a request.
+# More turns than the event loop of the driver or of the proxy takes to send and record a request.
 TURNS = 50
 
 
 class Late(Fate):
-    """Delay responses, in order, until the driver only waits. By then it has sent all requests
-    that it sends without waiting, even on a slow computer."""
+    """Hold requests back, in order, until the driver only waits. By then the driver has sent all
+    requests that it sends without waiting for a response, even on a slow computer."""
 
     is_overtaken = True
 
@@ -166,7 +166,8 @@ def test_a_connection_that_breaks_at_a_request_or_its_response_changes_nothing(
 def test_a_decision_without_a_response_is_repeated_until_its_outcome_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
-    """The wait covers the client's timeouts and a pause of the computer for three seconds."""
+    """The driver repeats the decision for longer than the client's timeouts. The request timeout is
+    longer than a usual pause of the computer."""
     proxy, broker = proxied
     topics = Topics(broker.address)
     topics.create(name)

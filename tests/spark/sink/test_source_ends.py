@@ -65,13 +65,13 @@ class Sink:
 
 
 @pytest.mark.parametrize("kind", CommitKind)
-def test_a_source_end_of_some_hundred_partitions_is_kept(
+def test_a_source_end_of_400_partitions_is_kept(
     broker: Oncelog, topics: Topics, name: str, kind: CommitKind
 ) -> None:
     sink = Sink(broker, topics.create(name), kind)
     sink.batch(0, FEW)
     assert sink.start() == from_json(end_of(FEW))
-    # The record that begins the next generation keeps the end, too.
+    # The state that begins the next generation keeps the end, too.
     driver._generations.clear()
     driver.plan(sink.options, sink.intent)
     assert sink.start() == from_json(end_of(FEW))

@@ -43,7 +43,8 @@ def test_each_row_is_written_by_one_of_two_attempts_of_a_stage(
         .save()
     )
     attempts = [path for path in notes.glob("1.*") if path.suffix != ".read"]
-    assert [path.read_text() for path in attempts] == ["0", "0"]
+    # Spark may deny the commit of the second stage's task, and repeat the task with number 1, 2, ….
+    assert [path.read_text() for path in attempts].count("0") == 2
     assert sorted(value or b"" for value in topics.values(name)) == [
         b"%d" % number for number in range(ROWS)
     ]

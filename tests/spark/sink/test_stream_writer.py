@@ -1,4 +1,5 @@
-"""The stream writer as Spark uses it: two writers per batch, and Spark pickles the planning one."""
+"""The stream writer as Spark uses it. Spark creates two writers for each batch: one plans and is
+pickled for the tasks, the other commits."""
 
 from __future__ import annotations
 

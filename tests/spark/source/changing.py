@@ -15,7 +15,7 @@ from tests.harness.client_reading import eventually
 from tests.harness.waiting import wait_until
 from tests.spark.topics import DEADLINE_S, TIMEOUT_MS, Row, Topics, ended
 
-# Kafka's minimum segment size.
+# The segment size is Kafka's minimum.
 COMPACTED: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",
@@ -87,7 +87,7 @@ def committed(log: Topics, group: str) -> dict[TopicPartition, int]:
 
 @contextmanager
 def open_transaction(log: Topics, topic: str, rows: Iterable[bytes]) -> Iterator[None]:
-    """Append rows in a transaction that stays open until the end of the block, and commit it."""
+    """Append rows in a transaction that stays open until the end of the block. Then commit it."""
     with asyncio.Runner() as runner:
         producer = runner.run(_begun(log, topic, rows))
         try:

@@ -17,19 +17,19 @@ from tests.spark.topics import Topics
 
 DEADLINE_S: Final = 60.0
 
-# A loss or a missing topic counts only if the second look finds it, too.
+# The source looks twice, and reports a loss or a missing topic only if both looks find it.
 PATIENCE: Final = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "20"}
 
 Records = list[tuple[int, int]]
 
 
 def frame(spark: SparkSession, log: Topics, **options: str) -> DataFrame:
-    """Return `spark.read` of the source."""
+    """Return a batch read of the source."""
     return spark.read.format("oncelog").options(**_options(log, options)).load()
 
 
 def values(rows: DataFrame) -> list[bytes | None]:
-    """Return the values by topic, partition and offset."""
+    """Return the values in the order of topic, partition and offset."""
     found = rows.orderBy("topic", "partition", "offset").collect()
     return [None if row.value is None else bytes(row.value) for row in found]
 
@@ -66,7 +66,7 @@ class Stream:
         return progress(query)
 
     def failure(self) -> str:
-        """Return the exception of a failed run."""
+        """Run the query, which must fail. Return the text of its exception."""
         try:
             self.run()
         except StreamingQueryException as error:
@@ -74,8 +74,8 @@ class Stream:
         raise AssertionError("the query did not fail")
 
     def forget_commit(self, batch_id: int) -> None:
-        """Delete the record of the last commit, as if the driver had died before it. The next run
-        repeats the batch."""
+        """Delete Spark's record that the batch is committed, as if the driver had died before it
+        wrote this record. The next run repeats the batch."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
@@ -103,7 +103,7 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
 
 def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str) -> None:
-    """Return once `condition()` is true. Fails after a minute, or if the query has failed."""
+    """Return once `condition()` is true. Fails after a minute, or if the query has ended."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert query.isActive, query.exception()
@@ -112,13 +112,14 @@ def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str
 
 
 def stop(query: StreamingQuery) -> None:
-    """Stop after the existing records are in Spark's commit log, so that no batch repeats."""
+    """Stop the query after Spark has committed the batches of all existing records. A restart then
+    repeats no batch."""
     query.processAllAvailable()
     query.stop()
 
 
 def failure_of(query: StreamingQuery) -> str:
-    """Return the exception that ends a running query."""
+    """Wait for the exception that ends a running query. Return its text."""
     try:
         query.awaitTermination(int(DEADLINE_S))
     except StreamingQueryException as error:

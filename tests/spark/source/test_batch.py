@@ -25,7 +25,7 @@ from tests.spark.source.reading import frame, values
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
-# Records of this age are older than the default retention.
+# Records with the timestamp T0 are older than the default retention.
 KEPT = {"retention.ms": "-1"}
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])

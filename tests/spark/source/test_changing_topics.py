@@ -39,7 +39,7 @@ def test_new_partitions_are_read_from_their_first_record(
     log: Topics, name: str, stream: Stream
 ) -> None:
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    wait_until(lambda: len(stream.values) == 4, query, "the existing records are read")
     grow(log, name, 3)
     append(log, name, 2, 4, partitions=3)
     wait_until(lambda: len(stream.values) == 10, query, "the new partition is found")
@@ -87,7 +87,7 @@ def test_a_deleted_topic_is_an_error_with_both_offsets(
     log: Topics, name: str, stream: Stream
 ) -> None:
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    wait_until(lambda: len(stream.values) == 4, query, "the existing records are read")
     delete(log, name)
     message = failure_of(query)
     for partition in (0, 1):
@@ -113,7 +113,8 @@ def test_without_fail_on_data_loss_a_query_continues_after_a_topic_is_deleted(
     batches = stream.run()
     assert stream.values == [b"00", b"01", b"02", b"08", b"10", b"11", b"12"]
     assert batches[-1]["sources"][0]["endOffset"] == {name: {"0": 3, "1": 3}}
-    # A line of the log begins with the warning. The previous run's error has it inside a line.
+    # The warning is at the beginning of a line. The previous run's error contains the same text,
+    # but inside a line.
     assert spark_driver.wait_for_log(f"^{gone}") == 1
 
 
@@ -133,7 +134,7 @@ def test_without_fail_on_data_loss_a_recreated_topic_is_read_from_its_beginning(
 ) -> None:
     stream.options["failOnDataLoss"] = "false"
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 4, query, "what is there is read")
+    wait_until(lambda: len(stream.values) == 4, query, "the existing records are read")
     delete(log, name)
     log.create(name, partitions=2)
     append(log, name, 3, 9)
@@ -151,7 +152,7 @@ def test_a_query_waits_for_a_restarted_broker(
     options = {"subscribe": name, "startingOffsets": "earliest"}
     stream = Stream(spark, topics, str(tmp_path / "checkpoint"), **options)
     query = stream.start()
-    wait_until(lambda: stream.values == [b"a"], query, "what is there is read")
+    wait_until(lambda: stream.values == [b"a"], query, "the existing records are read")
     fresh_broker.kill()
     fresh_broker.start()
     topics.append(name, [b"b"])

@@ -1,4 +1,5 @@
-"""A topic that is deleted and created again is lost once. The next batch reads the new topic."""
+"""A topic that is deleted and created again counts as a data loss once. The next batch reads the
+new topic."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ TOPIC, OTHER = "t", "u"
 
 
 class Cluster:
-    """A catalogue with fixed results. Each topic has an id and one partition; the partition has a
-    number of records."""
+    """A catalogue without a broker. `topics`: for each topic, its id and the number of records in
+    its only partition."""
 
     def __init__(self) -> None:
         self.topics = {TOPIC: (b"1" * 16, 2), OTHER: (b"9" * 16, 1)}
@@ -86,7 +87,7 @@ def test_a_recreated_topic_counts_as_new_once(cluster: Cluster) -> None:
     assert next_end(stream, next_end(stream, stream.initialOffset())) == at(2)
     for id, records in ((b"2", 5), (b"3", 7)):
         cluster.recreate(id, records)
-        # One batch stores the position in the checkpoint, the next batch has all records.
+        # One batch only stores position 0 in the checkpoint, the next batch has all records.
         assert next_end(stream, at(2)) == at(0)
         assert next_end(stream, at(0)) == at(records)
         # After that, the recreated topic is like any other topic.

@@ -16,7 +16,7 @@ from tests.spark.topics import Topics
 def copy(
     spark: SparkSession, log: Topics, source: str, target: str, checkpoint: str, **options: str
 ) -> None:
-    """Copy all records of one topic to another, through the sink of this name."""
+    """Copy all records of one topic to another, through the sink `sink-<source>`."""
     servers = {"kafka.bootstrap.servers": log.bootstrap}
     rows = spark.readStream.format("oncelog").options(subscribe=source, **servers, **options).load()
     writer = rows.select("value").writeStream.format("oncelog").options(**servers)

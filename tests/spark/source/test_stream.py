@@ -17,7 +17,7 @@ from tests.spark.source.reading import Stream, stop, wait_until
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
-# Records of this age are older than the default retention.
+# Records with the timestamp T0 are older than the default retention.
 KEPT = {"retention.ms": "-1"}
 
 
@@ -111,7 +111,7 @@ def stream_values(numbers: range) -> list[bytes]:
     return [b"%d%d" % (partition, number) for partition in (0, 1) for number in numbers]
 
 
-def test_available_now_reads_only_existing_records_in_proportion(
+def test_available_now_reads_only_existing_records_and_shares_the_limit_by_backlog(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     filled(log, name, 2)
@@ -148,7 +148,7 @@ def test_once_reads_all_records_in_one_batch_and_repeats_this_batch_exactly(
     assert len(stream.values) == 24
 
 
-def test_a_query_stops_before_open_transactions_and_skips_aborted_ones(
+def test_a_query_reads_up_to_an_open_transaction_and_skips_aborted_ones(
     spark: SparkSession, log: Topics, name: str, checkpoint: str
 ) -> None:
     log.create(name, partitions=1)
@@ -177,7 +177,7 @@ def test_read_uncommitted_reads_up_to_the_high_watermark(
     with open_transaction(topics, name, [b"b"]):
         stream.run()
         assert stream.values == [b"a", b"b"]
-        # A position beyond the last stable offset is no loss: there are only no new records.
+        # A position beyond the last stable offset is no loss: the query just finds no new records.
         stream.options = options
         stream.run()
         assert stream.values == [b"a", b"b"]
@@ -193,7 +193,7 @@ def test_few_records_wait_no_longer_than_the_maximum_delay(
     options = {"subscribe": name, "startingOffsets": "earliest", "minOffsetsPerTrigger": "4"}
     stream = Stream(spark, topics, checkpoint, **options, maxTriggerDelay="1h")
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 10, query, "the first batch waits for no other")
+    wait_until(lambda: len(stream.values) == 10, query, "the first batch is not delayed")
     append(topics, name, range(5, 6))
     query.processAllAvailable()
     assert len(stream.values) == 10

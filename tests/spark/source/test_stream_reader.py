@@ -66,7 +66,9 @@ def test_a_topic_that_is_recreated_at_once_is_noticed(
     assert rows == [b"c", b"d", b"e"]
 
 
-def test_available_now_does_not_wait_for_a_deleted_target(topics: Topics, name: str) -> None:
+def test_available_now_does_not_wait_for_the_records_of_a_deleted_topic(
+    topics: Topics, name: str
+) -> None:
     topics.create(name, partitions=1)
     topics.append(name, [b"a", b"b"])
     reader = reader_of(topics, name)
@@ -97,7 +99,7 @@ def test_the_reader_waits_for_the_broker_until_its_timeout(
     quick = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "200"}
     impatient = reader_of(topics, name, **quick)
     while not is_answered(impatient, position):
-        # The computer may pause for this long.
+        # The computer may pause for longer than the timeout of this reader.
         pass
     fresh_broker.kill()
     begun = time.monotonic()

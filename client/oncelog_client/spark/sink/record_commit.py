@@ -4,7 +4,7 @@ done.
 
 Between the two records readers may see a part of the batch. If the driver dies there, the next
 planning finishes the batch. The batch's transactions must still be open then. With two-phase commit
-(KIP-939) the transactions have no timeout.
+(KIP-939) they are, because they have no timeout. Without it, the broker may have aborted them.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ _warned: set[tuple[ClientSetup, str]] = set()
 
 
 class RecordCommit:
-    """The back-end. `setup` has the arguments of an admin client. `transaction_timeout_ms`: the
-    timeout of the tasks' transactions, if they have a timeout. `is_kept` is `Plan.is_kept`. If
-    `is_kept` is False, the state topic is not used."""
+    """The back-end of a commit by record. `setup` has the arguments of an admin client.
+    `transaction_timeout_ms`: the timeout of the tasks' transactions, if they have a timeout.
+    `is_kept` is `Plan.is_kept`. If `is_kept` is False, the state topic is not used."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class RecordCommit:
 
     async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
         """Initialize a task's transaction. The transaction has no timeout if the broker allows this
-        and another planning will follow. After a write without a stored state, only a timeout ends
-        open transactions."""
+        and a state is stored. A write without a stored state needs the timeout, because no later
+        planning aborts the transactions that it leaves open."""
         if self._is_kept and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)
@@ -180,9 +180,9 @@ class RecordCommit:
         return Stored(log.entry.state, open_ids, log.entry.unfinished)
 
     async def _read(self, admin: Admin, *, stable: bool) -> RecordLog:
-        """Read the rest of the log. `stable`: repeat the read until no transaction of the sink is
-        open, because Kafka responds to EndTxn before the marker is in the log. Raises
-        TimedOutError."""
+        """Read the rest of the log. `stable`: repeat the read until the part that was read has no
+        open transaction of the sink, because Kafka responds to EndTxn before the marker is in the
+        log. Raises TimedOutError."""
         key = (self._setup, self._sink_id)
         deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
         while True:
@@ -265,8 +265,7 @@ class RecordCommit:
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
         """Abort transactions by InitProducerId. The call is idempotent. It never aborts a decided
-        transaction, because it comes before the generation of the ids decides a batch, or after
-        that batch is done."""
+        transaction, because the driver sends AbortOpen only while no decision is unfinished."""
         await asyncio.gather(
             *(
                 self._init_member(admin, transactional_id)
@@ -318,8 +317,8 @@ class RecordCommit:
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
-        """Check the members against the open transactions that Look has found. Read the producers
-        of members that Look has not found."""
+        """Check the members against the open transactions that Look has found. Describe the
+        transactions of members that Look has not found."""
         unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
         for member in members:
@@ -370,9 +369,10 @@ async def _create_topic(admin: Admin) -> None:
 
 
 async def _cleanup_policy(admin: Admin) -> str | None:
-    """Return cleanup.policy of the state topic, or None if it is unknown. A Kafka broker may learn
-    of a topic some milliseconds after the controller has created the topic. So an unknown topic is
-    retried until default_api_timeout_ms. Raises KafkaError."""
+    """Return cleanup.policy of the state topic, or None if the broker does not report its value. A
+    Kafka broker may learn of a topic some milliseconds after the controller has created the topic.
+    So if the topic is unknown, the request is retried for default_api_timeout_ms. Raises
+    KafkaError."""
     place = ConfigResource(ResourceType.TOPIC, STATE_PARTITION.topic)
     deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
     while True:

@@ -18,7 +18,7 @@ BATCH_SIZE: Final = 256 * 1024
 
 
 class RowSender:
-    """The sender of one task. `topic` overrides the column; `batch_size` is in bytes."""
+    """The sender of one task. `topic` overrides the column `topic`; `batch_size` is in bytes."""
 
     def __init__(
         self, producer: TaskProducer, topic: str | None = None, batch_size: int = BATCH_SIZE
@@ -29,8 +29,8 @@ class RowSender:
         self._partition_counts: dict[str, int] = {}
 
     async def send(self, rows: pa.RecordBatch) -> None:
-        """Buffer the rows. Raises RowError, and the errors of `Producer.send_encoded`. The flush or
-        the hand-over of the transaction raises write errors."""
+        """Buffer the rows. Raises RowError, and the errors of `Producer.send_encoded`. Write errors
+        come later: the flush or the hand-over of the transaction raises them."""
         for topic in self._encoder.topics(rows):
             if topic not in self._partition_counts:
                 partitions = await self._producer.partitions_for(topic)

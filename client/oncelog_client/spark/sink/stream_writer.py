@@ -1,4 +1,4 @@
-"""`writeStream.format("oncelog")`.
+"""The writer of `writeStream.format("oncelog")`.
 
 Spark makes two writers for each batch, in two processes. Spark pickles the first writer for the
 tasks, and makes the second writer just before the commit. Only the first writer plans, when it is
@@ -42,8 +42,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._worker = PromptWorker()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plan the batch (step 0). Spark pickles a writer twice in a row, so the second call
-        returns the same plan."""
+        """Plan the batch (step 0), and return the attributes to pickle. Spark pickles a writer
+        twice in a row, so the second call returns the same plan."""
         if self._plan is None:
             self._plan = self._planned()
         return dict(self.__dict__)

@@ -30,7 +30,8 @@ from .back_ends import back_end
 from .producers import Taken, drop, give_back, take
 from .row_sender import BATCH_SIZE, RowSender
 
-# Maximum time for which rows wait for room in the buffer, while a broker is unavailable.
+# Maximum time for one batch of rows, which waits for room in the buffer while a broker is
+# unavailable. Also the maximum time for the hand-over.
 SEND_TIMEOUT_S: Final = 600
 ABORT_TIMEOUT_S: Final = 10
 
@@ -38,7 +39,9 @@ ABORT_TIMEOUT_S: Final = 10
 def write(
     plan: Plan, options: SinkOptions, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
 ) -> TaskMessage:
-    """Write the rows of an attempt. After SinkError or KafkaError abort the rows, if possible."""
+    """Write the rows of an attempt, and return the message for the driver. Raises SinkError,
+    RowError, KafkaError or TimeoutError. Any error during the write aborts the rows, if
+    possible."""
     begun = begin(plan, attempt)
     if isinstance(begun, Refusal):
         raise _sink_error(begun)
@@ -103,8 +106,8 @@ class _Transaction:
         return RowSender(self._taken.producer, self._options.topic, batch_size)
 
     async def _hand_over(self) -> TransactionMember | None:
-        """Hand the transaction over and return it. Return None if the task has no rows, because
-        then it has begun no transaction."""
+        """Hand the transaction over to the driver, and return it. Return None if the task has no
+        rows, because then it has begun no transaction."""
         if self._taken is None:
             return None
         producer = self._taken.producer
@@ -132,7 +135,8 @@ class _Transaction:
         return int(monotonic_ms() - self._begun_ms) if self._taken is not None else 0
 
     def _explained(self, error: KafkaError) -> Exception:
-        """Return the error with the cause of a fence: a newer driver, or a timeout."""
+        """Return a SinkError with the cause if the producer was fenced: by a newer driver, or at
+        the transaction's timeout. Return any other error unchanged."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
             cause = cause.__cause__

@@ -1,1 +1,1 @@
-"""Reads topics: the end of a micro-batch, and its records as Arrow batches."""
+"""The source: plans the end of each micro-batch, and reads its records as Arrow batches."""

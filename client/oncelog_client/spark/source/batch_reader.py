@@ -1,4 +1,5 @@
-"""`spark.read.format("oncelog")`: a range of each partition, fixed when the batch is planned."""
+"""The reader of `spark.read.format("oncelog")`: a range of each partition, fixed when the batch is
+planned."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class BatchReader(DataSourceReader):
         self._reads = PartitionReads.of(options, columns)
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks. Raises OptionError, DataLossError, UndecidedError or KafkaError."""
+        """Plan the tasks. Raises OptionError, NoSourceEnd, DataLossError, UndecidedError,
+        KafkaError or TimeoutError."""
         for remark in self._options.remarks:
             _log.warning("%s", remark)
         ranges, losses = logs.ask(self._options, self._plan)

@@ -26,8 +26,8 @@ T = TypeVar("T")
 # Spark requests the latest offsets every 10 ms while there are no new records. New topics and
 # partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
-# The time limit of one ListOffsets lookup. Fresh metadata after a timeout show if a topic was
-# deleted meanwhile.
+# The time limit of one ListOffsets lookup. After it the metadata are refreshed, and show if a topic
+# was deleted meanwhile.
 _ATTEMPT_MS: Final = 5_000
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -42,8 +42,8 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """A timeout longer than those of `start` and of all methods. So a method fails first, with
-        an error that has the cause."""
+        """A timeout longer than those of `start` and of every method of the catalogue. So the
+        method fails first, with an error that has the cause."""
         config = _admin_config(self.setup)
         start_ms = 2 * config.request_timeout_ms
         attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms
@@ -79,7 +79,8 @@ class Catalogue:
     async def ends(
         self, *, read_committed: bool, max_age_ms: float = 0
     ) -> dict[TopicPartition, int]:
-        """Return the last stable offsets of all partitions, or their high watermarks."""
+        """Return the last stable offset of each partition, or without `read_committed` its high
+        watermark."""
 
         async def attempt() -> dict[TopicPartition, int]:
             partitions = await self._partitions(max_age_ms)
@@ -110,7 +111,8 @@ class Catalogue:
     async def at_times(
         self, times_ms: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Return the first offsets at or after a time, for partitions that have one."""
+        """Return the offset of each partition's first record at or after its time. Partitions
+        without such a record are left out."""
 
         async def attempt() -> dict[TopicPartition, int]:
             return await self._offsets(times_ms, read_committed)
@@ -123,14 +125,14 @@ class Catalogue:
         return {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit for a group without members, in one attempt of `default_api_timeout_ms`."""
+        """Commit offsets for a group without members. One attempt of `default_api_timeout_ms`."""
         rows = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         group = ConsumerGroupMetadata(group_id)
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
     async def sink_state(self, sink_id: str) -> SinkState | None:
-        """Return the state of a sink in the same cluster, or None if the sink has committed no
-        batch. Raises StateUnreadable."""
+        """Return the state of a sink in the same cluster, or None if the sink has no state. Raises
+        StateUnreadable or NoSourceEnd."""
 
         # Imported here: few queries need it, and each query starts several processes.
         from .sink_states import sink_state

@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, T]]) -> T:
-    """Return what `work` returns for a catalogue. Raises TimeoutError if it takes too long."""
+    """Return what `work` returns for a catalogue. Raises TimeoutError if the catalogue takes
+    longer than `CatalogueKey.patience_s`, and the errors of `work`."""
     key = CatalogueKey(
         options.admin, options.subscription, options.fetch_retries, options.fetch_retry_interval_ms
     )
@@ -35,8 +36,8 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
 
 
 async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:
-    """Return the ends of all partitions of a query that begins. Raises KafkaError if a topic in the
-    options does not exist, because the name may be misspelled."""
+    """Return the ends of all partitions of a query that begins. Raises KafkaError if a topic or
+    partition in the options does not exist, because the name may be misspelled."""
     subscription = options.subscription
     for attempt in range(options.fetch_retries):
         if attempt:
@@ -55,8 +56,8 @@ async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[Topic
 
 
 def report(losses: Iterable[str], *, fail: bool) -> None:
-    """Raise DataLossError if `fail` (the option `failOnDataLoss`) is set. Otherwise log a
-    warning."""
+    """Raise DataLossError if there are losses and `fail` (the option `failOnDataLoss`) is set.
+    Otherwise log each loss as a warning."""
     found = list(losses)
     if found and fail:
         raise data_loss.error(found)

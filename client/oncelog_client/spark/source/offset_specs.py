@@ -36,8 +36,9 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """Return an offset for each partition in `ends`. An offset found by time is at most the end.
 
-    Raises OptionError if the option names other partitions, or a time after the last record
-    (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
+    Raises OptionError if the option does not name exactly these partitions, if a partition has no
+    record at or after its start time (and `startingOffsetsByTimestampStrategy` is "error"), or if
+    the sink has no state. Raises NoSourceEnd if the sink has no source end; KafkaError.
     """
     option = "startingOffsets" if starting else "endingOffsets"
     match place:
@@ -62,7 +63,7 @@ async def resolve(
                 "error",
                 f"{partition} has no record at or after timestamp {times_ms[partition]}",
             )
-    # Records after `ends` belong to the next batch.
+    # Records from `ends` on belong to the next batch.
     return {partition: min(found.get(partition, end), end) for partition, end in ends.items()}
 
 

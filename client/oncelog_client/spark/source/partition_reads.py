@@ -35,9 +35,9 @@ class PartitionReads:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of an `OffsetRange`. Yield nothing for None, which Spark passes if
-        `partitions` returns an empty list. If the log lacks an offset of the range, raise
-        DataLossError. Without `failOnDataLoss` continue at the beginning of the log, or stop at its
-        end.
+        `partitions` returns an empty list. If the log begins after the next offset, or
+        ends before it, raise DataLossError. Without `failOnDataLoss`, continue at the beginning of
+        the log in the first case, and stop in the second.
         """
         if partition.value is None:
             return

@@ -1,7 +1,7 @@
 """Offsets [start, end) of one partition as Arrow batches, in the Python worker of a Spark executor.
 
-The next Fetch is in flight while the last response is decoded. Connections outlive a range, because
-the next micro-batch comes to the same process.
+The next Fetch is in flight while the previous response is decoded. Connections outlive a range,
+because the next micro-batch comes to the same process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class ReadSettings:
 
 
 class DataLost(OffsetOutOfRangeError):
-    """The log does not have the offset `wanted`: it begins at `log_start_offset`."""
+    """The log begins after the offset `wanted`, or ends before it. `log_start_offset`: the first
+    offset of the log."""
 
     def __init__(self, partition: TopicPartition, wanted: int, log_start_offset: int) -> None:
         self.topic, self.partition = partition
@@ -80,9 +81,10 @@ def read_range(
     """Yield the records at offsets in [start, end), with these columns in this order.
 
     Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost if the log
-    begins after the next offset; KafkaError (CORRUPT_MESSAGE) at a corrupt batch;
+    begins after the next offset or ends before it; KafkaError (CORRUPT_MESSAGE) at a corrupt batch;
     RecordTooLargeError at a batch that decompresses to more than `ConsumerConfig.max_batch_bytes`;
-    TimedOutError, with the last error, after `poll_timeout_ms` without progress.
+    TimedOutError, with the last error, after `poll_timeout_ms` without progress; any other error of
+    the broker that is not retriable.
     """
     reader = _Reader(settings, partition, end)
     try:
@@ -170,7 +172,7 @@ class _Reader:
         _bytes_per_offset[self._partition] = size_bytes / offsets
 
     def prefetch(self, offset: int) -> None:
-        """Send the Fetch from an offset on. If the Fetch fails, `fetched` retries it."""
+        """Send the Fetch that begins at `offset`. If the Fetch fails, `fetched` retries it."""
         try:
             self._ask(offset, 0)
         except RetriableError:
@@ -198,7 +200,7 @@ class _Reader:
             delay_ms = self._backoff.delay_ms(failures, fraction())
             if monotonic_ms() + delay_ms >= deadline_ms:
                 raise TimedOutError(
-                    f"{self._partition}: nothing came from offset {offset} on for"
+                    f"{self._partition}: no record at or after offset {offset} came within"
                     f" {self._poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs): {error}"
                 ) from error
             time.sleep(delay_ms / 1000)
@@ -315,7 +317,8 @@ class _Reader:
         return os.getpid(), self._config, leader.address, leader.fetch_version
 
     def _drop(self) -> None:
-        """Close the connection, so that the next request looks the leader up in fresh metadata."""
+        """Close the connection and forget the leader, so that the next request looks the leader up
+        in fresh metadata."""
         self._asked = self._leader = None
         self._is_old, self._is_stale = False, True
         if self._socket is not None:
@@ -323,7 +326,8 @@ class _Reader:
             self._socket = None
 
     def close(self) -> None:
-        """Leave the connection to the next range, unless a response is outstanding."""
+        """Leave the connection to the next range. Close it if a response is outstanding, or if
+        another connection to this leader is already idle."""
         if self._socket is None or self._leader is None:
             return
         _leaders[os.getpid(), self._config, self._partition] = self._leader

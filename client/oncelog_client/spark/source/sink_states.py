@@ -21,9 +21,9 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
     """Return the state from the group's offset (commit by group) or the state topic (commit by
     record).
 
-    A decision counts even if it is not carried out yet. Return None for a sink that has committed
-    no batch. Raises NoSourceEnd if the source end was too long to keep, StateUnreadable,
-    TimedOutError while a transaction of the sink is open, or another KafkaError.
+    A decision counts even if it is not carried out yet. Return None for a sink without a state.
+    Raises NoSourceEnd if the source end was too long to keep, StateUnreadable, TimedOutError if a
+    transaction of the sink is still open after `timeout_ms`, or another KafkaError.
     """
     offsets = await fetch_offsets(
         cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True

@@ -117,7 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if not ranges:
             return []
-        # The end was planned by an earlier process, or when the query started.
+        # True if an earlier process planned the end, or if the end is limited by the target, which
+        # was fixed when the query started. The log may have changed since.
         is_old = end != self._planned or self._target is not None
         kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
         logs.report(losses, fail=self._options.fail_on_data_loss)
@@ -203,8 +204,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
             if ends != self._ends:
-                # The response has no topic id. If the topic's id is the same before and after the
-                # response, the response is about this topic.
+                # The response to ListOffsets has no topic id. If the topic's id is the same before
+                # and after the response, the response is about the topic with this id.
                 there = await catalogue.partitions()
                 ends = {partition: end for partition, end in ends.items() if partition in there}
         ids = catalogue.topic_ids()
@@ -237,7 +238,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 async def _check(
     catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Check that the planned ranges are still there, as `readable` describes."""
+    """Return the readable part of the planned ranges, and the losses (`readable`). `is_old`: also
+    check the ends of the ranges."""
     partitions = frozenset(wanted.partition for wanted in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
     if is_old:

@@ -11,7 +11,8 @@ from oncelog_server.group.moment import Moment
 
 
 class MembersLeft(msgspec.Struct, frozen=True):
-    """The members of one LeaveGroup left. The remaining members share the work of these members."""
+    """The members of one LeaveGroup have left the group. The remaining members share the work of
+    these members."""
 
     group_id: str
     member_ids: tuple[str, ...]

@@ -182,14 +182,15 @@ class ClassicGroup:
                 raise Refused(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        # A transaction may end during a rebalance, because its offsets were read in this
-        # generation.
+        # A plain commit between the member's JoinGroup and SyncGroup is refused. Kafka accepts an
+        # offset of a transaction even then.
         if not is_transactional and self.state is GroupState.COMPLETING_REBALANCE:
             raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Return the time from which an offset without subscription is unused. Return None if the
-        offset is in use. Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
+        """Return the time (ms) from which the retention of an offset counts, if the group is not
+        subscribed to its topic. Return None if no offset expires in the present state of the group.
+        Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
@@ -225,8 +226,8 @@ class ClassicGroup:
     # --- protocols
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a member with these protocols can be in the group. All present members
-        must know at least one common protocol among these."""
+        """Return True if a member with these protocols may join the group. In a group with members,
+        all members must support at least one of these protocols, the same one."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -234,7 +235,8 @@ class ClassicGroup:
         )
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics of all members, or None if the group's metadata cannot be read."""
+        """Return the topics of all members. Return None if the members are no consumers, or if the
+        metadata of a member cannot be read."""
         if not self.uses_consumer_protocol:
             return None
         topics: set[str] = set()
@@ -357,7 +359,8 @@ class ClassicGroup:
             older.answer.complete(join_refusal(code, older.api_version, member.member_id))
 
     def take_join(self, member: Member) -> Parked[JoinGroupResponse] | None:
-        """Return the member's pending response. The caller completes the response."""
+        """Remove the member's pending JoinGroup and return it, so that the caller completes the
+        response. Return None if the member has no pending JoinGroup."""
         parked = member.awaiting_join
         if parked is not None:
             member.awaiting_join = None

@@ -132,7 +132,8 @@ class Join:
     def _with_new_group(
         self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller
     ) -> Decision[JoinGroupResponse]:
-        """Write the group before any response is sent, as Kafka does."""
+        """Return the decision with the record of the new group, which is written before the
+        response is sent, as in Kafka."""
 
         def failed(code: int) -> JoinGroupResponse:
             return join_refusal(append_error(code), caller.api_version)
@@ -151,8 +152,8 @@ class Join:
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
-        """Remove the group after a failed creation. The parked JoinGroups of its members get
-        `code`."""
+        """Remove the group after a failed creation. The parked JoinGroups of its members get the
+        code for clients (`append_error`)."""
         group = self._rebalance.group(effect.group_id)
         if group is None:
             return
@@ -303,8 +304,8 @@ class Join:
         parked = None if member is None else member.awaiting_join
         if group is None or member is None or parked is None:
             return
-        # In another state a rebalance has begun meanwhile. The member has then joined the
-        # rebalance, and gets its response when the rebalance ends.
+        # In a state other than Stable, a rebalance has begun meanwhile. The member has then joined
+        # the rebalance, and gets its response when the join phase ends.
         if group.state is GroupState.STABLE:
             group.take_join(member)
             # The member's session may have expired while its response was parked.

@@ -108,7 +108,7 @@ class Membership:
 
 
 def _leave(group: ClassicGroup | None, member: MemberIdentity, leaving: dict[str, None]) -> int:
-    """Add the member to `leaving`. Return the error code, or NONE."""
+    """Add the member to `leaving` and return NONE, or return the error code."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id = member.member_id

@@ -33,8 +33,8 @@ from oncelog_server.group.moment import Moment
 from oncelog_server.group.table import GroupTable, Records
 from oncelog_server.group.timers import TimerKey
 
-# A rebalance timeout may be 0. The minimum prevents continuous checks of a join phase without
-# members.
+# Minimum length of a join phase that is repeated because no member has joined. Without it, a
+# rebalance timeout of 0 would repeat the join phase continuously.
 _NONE_JOINED_RETRY_MS: Final = 1_000
 
 
@@ -100,7 +100,8 @@ class Rebalance:
     def restart_session(
         self, group: ClassicGroup, member: Member, at: Moment, timeout_ms: int | None = None
     ) -> None:
-        """Set the member's session timeout (or `timeout_ms`) from now on."""
+        """Start the member's session again: it ends after the member's session timeout (or
+        `timeout_ms`), counted from `at`."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
         self._start_session_timer(group, member.member_id, at.now_ms + timeout_ms)
@@ -137,8 +138,8 @@ class Rebalance:
         return _decision(group, at, effect, is_emptied=is_emptied)
 
     def session_over(self, effect: SessionOver) -> None:
-        """Remove the member. Then start a rebalance. If a join phase waited only for this member,
-        end the phase instead."""
+        """Remove the member. Then start a rebalance, if the member had joined this generation. In a
+        join phase, end the phase if it waited only for this member."""
         group, member_id, at = self.known(effect.group_id), effect.member_id, effect.at
         had_work = group.has_member(member_id) and group.state in (
             GroupState.STABLE,

@@ -32,7 +32,8 @@ class Sync:
         self._rebalance = rebalance
 
     def sync_group(self, request: SyncGroupRequest, caller: Caller) -> Decision[SyncGroupResponse]:
-        """Park the response until the leader's assignment is committed."""
+        """Park the response until the leader's assignment is committed. In a stable group, respond
+        at once."""
         group = self._rebalance.group(request.group_id)
         try:
             group = _check(request, group)
@@ -81,7 +82,8 @@ class Sync:
             self._rebalance.assign(group, effect.assignments, self._table.latest)
 
     def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
-        """Send `code` to every parked member, and start a rebalance."""
+        """Send the code for clients (`append_error`) to every parked member, and start a
+        rebalance."""
         group = self._current(effect)
         if group is not None:
             latest = self._table.latest
@@ -91,7 +93,7 @@ class Sync:
             self._rebalance.prepare(group, latest.without_caller())
 
     def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:
-        """Return the group if the group waits for this assignment."""
+        """Return the group if the group waits for this assignment, else None."""
         group = self._rebalance.group(effect.group_id)
         if (
             group is None

@@ -40,7 +40,7 @@ def facts_of(path: Path) -> list[FolderFacts]:
 
 
 def problems(facts: list[FolderFacts]) -> list[str]:
-    """Return the problems of a recovery without any metadata records."""
+    """Return the notes in the plan of a recovery that has no metadata records."""
     planner = Planner(
         facts, None, None, features={}, new_uuid=lambda: bytes(16), settings=Settings()
     )

@@ -18,7 +18,7 @@ def begun(*, finishes: bool = True) -> tuple[Driver, tuple[int, int]]:
     return driver, (result.producer_id, result.producer_epoch)
 
 
-def test_R13_a_subset_of_what_is_there_appends_nothing() -> None:
+def test_R13_adding_partitions_that_are_in_the_transaction_appends_nothing() -> None:
     driver, producer = begun()
     driver.add(*producer, P0, P1)
     records = len(driver.log)
@@ -49,7 +49,7 @@ def test_nothing_is_acknowledged_before_it_is_committed() -> None:
         (ID, 1_000, -1, FENCED),
     ],
 )
-def test_Z4_Z16_a_producer_that_is_not_the_ids_own(
+def test_Z4_Z16_a_producer_that_does_not_own_the_id_is_refused(
     transactional_id: str, producer_id: int, epoch: int, code: ErrorCode
 ) -> None:
     driver, _ = begun()
@@ -59,7 +59,7 @@ def test_Z4_Z16_a_producer_that_is_not_the_ids_own(
     assert (len(driver.log), driver.state) == (records, State.EMPTY)
 
 
-def test_R9_a_call_that_was_held_until_its_transaction_had_ended() -> None:
+def test_R9_a_request_that_comes_after_the_end_of_its_transaction_is_fenced() -> None:
     driver, (producer_id, epoch) = begun()
     driver.add(producer_id, epoch, P0)
     driver.end(producer_id, epoch, True)
@@ -79,7 +79,7 @@ def test_verification_returns_the_partitions_in_the_transaction_and_adds_nothing
     assert late is ErrorCode.TRANSACTION_ABORTABLE
 
 
-def test_a_failed_append_adds_nothing_and_arms_nothing() -> None:
+def test_a_failed_append_adds_no_partition_and_starts_no_timeout() -> None:
     driver, producer = begun()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.add(*producer, P0).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

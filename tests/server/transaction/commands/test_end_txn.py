@@ -238,7 +238,7 @@ def test_a_marker_of_an_earlier_transaction_does_not_count_for_this_one() -> Non
     assert driver.live.markers_left == {P0}
 
 
-def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
+def test_an_end_of_an_older_client_bumps_no_epoch() -> None:
     driver, (producer_id, epoch) = begun()
     driver.end(producer_id, epoch, True, bumps_epoch=False)
     assert (driver.metadata.producer_epoch, driver.metadata.producer_id) == (epoch, producer_id)

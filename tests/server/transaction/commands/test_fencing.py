@@ -66,7 +66,7 @@ def test_a_restart_after_the_deadline_aborts_at_the_first_scan() -> None:
     assert driver.abort_overdue() == [ID]
 
 
-def test_T3_what_is_being_decided_is_not_aborted() -> None:
+def test_T3_a_transaction_with_a_pending_decision_is_not_aborted() -> None:
     driver, producer = begun()
     driver.holds_commits = True
     response = driver.end(*producer, True)

@@ -49,8 +49,8 @@ def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
 
 
 def _commits_are_whole(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """Check that a batch with a decision for a group's members decides all of them, with the same
-    outcome. Return the number of group commits."""
+    """Check each group commit: the decisions of the parent and of all its members are in one batch
+    and have the same outcome. Return the number of group commits."""
     commits = 0
     decided: dict[tuple[str, int], tuple[int, int]] = {}
     begins = {

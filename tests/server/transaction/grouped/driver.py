@@ -68,7 +68,7 @@ class GroupDriver(Driver):
     def member(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition
     ) -> GroupedTransaction:
-        """Return a producer that has joined."""
+        """Return a producer that has joined the group."""
         result = self.join(transactional_id, generation_id, *partitions).value
         return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 

@@ -46,7 +46,7 @@ def test_all_are_decided_by_one_batch(committed: bool) -> None:
     assert [work.committed for work, _ in driver.markers] == [committed] * 3
 
 
-def test_the_parent_keeps_its_epoch_and_members_end_as_their_own_clients_would() -> None:
+def test_the_parent_keeps_its_epoch_and_each_member_gets_its_next_epoch() -> None:
     driver, parent, a, b = opened()
     driver.init(transactional_id="c")
     response = driver.commit_group(parent, a, b)

@@ -71,7 +71,8 @@ class Groups(RuleBasedStateMachine):
     def a_batch_is_written_and_decided(
         self, names: list[str], committed: bool, crashes: int | None, data: st.DataObject
     ) -> None:
-        """Write and decide a batch as a sink does, sometimes with an outdated member or a crash."""
+        """Let several members join and begin, and end all their transactions in one group commit.
+        Sometimes a member is outdated, or the broker crashes."""
         for name in names:
             self.one_initialises(name, set(), 0)
         members = [self.members[name] for name in names if name in self.members]

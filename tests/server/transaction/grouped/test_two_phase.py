@@ -62,7 +62,7 @@ def test_recovery_outside_of_its_group_aborts_nothing(elsewhere: bool) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_recovery_within_a_group_of_a_transaction_begun_without_one_aborts_nothing(
+def test_recovery_in_a_group_of_a_transaction_from_outside_the_group_aborts_nothing(
     elsewhere: bool,
 ) -> None:
     world = World(shards=SHARDS)

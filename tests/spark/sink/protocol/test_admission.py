@@ -22,7 +22,7 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
         (SinkState("q", 4, 0), "q", 0, False, 0),
         # The caller does not know its query yet.
         (STORED, None, None, False, 8),
-        # An operator has set the offset, or no batch is committed yet.
+        # The state names no query: an operator has set the offset, or no batch is committed yet.
         (SinkState(None, 4, 8), "q", 7, False, 8),
         # Batch numbers of two queries are never compared.
         (STORED, "other", None, True, 0),

@@ -1,4 +1,5 @@
-"""Steps 2 and 3, commit and abort: the commands that follow each sequence of answers."""
+"""Commit and abort, steps 2 and 3 of the sink's protocol: the commands that follow each sequence of
+answers."""
 
 from __future__ import annotations
 
@@ -106,8 +107,9 @@ def test_a_commit_by_record_stages_no_state() -> None:
 
 
 def test_losing_attempts_are_aborted_before_the_decision() -> None:
-    """Their open transactions would delay readers in some partitions only. The parent, other sinks
-    and other generations are left alone."""
+    """Their open transactions would hold back readers in some partitions only, so readers would see
+    a part of the batch. The transactions of the parent, of other sinks and of other generations
+    stay open."""
     open_ids = (
         *(member.transactional_id for member in MEMBERS),
         "s",
@@ -251,7 +253,7 @@ LOOKS = Look(Step.ABORT_READ, stable=False), Look(Step.ABORT_READ_AGAIN, stable=
 
 
 def test_an_undecided_batch_is_aborted_after_the_fence() -> None:
-    """This includes the transaction of a task that failed without a message."""
+    """The abort includes the transaction of a task that failed without a message."""
     left = Stored(STATE, ("s/4/p.0", "s/4/p.7", "s/5/p.0"))
     answers = Stored(STATE), Fenced(PARENT), left, Done()
     assert aborted([*MESSAGES, None], *answers) == [

@@ -1,4 +1,5 @@
-"""Two attempts of a batch never share an id. An attempt of an older batch takes no id in use."""
+"""Two attempts of a batch never share a transactional id. An attempt of an older batch takes no id
+in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step 0, planning: the commands that follow each sequence of answers."""
+"""Planning, step 0 of the sink's protocol: the commands that follow each sequence of answers."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_decision_is_carried_out_before_a_generation_is_opened() -> None:
     assert commands[3:] == [
         RollForward(Step.PLAN_ROLL_FORWARD, PARENT, unfinished),
         Open(Step.PLAN_OPEN, PARENT, replace(after, generation=5)),
-        # The roll-forward has ended the members, so a new epoch does no harm.
+        # The roll-forward has ended the members, so a new epoch of their ids does no harm.
         AbortOpen(Step.PLAN_JANITOR, 5, ("s/4/p.0",)),
         Planned(Plan("s", CommitKind.RECORD, 5, PARENT, "q", 9, "q"), Generation(5, PARENT, 9)),
     ]

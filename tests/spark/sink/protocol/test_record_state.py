@@ -62,7 +62,8 @@ def number(entry: Entry | None) -> int:
 
 
 def data(producer_id: int, offset: int, key: str = SINK, epoch: int = 0) -> LoggedBatch:
-    """Return a record with a distinct offset and a distinct sequence number."""
+    """Return a batch of one record at `offset`. The offset in its state and its sequence number
+    follow from `offset`, so they differ from those of other batches."""
     value = encode(Entry(SinkState("q", 1, offset)))
     records = ((key.encode(), value),)
     return LoggedBatch(offset, offset + 1, producer_id, epoch, 10 * offset, True, None, records)

@@ -109,7 +109,8 @@ def test_each_step_follows_only_the_success_of_the_step_before(
         if isinstance(outcome, Done):
             assert all(isinstance(answer, Done) for _, answer in path)
         if isinstance(outcome, MemberGone):
-            # No record of the course has decided the batch, so any reader may abort it.
+            # No record of the course has decided the batch, so any process that reads the state may
+            # abort the batch.
             assert not is_decided
 
 

@@ -57,7 +57,7 @@ def test_a_source_end_that_fits_is_stored_uncompressed_for_older_releases() -> N
     assert json.loads(stored.metadata).keys() == {"queryId", "gen", "rows", "sourceEnd"}
 
 
-def test_the_source_end_of_some_hundred_partitions_fits() -> None:
+def test_the_source_end_of_500_partitions_fits() -> None:
     query_id = "5e0fb5a7-6e0a-43b7-b1c7-5a5e4b0c6f1d"
     state = SinkState(query_id, 2**31 - 1, 2**40, 2**40, ended(500))
     assert decode(encode(state), "s") == state

@@ -1,4 +1,5 @@
-"""A limit is shared in proportion. The sum never exceeds the limit, and each partition advances."""
+"""Partitions share a limit in proportion to their backlogs. The sum never exceeds the limit, and
+each partition advances."""
 
 from __future__ import annotations
 

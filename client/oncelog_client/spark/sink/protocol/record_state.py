@@ -1,7 +1,8 @@
 """The state of a sink that commits by record: the value of its newest record in the state topic.
 
-Every record has the whole state, because compaction keeps only the newest record of a key. OPEN
-begins a generation, COMMIT decides a batch, DONE marks a decision as carried out.
+Every record has the whole state, because compaction keeps only the newest record of a key. There
+are three kinds of record: OPEN begins a generation, COMMIT decides a batch, DONE marks a decision
+as carried out.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ FORMAT: Final = 1
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The content of a record. `state`: the state after the last batch that is done. `unfinished`:
-    the last decision, if some of its transactions may still be open, with the state after this
-    decision."""
+    the decision that is not done yet, with the state after this decision. None if every decision is
+    done."""
 
     state: SinkState
     unfinished: Unfinished | None = None
@@ -52,8 +53,8 @@ def _state(state: SinkState) -> dict[str, Any]:
 
 
 def decode(value: bytes, sink_id: str) -> Entry:
-    """Read a record's value. Raises StateUnreadable for a value that no sink has written, or a
-    newer release has written."""
+    """Read a record's value. Raises StateUnreadable for a value that was not written by a
+    sink, or was written by a newer release."""
     try:
         found = json.loads(value)
         if found["format"] != FORMAT:

@@ -1,10 +1,11 @@
 """A decision by record, step by step: check the members, write COMMIT, end each member, write
-DONE. `RollForward` begins after COMMIT.
+DONE. `RollForward` finishes the decision of an earlier driver, and begins after COMMIT. If no state
+is kept, no record is written. `steps` explains the words parent and member.
 
 `step(state, answer)` returns the next state and command, until the command is an outcome. The
-driver's machines get the outcome as a result. Before COMMIT is durable, the batch is undecided.
-Afterwards the batch is decided, and only EndTxn of each member and DONE can follow, from this
-driver or a newer driver.
+outcome is the result of the driver's command `Decide` or `RollForward`. Before COMMIT is durable,
+the batch is undecided. After that, the batch is decided, and only EndTxn of each member and DONE
+can follow, from this driver or a newer driver.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the record in a transaction of the parent, with the group's offset if a batch is done.
+    """Append `entry` as a record, in a transaction of the parent. With the record DONE, the
+    transaction also commits the offset of the sink's group.
 
     Results: Done | Outdated | OutcomeUnknown.
     """
@@ -84,7 +86,7 @@ class EndMembers:
 
 @dataclass(frozen=True, slots=True)
 class CheckParent:
-    """Check that the parent is still the driver.
+    """Check that no newer driver has fenced the parent.
 
     Results: Done | Outdated.
     """
@@ -132,8 +134,8 @@ def step(state: Deciding, answer: Answer) -> Next:
 
 def _checked(state: Deciding, answer: Done) -> Next:
     if state.after is None:
-        # No state is stored. If the driver dies now, the rest of the batch stays open until its
-        # timeout.
+        # No state is stored. If the driver dies before it has ended all members, the other members
+        # stay open until their timeout.
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
@@ -161,9 +163,10 @@ def _say_done(state: Deciding) -> Next:
 
 
 def _gone(state: Deciding, answer: MemberGone) -> Next:
-    """Handle a member with a transaction that has ended. Before COMMIT nothing has happened. After
-    COMMIT there are two possible reasons. A newer driver, which fences first, has committed the
-    transaction and reused its id. Or the broker has aborted the transaction."""
+    """Handle a member that is not open any more. Before COMMIT the batch stays undecided. After
+    COMMIT there are two possible reasons: a newer driver has committed the member and reused its
+    transactional id, or the broker has aborted the member. `CheckParent` shows which, because a
+    newer driver fences the parent first."""
     if not state.is_decided:
         return _over(state, answer)
     state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=answer)

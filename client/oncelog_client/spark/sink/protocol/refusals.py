@@ -43,7 +43,8 @@ class SinkError(Exception):
 def new_checkpoint(
     sink_id: str, owner: str, done: str, source_end: str | None, query_id: str, batch_id: int | None
 ) -> Refusal:
-    """Refuse a query: the state belongs to another query."""
+    """Refuse a query: the sink's state belongs to the query `owner`. `done`: the owner's last
+    batch, as text."""
     if batch_id:
         hint = (
             f"Query {query_id} is at batch {batch_id}, so the query is not new. If an old"
@@ -55,10 +56,10 @@ def new_checkpoint(
     else:
         hint = (
             f"If the checkpoint of query {owner} is lost and this query replaces it, set"
-            " onNewCheckpoint=adopt. The query then begins at batch 0. Rows before the start of its"
-            f" source are not written again (startingOffsets=sink:{sink_id} starts where the last"
-            " batch ended, if that is known). If both queries are to run, give one of them another"
-            " sinkId"
+            " onNewCheckpoint=adopt. The query then begins at batch 0. Rows before the source's"
+            f" startingOffsets are not written again (startingOffsets=sink:{sink_id} starts where"
+            " the last batch ended, if that is known). If both queries are to run, give one of them"
+            " another sinkId"
         )
     return Refusal(
         Reason.NEW_CHECKPOINT,
@@ -82,7 +83,8 @@ def old_checkpoint(sink_id: str, stored: SinkState, batch_id: int) -> Refusal:
 def planned_otherwise(
     sink_id: str, stored: SinkState, batch_id: int, source_end: str | None
 ) -> Refusal:
-    """Refuse a repetition of the last batch with another source end. Both ends are known."""
+    """Refuse to repeat the last batch, because its source end is not that of the committed batch.
+    Both ends are known."""
     return Refusal(
         Reason.OLD_CHECKPOINT,
         f"sink {sink_id} has committed batch {batch_id} of query {stored.query_id}; the sources"
@@ -167,7 +169,8 @@ def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
 
 
 def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
-    """Return the detail of a member with a transaction that timed out."""
+    """Return the detail for a member that timed out. `duration_ms`: the time since the member's
+    transaction began."""
     took = "" if duration_ms is None else f", its task took {duration_ms} ms"
     return (
         f"timed out after {timeout_ms} ms{took}: kafka.transaction.timeout.ms must be longer than"

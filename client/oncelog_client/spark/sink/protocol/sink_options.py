@@ -10,17 +10,18 @@ from oncelog_client.spark.settings.options import KAFKA_PREFIX, OptionError, Opt
 
 from .messages import CommitKind
 
-# Counted from the first row of a task to the commit of its batch. The value is the default maximum
-# of a broker (transaction.max.timeout.ms), so that only the sink itself aborts earlier.
+# The timeout of a task's transaction, from the first row of the task to the commit of the batch.
+# The value is the longest that brokers allow by default (transaction.max.timeout.ms), so that the
+# broker aborts a transaction as late as possible.
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 900_000
 TIMEOUT_OPTION: Final = KAFKA_PREFIX + "transaction.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """The options of a sink. `sink_id`: None if the sink's id is made from the query's id.
-    `forced`: the value of sinkProtocol. `remarks`: sentences for the log about options without an
-    effect."""
+    """The options of a sink. `sink_id`: None if the id is derived from the query's id, or if a
+    batch write keeps no state. `forced`: the value of sinkProtocol, None for auto. `remarks`:
+    sentences for the log about options without an effect."""
 
     admin: ClientSetup
     producer: ClientSetup

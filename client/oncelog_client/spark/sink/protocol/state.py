@@ -1,9 +1,10 @@
-"""The durable state of a sink: the offset of its group for `__oncelog_sink`, partition 0, with its
-metadata.
+"""The durable state of a sink: the offset, with metadata, that the sink's consumer group has
+committed for partition 0 of the topic `__oncelog_sink`.
 
-The offset is the number of the next batch. All batches below this number are finished. Kafka
-accepts at most 4096 bytes of metadata (`offset.metadata.max.bytes`). If the metadata are longer,
-the source end is compressed. If they are still too long, the source end is left out.
+The offset is the number of the next batch. All batches below this number are finished. The metadata
+have the rest of `SinkState`. Kafka accepts at most 4096 bytes of metadata
+(`offset.metadata.max.bytes`). If the metadata are longer, the source end is compressed. If they are
+still too long, the source end is left out.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ class StateUnreadable(ValueError):
 class SinkState:
     """The progress of a sink.
 
-    `query_id`: the query that wrote the finished batches. None if no query has committed yet, or if
-    an operator has set the offset.
+    `query_id`: the query with the batches that `offset` counts. None if this query is unknown: an
+    operator has set the offset, or the driver could not read the query's id and no batch is
+    committed yet.
     `generation`: the number of the newest generation (`planning`), which fences all older ones.
     `offset`: the number of the next batch.
     `rows`: the number of rows of the last batch.
     `source_end`: the source's offsets at the end of the last batch, as JSON text
     (`{"topic": {"0": 5}}`). None if unknown, or if `is_end_too_long`.
-    `is_planner_known`: True if `query_id` also began the generation. False if the driver could not
-    read the checkpoint, so that only the tasks knew the query.
+    `is_planner_known`: True if the query that began the generation is `query_id`. False before the
+    first commit of the generation, if the driver could not read the checkpoint: only the tasks
+    know the query then.
     """
 
     query_id: str | None
@@ -70,7 +73,8 @@ def kept(state: SinkState) -> SinkState:
 
 
 def _fitting(state: SinkState) -> str | None:
-    """Return the metadata, or None if the metadata are too long."""
+    """Return the metadata, with the source end compressed if necessary. Return None if the metadata
+    are still too long."""
     found: dict[str, Any] = {"queryId": state.query_id, "gen": state.generation, "rows": state.rows}
     if state.is_end_too_long:
         found["sourceEndTooLong"] = True
@@ -89,9 +93,9 @@ def _text(found: Any) -> str:
 
 
 def _packed(end: dict[str, dict[str, int]]) -> str:
-    """Return the compressed source end. For each topic it has the difference of each partition
-    to the previous partition, and the offsets. Differences of 1 compress to almost nothing. The
-    text is base85, because JSON escapes none of its characters."""
+    """Return the compressed source end. For each topic it has the partition numbers, each as the
+    difference from the previous number, and the offsets. Differences of 1 compress to almost
+    nothing. The text is base85, because JSON escapes none of its characters."""
     topics = {}
     for topic, offsets in end.items():
         numbers = [0, *map(int, offsets)]
@@ -112,7 +116,7 @@ def _unpacked(packed: str) -> dict[str, dict[str, int]]:
 
 def decode(stored: OffsetAndMetadata, sink_id: str) -> SinkState:
     """Return the state that `encode` has written. Empty metadata come from an operator's tool that
-    has set the next batch. Raises StateUnreadable."""
+    has set the next batch. Raises StateUnreadable for any other metadata."""
     if not stored.metadata:
         return SinkState(None, 0, stored.offset)
     try:

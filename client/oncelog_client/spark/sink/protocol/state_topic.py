@@ -1,4 +1,4 @@
-"""The topic in which sinks keep their state on brokers other than oncelog (`record_log`)."""
+"""The topic in which sinks that commit by record keep their state (`record_log`)."""
 
 from __future__ import annotations
 

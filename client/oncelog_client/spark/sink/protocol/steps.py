@@ -1,4 +1,5 @@
 """The steps of the protocol with their fail points, and the driver's commands with their results.
+
 `planning`, `committing` and `aborting` are state machines over commands and results: `step(state,
 answer)` returns the next state and the next command, until the command is an outcome. A back-end
 (`back_end`) performs each command with its own requests.
@@ -21,7 +22,8 @@ from .state import SinkState
 
 
 class Step(StrEnum):
-    """A step by the name of its fail points, `<step>.before` and `<step>.after`."""
+    """The steps. A step's value is the prefix of its fail points, `<step>.before` and
+    `<step>.after`."""
 
     PLAN_READ = "plan.read"
     PLAN_FENCE = "plan.fence"
@@ -54,7 +56,8 @@ _RECORD: Final = frozenset({CommitKind.RECORD})
 STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     # 0. Planning, in a Python process of the driver, once a batch.
     Step.PLAN_READ: _BOTH,
-    # Only if this process has no generation: at the first batch of a run, or in another process.
+    # PLAN_FENCE to PLAN_OPEN: only if this process begins a generation, for example at the first
+    # batch of a run.
     Step.PLAN_FENCE: _BOTH,
     Step.PLAN_READ_AGAIN: _BOTH,
     # Only if a batch was decided and is not done.
@@ -101,7 +104,7 @@ def fail_points(kind: CommitKind) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the state and the open transactions of the sink, both at once. `stable`: wait until no
+    """Read the state and the open transactions of the sink, in parallel. `stable`: wait until no
     decision is in flight."""
 
     step: Step
@@ -110,8 +113,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class FenceParent:
-    """Begin a generation as the parent of the sink. Earlier drivers are then fenced, and can decide
-    nothing."""
+    """Give the parent a new epoch, for a generation. Earlier drivers are then fenced, and can
+    decide nothing."""
 
     step: Step
     generation: int
@@ -182,8 +185,8 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The durable state, None for a new sink, and the sink's transactional ids with an open
-    transaction."""
+    """The result of Look. `state`: the durable state, None for a new sink or if no state is kept.
+    `open_ids`: the sink's transactional ids with an open transaction."""
 
     state: SinkState | None
     open_ids: tuple[str, ...] = ()
@@ -192,7 +195,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The generation has begun."""
+    """The parent has its new epoch."""
 
     parent: TransactionMember
 
@@ -209,8 +212,8 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """Nothing was decided, because a member's transaction timed out or was fenced. `detail` is text
-    for the error. As a result of RollForward it means that decided rows are lost."""
+    """As the result of Decide: nothing was decided, because a member timed out or was fenced. As
+    the result of RollForward: decided rows are lost. `detail` is text for the error."""
 
     member: str
     detail: str
@@ -248,7 +251,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Spark may continue. `committed`: True if this call has decided."""
+    """Spark may continue. `committed`: True if this call has decided the batch."""
 
     committed: bool
 

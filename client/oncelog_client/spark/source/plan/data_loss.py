@@ -1,4 +1,4 @@
-"""The messages for records that a query can no longer read, with topic, partition and both offsets.
+"""The messages for records that a query can no longer read, with topic, partition and offsets.
 
 With `failOnDataLoss` (the default) a loss ends the query. Otherwise it is a warning, and the query
 reads the remaining records.
@@ -18,7 +18,7 @@ _ADVICE: Final = (
 
 
 class DataLossError(RuntimeError):
-    """Records were deleted that the query has not read."""
+    """Records that the query has not read were deleted."""
 
 
 def _named(partition: TopicPartition) -> str:
@@ -52,8 +52,8 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
 
 
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
-    """Return the message for a log that ends before the position. The topic was created again, or
-    the broker has lost the end of the log."""
+    """Return the message for a log that ends before the query's position. The topic was created
+    again, or the broker has lost the end of the log."""
     return (
         f"{_named(partition)} was read up to offset {start},"
         f" but ends at offset {end}: was the topic created again?"

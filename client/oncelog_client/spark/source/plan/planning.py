@@ -15,7 +15,8 @@ from .splits import OffsetRange
 
 class Logs(NamedTuple):
     """The partitions that exist. `ends`: the last stable offsets, or the high watermarks, as the
-    isolation level says. `firsts` and `high_watermarks` have only the partitions in `questions`."""
+    isolation level says. `firsts` and `high_watermarks` have only the partitions that `questions`
+    returns. `recreated`: the topics that were deleted and created again."""
 
     ends: Offsets
     firsts: Offsets
@@ -31,8 +32,8 @@ class Questions(NamedTuple):
 
 
 class SettledOffsets(NamedTuple):
-    """The next offset of each partition, and the losses. After a restart the offsets are the
-    same."""
+    """The next offset of each partition, and the losses. A new offset is in the checkpoint before
+    records are read from it, so a restarted query begins at the same offset."""
 
     offsets: dict[TopicPartition, int]
     losses: tuple[str, ...]
@@ -93,7 +94,8 @@ def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[Topi
 def next_end(
     settled_at: Offsets, waiting: Mapping[TopicPartition, int], limit: int | None
 ) -> dict[TopicPartition, int]:
-    """Return the end of the batch: `limit` offsets further in all, or the ends of the logs."""
+    """Return the end of the batch. `waiting`: the backlog of each partition. The batch has at most
+    `limit` offsets, summed over all partitions. With None, it goes to the ends of the logs."""
     if limit is None:
         return {partition: offset + waiting[partition] for partition, offset in settled_at.items()}
     taken = shares(waiting, limit, turn=sum(settled_at.values()))

@@ -16,11 +16,12 @@ def shares(
 ) -> dict[TopicPartition, int]:
     """Return the share of each partition. The sum is `limit`, or the whole backlog if that is less.
 
-    A partition with a backlog gets at least one offset. The rest is shared in proportion, largest
-    remainders first, so that no offset is left over. If more partitions have a backlog than the
-    limit allows, as many as possible get one offset each. The order starts at index `turn`,
-    modulo their number, and continues with index 0 after the last partition. `turn` is the sum of
-    all positions. This sum grows by the limit each time, so every partition gets its turn.
+    If the limit allows, each partition with a backlog gets at least one offset. The rest is shared
+    in proportion, largest remainders first, so that no offset is left over. If the limit is less
+    than the number of partitions with a backlog, `limit` of these partitions get one offset each.
+    They are taken in sorted order from index `turn` (modulo the number of partitions) on, and from
+    index 0 after the last partition. `turn` is the sum of all positions. This sum grows by the
+    limit each time, so every partition gets its turn.
     """
     waiting = sorted(partition for partition, backlog in backlogs.items() if backlog > 0)
     total = sum(backlogs[partition] for partition in waiting)

@@ -1,6 +1,6 @@
 """The columns of the source: those of Spark's own Kafka connector, or some of them. Spark prunes no
 columns of a Python source. Instead the user's schema selects columns, as in
-`spark.readStream.schema("value binary")`. The source does not build other columns.
+`spark.readStream.schema("value binary")`. The source builds only these columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _IN_DDL: Final[Mapping[str, str]] = {"timestamp": "timestamp_ltz"}
 
 
 class SchemaError(ValueError):
-    """A schema with a column that the source does not have, or has with another type."""
+    """A schema that the source cannot return, for example with an unknown column or another
+    type."""
 
 
 class SourceColumn(NamedTuple):

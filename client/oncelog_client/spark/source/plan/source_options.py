@@ -57,7 +57,7 @@ class SourceOptions:
 
 
 def include_headers(options: Options) -> bool:
-    """Return whether the schema has a column for headers. Raises OptionError."""
+    """Return True if the schema has a column for headers. Raises OptionError."""
     return options.boolean("includeHeaders", False)
 
 
@@ -108,7 +108,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
 def _refuse_ends(options: Options) -> None:
     for name in ENDING_OPTIONS:
         if name in options:
-            raise OptionError(name, options.text(name), "a stream has no end; a batch has")
+            raise OptionError(name, options.text(name), "a stream has no end: leave the option out")
 
 
 def _set(options: Options, name: str, least: int, default: int) -> int:

@@ -27,7 +27,7 @@ class OffsetRange(NamedTuple):
 def split(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """Return the same offsets in the same order, without empty ranges.
+    """Return the ranges cut into pieces, in the same order and without empty ranges.
 
     No piece has more than `max_records`. There are about `min_partitions` pieces or more, cut from
     the largest ranges, as by Spark's own connector.
@@ -41,7 +41,8 @@ def split(
 
 
 def _at_least(ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
-    """Keep small ranges whole, and share the rest of `count` among the others."""
+    """Return about `count` pieces. Small ranges stay whole, and the rest of `count` is shared among
+    the other ranges."""
     total = sum(whole.size for whole in ranges)
     small = {whole for whole in ranges if _parts(whole.size, total, count) == 1}
     large_total = total - sum(whole.size for whole in small)
@@ -54,7 +55,8 @@ def _at_least(ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
 
 
 def _parts(size: int, total: int, count: int) -> int:
-    """Return the proportional number of pieces, rounded half up: at least 1, at most `size`."""
+    """Return the number of pieces of a range with `size` of `total` offsets, in proportion and
+    rounded half up: at least 1, at most `size`."""
     return min(max((2 * size * count + total) // (2 * total), 1), size)
 
 

@@ -26,7 +26,7 @@ class SourceSubscription(NamedTuple):
         return self.topics | {partition.topic for partition in self.partitions}
 
     def wants(self, topic: str) -> bool:
-        """Return whether any partition of the topic may be read."""
+        """Return True if partitions of the topic may be read."""
         if self.pattern:
             # A match anywhere in the name, as in Spark's own connector (`Regex.findFirstIn`).
             return re.search(self.pattern, topic) is not None

@@ -13,8 +13,8 @@ from .splits import OffsetRange
 
 
 class UndecidedError(RuntimeError):
-    """Raised for a requested offset above the last stable offset. The records in between are
-    undecided, because a transaction is still open."""
+    """Raised for a requested offset above the last stable offset. The records between the two
+    offsets are undecided, because a transaction is still open."""
 
 
 def beyond(ranges: Iterable[OffsetRange], stable_ends: Offsets) -> frozenset[TopicPartition]:
@@ -29,7 +29,7 @@ def check_decided(
     ranges: Iterable[OffsetRange], stable_ends: Offsets, high_watermarks: Offsets
 ) -> None:
     """Raise UndecidedError for all ranges that are in the log, but go beyond its last stable
-    offset. `high_watermarks`: of the partitions in `beyond`, if they exist."""
+    offset. `high_watermarks`: those of the partitions that `beyond` returns, if they exist."""
     undecided = [
         (partition, max(start, end))
         for partition, start, end in ranges
