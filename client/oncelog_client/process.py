@@ -1,8 +1,9 @@
 """The process of a command line. From its first line on, also during imports, Ctrl-C ends the
 process with a message and exit code 130.
 
-A short command creates too little garbage to collect. The collector is off until the command is
-imported (`collect_from_now` in `cli`). The last collections of the interpreter find an empty heap.
+A short command creates too little garbage to collect. So the garbage collector is off until the
+command is imported (`collect_from_now` in `cli`), and all objects are frozen before the
+interpreter's collections at exit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ INTERRUPTED = 130
 
 def run(command_line: Callable[[], None]) -> None:
     """Run a command line, which imports what it needs, and exit with its code."""
-    # As in Python itself: a program that was started in the background ignores SIGINT.
+    # A program that a shell script started in the background ignores SIGINT. As in Python itself,
+    # this stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
     gc.disable()
@@ -36,16 +38,17 @@ def run(command_line: Callable[[], None]) -> None:
         # The exit code is known: Ctrl-C must not end the interpreter with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if left.code == INTERRUPTED:
-            # The interpreter would flush standard output, and might wait for a slow reader.
+            # A normal exit would flush standard output, and might wait for a slow reader.
             os._exit(INTERRUPTED)
-        # At exit the interpreter collects garbage, which takes a sixth of a short command.
+        # At exit the interpreter collects garbage, which takes a sixth of the time of a short
+        # command. Frozen objects are left out.
         gc.freeze()
         raise
 
 
 def unwind_when_interrupted() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, for a command that has to restore something. The
-    call has no effect if another program runs the command line."""
+    """Make Ctrl-C raise KeyboardInterrupt from now on, for a command that has to restore something.
+    The call has no effect if another program runs the command line, without `run`."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -62,16 +65,16 @@ def last_words(text: str) -> None:
     try:
         _, ready, _ = select.select([], [2], [], 0)
         if ready:
-            shown_before = "\n" if os.isatty(2) else ""  # ^C, by the terminal
+            shown_before = "\n" if os.isatty(2) else ""  # the terminal has shown ^C
             os.write(2, f"{shown_before}{text}\n".encode(errors="replace"))
     except (OSError, ValueError):
         pass  # standard error is closed: only the exit code is left
 
 
 def _open_standard_streams() -> None:
-    """Open replacements for standard streams that were closed before the start, so that no other
-    file gets their numbers. Standard input and output then fail. Standard error accepts
-    everything."""
+    """Open replacements for standard streams that were closed before the start, so that no file
+    that is opened later gets their numbers (0 to 2). Reads from standard input and writes to
+    standard output then fail. Writes to standard error are discarded."""
     for number, name, mode, flags in (
         (0, "stdin", "r", os.O_WRONLY),
         (1, "stdout", "w", os.O_RDONLY),

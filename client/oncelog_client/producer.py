@@ -69,7 +69,7 @@ class Producer:
         self._lifecycle: TransactionLifecycle | None = None
         if self.config.transactional_id is not None:
             self._lifecycle = TransactionLifecycle(self._cluster, self.config, self._accumulator)
-        # Stored as attributes, because every record uses them.
+        # Stored as an attribute, because every record uses it.
         self._transaction = None if self._lifecycle is None else self._lifecycle.transaction
         self._sender: Sender | None = None
         self._running: asyncio.Task[None] | None = None
@@ -95,8 +95,9 @@ class Producer:
         self._running.add_done_callback(self._sender.ended)
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Abort an open transaction unless it is prepared, send all buffered records, and
-        disconnect. All of this takes at most `timeout_ms`."""
+        """Abort an open transaction, with its buffered records, unless it is prepared. If there is
+        nothing to abort, send all buffered records. Either takes at most `timeout_ms` (by default
+        `max_block_ms`). Then disconnect."""
         if self._sender is None:
             return
         sender, self._sender = self._sender, None
@@ -110,7 +111,7 @@ class Producer:
                     await sender.flush()
         sender.fail_all(ClosedError("the producer was closed"))
         await self._cluster.close()
-        # Including the batches of a connection that has just broken.
+        # This also fails the batches in flight, even on a connection that has just broken.
         sender.fail_all(ClosedError("the producer was closed"), in_flight=True)
 
     @property
@@ -195,12 +196,12 @@ class Producer:
     async def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords
     ) -> asyncio.Future[RecordMetadata]:
-        """Buffer a complete batch that the caller has encoded, for many records. The future gets
-        the place of its last record, or the error if a record was not written.
+        """Buffer a complete batch of records that the caller has encoded. The future gets the place
+        of the batch's last record, or the error if a record was not written.
 
         Compression, retries, splits and sequences are those of `send`. The caller chooses the
-        partition (`partitioner`). In a transaction, the commit and the hand-over raise the same
-        error, so the future need not be awaited.
+        partition (`core.partitioner` has the usual choice). In a transaction, the commit and
+        `hand_over_transaction` raise the same error, so the future need not be awaited.
 
         The call waits and raises as `send` does. Raises IllegalStateError without idempotence,
         because a retry could then write one half of a batch after the other.
@@ -283,7 +284,8 @@ class Producer:
         return list((await self._topic(topic)).partitions)
 
     async def _topic(self, name: str) -> TopicInfo:
-        # Check the name first, because every later refresh would request the topic again.
+        # Check the name first, because each later refresh of metadata would request an invalid name
+        # again.
         info = await self._cluster.topic(topic_name(name), self.config.max_block_ms)
         # Another task may have closed the producer meanwhile.
         self._open()
@@ -329,16 +331,17 @@ class Producer:
 
         With `keep_prepared_txn` an open transaction stays open. End it with `complete_transaction`,
         `commit_transaction` or `abort_transaction` (KIP-939). A transaction that began with a group
-        is only kept with the same group. Otherwise the call raises INVALID_TXN_STATE, a FatalError.
+        is only kept with the same group. Otherwise the call raises FatalError with the code
+        INVALID_TXN_STATE.
 
-        With a consumer, `send_offsets_to_transaction(offsets)` commits as that member (KIP-447,
-        revised).
+        If `partitions` is a consumer, `send_offsets_to_transaction(offsets)` commits as this member
+        of the consumer's group (KIP-447, revised).
 
         If you pass all input partitions, group and generation (KIP-447, early draft), call this
         method after every rebalance, and after a FencedInGroupError. The call fences the group's
         other producers of these partitions, aborts their open transactions before it returns, and
-        makes the broker refuse requests of older generations. Raises FencedInGroupError in an older
-        generation, and UnsupportedVersionError if the broker lacks the feature
+        makes the broker refuse requests of older generations. Raises FencedInGroupError if a newer
+        generation has begun, and UnsupportedVersionError if the broker lacks the feature
         `oncelog.group.transactions`.
 
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
@@ -455,5 +458,5 @@ def _checked(topic: str, partition: int, info: TopicInfo) -> int:
 def _too_large(what: str, config: ProducerConfig) -> RecordTooLargeError:
     return RecordTooLargeError(
         f"{what}: more than max_request_size ({config.max_request_size}) or buffer_memory "
-        f"({config.buffer_memory}); raise it, and the topic's max.message.bytes"
+        f"({config.buffer_memory}); raise the exceeded limit, and the topic's max.message.bytes"
     )

@@ -11,7 +11,7 @@ def main() -> None:
 
 
 def _command_line() -> None:
-    # Imported here, after the process has its handler of Ctrl-C.
+    # Imported here, because `run` has set the handler of Ctrl-C by now.
     from oncelog_client.cli import main as command_line
 
     command_line()

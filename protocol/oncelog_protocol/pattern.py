@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-# RE2's maximum of a repetition. Then, for one pattern: the maximum number of steps, of steps visited
-# for all its texts, of cached transitions, and of groups inside each other.
+# RE2's maximum of a repetition. Then, for one pattern: the maximum number of steps, of steps that
+# its texts reach in total, of cached results, and of groups inside each other.
 MOST_REPEATS: Final = 1_000
 MOST_STEPS: Final = 10_000
 MOST_EFFORT: Final = 300_000
@@ -45,7 +45,7 @@ class _Step(NamedTuple):
 
 
 class Pattern:
-    """A compiled pattern, for many texts. Raises PatternError for wrong syntax or a large pattern."""
+    """A compiled pattern, for many texts. Raises PatternError if the pattern cannot be compiled."""
 
     def __init__(self, source: str) -> None:
         parser = _Parser(source)

@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 class Field(NamedTuple):
-    """One row of a table. Versions are inclusive. `default` is `Default` for a new list or struct."""
+    """One row of a table. Versions are inclusive. The `default` is the class `Default` if each
+    message gets a new list or struct."""
 
     name: str
     type: FieldType

@@ -109,7 +109,7 @@ class BackgroundTasks:
             self._checkpoints.remove_later(
                 name.removesuffix(TEMPORARY_SUFFIX) for name in unfinished
             )
-            self.checkpoint()  # retried until the disk has space for it
+            self.checkpoint()  # removes the files; retried until the disk has space
 
     def stop(self) -> None:
         self._stopped = True
@@ -231,7 +231,7 @@ class BackgroundTasks:
                 self._refused_work.discard(_retention_of(name))
 
     async def forgotten(self, topics: Collection[str]) -> None:
-        """Return when the checkpoints on disk no longer contain deleted topics among `topics`.
+        """Return when the checkpoints on disk no longer contain a deleted topic of `topics`.
 
         Raises Refused with KAFKA_STORAGE_ERROR if the checkpoints cannot be written.
         """

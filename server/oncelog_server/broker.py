@@ -133,7 +133,7 @@ class Broker:
             self._metrics = await self._bind_metrics()
         except OSError:
             await self.metadata.stop()
-            with suppress(OSError):  # raise the error of the port instead
+            with suppress(OSError):  # the error of the port is raised, not one of `unmake`
                 self.directory.unmake()
             raise
         # The checks come first, because a refused start must change nothing.
@@ -149,8 +149,8 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
-        # Return when all partitions are led. A coordinator that is still loading responds
-        # COORDINATOR_LOAD_IN_PROGRESS.
+        # All partitions are led after this wait. The coordinators may still load their shards, and
+        # respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
         self._keep_by_boot()
         await self._forget_deletions(folders)
@@ -405,7 +405,8 @@ class Broker:
         self._marker_links.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
-        # Also if a log could not be closed, because a checkpoint in flight must finish.
+        # The checkpoints are written even if a log could not be closed, because a checkpoint in
+        # flight must finish.
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._environment.close()

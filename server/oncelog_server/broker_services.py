@@ -36,7 +36,8 @@ class BrokerServices:
     """The services that handlers use.
 
     `spawn` runs a coroutine and returns the Deferred of its result; it is for admin requests, which
-    wait for the metadata store. `new_producer_id` raises Refused while the next block is allocated.
+    wait for the metadata store. `new_producer_id` raises Refused while the next block of ids
+    is allocated.
     """
 
     broker_id: int
@@ -57,7 +58,7 @@ class BrokerServices:
     # Writes the checkpoints, with the log start offsets. The Deferred completes when they are
     # durable.
     checkpoint: Callable[[], Deferred[StorageError | None]]
-    # Runs work that would block the loop for long.
+    # Runs long work in slices, so that it does not block the loop.
     slices: Slices
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # The versions of each API. The dispatch sets them from the handlers.

@@ -1,4 +1,4 @@
-"""The two clocks of a broker. They are injected, and no other code reads the time."""
+"""The two clocks of a broker. They are injected: no other code of its process reads them."""
 
 from __future__ import annotations
 

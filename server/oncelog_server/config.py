@@ -156,7 +156,7 @@ def settings_of(
 def contradictions(settings: Settings) -> list[tuple[str, str]]:
     """Return (setting, reason) for settings that are valid alone but contradict others.
 
-    The rules are those of KafkaConfig.
+    Most of the rules are those of KafkaConfig.
     """
     found: list[tuple[str, str]] = []
     try:
@@ -191,7 +191,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         found.append(("queued.max.request.bytes", "is below socket.request.max.bytes"))
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if getattr(settings, name.replace(".", "_")) == 0:
-            found.append((name, "must be unlimited (-1) or, equal or greater than 1"))
+            found.append((name, "must be -1 (unlimited) or at least 1"))
     return found
 
 
@@ -215,8 +215,9 @@ def _judge_unknown(
 ) -> None:
     """Add an unknown name to `problems`.
 
-    A name from the environment is added to `warnings` instead, because other programs have
-    variables there too.
+    A name that an older Kafka had is added to `warnings` instead. So is a name from the
+    environment, because other programs have variables there too. An exception is
+    `listener.name.…`, which is always a problem.
     """
     name = assignment.name
     if GONE.fullmatch(name):
@@ -261,9 +262,9 @@ def _shown_text(assignment: SettingAssignment) -> str:
 
 
 def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:
-    """Return the assignments without stale `advertised.listeners`. They are stale if their source
-    also sets `listeners` and a later source overrides those. Kafka's container image does the same
-    with its defaults.
+    """Return the assignments without stale `advertised.listeners`. The setting is stale if
+    its source also sets `listeners`, and a later source overrides these listeners. Kafka's
+    container image treats its own defaults likewise.
     """
     *earlier, last = [
         "",

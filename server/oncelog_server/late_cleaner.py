@@ -1,4 +1,4 @@
-"""Load and start the log cleaner after the broker's start, because its import is slow."""
+"""Load and start the log cleaner after the broker's start, because the cleaner's import is slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The event loop's timers as an implementation of `Timers`, for the pure packages."""
+"""The event loop's timers as an implementation of `Timers`, for the pure packages (those without
+IO)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ class NewerLogs:
         self.found: list[str] = []
 
     def look_at(self, partition: Partition, leader_epoch: int) -> None:
-        """Check the log of a partition. `leader_epoch` is its epoch in the metadata."""
+        """Check the log of a partition. `leader_epoch` is the partition's epoch in the
+        metadata."""
         directory = partition_directory(*partition.topic_partition)
         epoch = partition.latest_leader_epoch
         if epoch > leader_epoch:

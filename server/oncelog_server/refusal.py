@@ -1,5 +1,5 @@
-"""The exception with which a pure package refuses a request. Handlers map its code to a response
-field."""
+"""The exception with which a pure package (one that does no I/O) refuses a request. Handlers put
+its code into a field of the response."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Work that the disk refused, usually because it is full. It is retried until it succeeds, so that
-no restart is needed. A log event reports the refusal, and another one the success.
+"""Work that the disk refused, usually because the disk is full. The work is retried until it
+succeeds, so that no restart is needed. A log event reports the refusal, and another one the
+success.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class RefusedWork:
     ) -> None:
         """Call `again` every second until it does not raise StorageError.
 
-        It replaces pending work of the same name. The first refusal in each `group`, and the
+        This work replaces pending work of the same name. The first refusal in each `group`, and the
         completion of its last work, are logged. By default `name` alone is the group.
         """
         if self._stopped:

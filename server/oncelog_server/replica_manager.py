@@ -56,9 +56,10 @@ class Coordinator(Protocol):
     """Leads the partitions of an internal topic."""
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the partition and coordinate it.
+        """Load the partition and coordinate it. Return a Deferred of the load. Return None if the
+        load is complete, or has begun before.
 
-        The result is abandoned if the partition cannot be led; an error that is known at once is
+        The Deferred is abandoned if the partition cannot be led; an error that is known at once is
         raised instead.
         """
         ...
@@ -86,7 +87,8 @@ class ReplicaManager:
     """Opens, leads and removes this broker's partitions as the metadata image says.
 
     `request_flush` requests an fsync of acknowledged data. `jitter` returns a random number from 0
-    to its argument. `new_uuid` names directories that are to be deleted.
+    to its argument. `new_uuid` returns a random id for the new name of a directory that is put
+    aside or will be deleted.
     """
 
     def __init__(
@@ -178,13 +180,13 @@ class ReplicaManager:
         for change in delta.partitions:
             self._due.add(change)
         for topic in delta.settings_changed:
-            # The new settings come after the partitions that are still queued, because their images
-            # have the old settings.
+            # The new settings are queued behind the topic's partitions, because the queued changes
+            # of the partitions hold the old settings.
             self._due.add(topic)
         self._due.work()
 
     async def settled(self, topics: Collection[str]) -> None:
-        """Return when all changes of these topics, as of the last image, are made."""
+        """Return when all changes that the latest image requires for these topics are made."""
         await self._due.settled(topics)
 
     async def created(self, topics: Collection[str]) -> None:
@@ -222,8 +224,9 @@ class ReplicaManager:
         return True
 
     def undropped(self) -> Set[bytes]:
-        """Return the ids of the deleted topics with deletion records that only the next start may
-        delete: topics with queued deletions, and topics with a rename that the disk refused."""
+        """Return the ids of the deleted topics that may still have directories: topics with queued
+        deletions, and topics with a rename that the disk refused. Their deletion records in the
+        metadata must stay until the next start."""
         dropping = {
             change.topic.id
             for change in self._due
@@ -244,8 +247,8 @@ class ReplicaManager:
             self._drop(change)
         else:
             self._host(change.topic, change.new)
-        # Directories are also deleted after this time, so that clients with steady changes cannot
-        # fill the disk.
+        # Renamed directories are deleted when no change is left. Clients may cause changes without
+        # a pause, so the directories are deleted after DELETED_WITHIN_MS at the latest.
         if self._renamed and not 0 <= self._wall_ms() - self._renamed_ms < DELETED_WITHIN_MS:
             self._delete_renamed()
 
@@ -270,7 +273,8 @@ class ReplicaManager:
         """Open the partition. If its log cannot be served, mark the partition offline and return
         None (scenario S3).
         """
-        # A partition that this process created needs no recovery.
+        # The checkpoints of the last stop apply only to logs from before the start. A log that this
+        # process creates needs no recovery.
         known = self._loading
         try:
             if (
@@ -309,12 +313,12 @@ class ReplicaManager:
     ) -> Partition | None:
         """Open the log and add the partition.
 
-        If the log is corrupt or another topic's, mark the partition offline and return None.
-        `known` says that the checkpoints of the last stop apply to the log. Raises StorageError if
-        the disk refuses it.
+        If the log is corrupt or belongs to another topic, mark the partition offline and return
+        None. `known` says that the checkpoints of the last stop apply to the log. Raises
+        StorageError if the disk refuses to open the log.
         """
         last = self._last_stop
-        # A deleted topic of the same name may still have the directory.
+        # A deleted topic of the same name may still have the directory: remove it first.
         self._refused_work.complete(_removal(topic_partition))
         try:
             opened = PartitionLog.open(
@@ -447,9 +451,9 @@ class ReplicaManager:
             self._refused_work.add(_removal(name), error, retry, partition=str(name))
 
     def _delete_renamed(self) -> None:
-        """Delete the directories of deleted partitions, off the loop. This comes after the queued
-        renames, which run on the loop: a rename has to wait for each deletion in the same
-        directory.
+        """Delete the renamed directories of deleted partitions, off the loop. The deletion begins
+        after the queued renames. The renames run on the loop, and a rename has to wait while the
+        file system deletes in the same parent directory.
         """
         if self._renamed:
             renamed, self._renamed = self._renamed, []
@@ -464,10 +468,11 @@ class ReplicaManager:
 
 
 def _opening(name: TopicPartition | str) -> str:
-    """Return the name, among the refused work, of opening a log or the logs of a topic."""
+    """Return the name of the refused work that opens the log of this partition. For a topic, return
+    the group of this work over all partitions of the topic."""
     return f"open {name}"
 
 
 def _removal(name: TopicPartition) -> str:
-    """Return the name, among the refused work, of removing the directory of a deleted partition."""
+    """Return the name of the refused work that removes the directory of this deleted partition."""
     return f"remove {name}"

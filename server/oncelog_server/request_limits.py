@@ -5,9 +5,9 @@ H28, H30). An element takes 1 to 7 us of one core. Decoding takes at most 1 us o
 (measured). The limits keep a request below about 50 ms.
 
 Requests that are decoded, served and encoded in slices may name every partition that a cluster may
-have. As in Kafka, only these numbers limit the total time of a sliced request. A sliced request
-delays other requests by at most a slice: all large requests share each slice, in rotation, and a
-connection has only one large request at a time (`slices.py`). So a sliced request that takes
+have. As in Kafka, only their number of elements limits the total time of such a request. A sliced
+request delays other requests by at most a slice: all large requests share each slice, in rotation,
+and a connection has only one large request at a time (`slices.py`). So a sliced request that takes
 seconds delays others no more than many requests that take milliseconds.
 """
 
@@ -56,7 +56,7 @@ IN_SLICES: Final = frozenset(
         ApiKey.DELETE_TOPICS,
     }
 )
-# Room for elements that are not topics and partitions within the limit: internal and deleted
+# Room for elements that do not count in the cluster's limit of partitions: internal and deleted
 # topics.
 _BESIDE: Final = 1_000
 

@@ -56,8 +56,9 @@ def serve(
 ) -> None:
     """Run a broker. Nothing has to be configured.
 
-    Settings have Kafka's names and come from --config, then KAFKA_* and ONCELOG_* of the
-    environment, then --set. The first signal to stop ends the broker cleanly, a second one at once.
+    Settings have Kafka's names and come from --config, from KAFKA_* and ONCELOG_* of the
+    environment, and from --set; a later source wins. The first signal to stop ends the broker
+    cleanly, a second one at once.
     """
     sys.exit(
         run_process(
@@ -84,7 +85,7 @@ def run_process(
     """Run a broker in this process until a signal stops it. Return the exit code.
 
     `sources` are the arguments of `load_settings`. `announce` is called once the broker serves; by
-    default it prints the line with address and data.
+    default it prints a line with the address and the data directory.
     """
     # A start makes no garbage: collections would take a twentieth of its time.
     gc.disable()
@@ -117,9 +118,10 @@ def run_process(
 
 
 def _faults(allowed: bool) -> Faults | None:
-    """Return the faults that environment variables name, None without one.
+    """Return the faults that environment variables name, None if no such variable is set.
 
-    If they are not allowed, end the process, because the variables may be set by accident.
+    If faults are not `allowed`, end the process, because the variables may be set by accident. Also
+    end the process if a value is invalid.
     """
     names = [name for name in FAULT_VARIABLES if os.environ.get(name)]
     if not names:

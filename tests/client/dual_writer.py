@@ -19,7 +19,8 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def last(database: sqlite3.Connection) -> tuple[int, PreparedTxnState]:
-    """Return the number of the last row, and the transaction that was decided with this row."""
+    """Return the number of the last row, and the prepared state of its transaction: the row is the
+    decision to commit it. Without a row, return -1 and an empty state."""
     found = database.execute("SELECT number, state FROM rows ORDER BY number DESC LIMIT 1")
     row = found.fetchone()
     return (-1, PreparedTxnState()) if row is None else (row[0], PreparedTxnState.parse(row[1]))
@@ -46,7 +47,8 @@ async def write(bootstrap: str, path: str, rows: int) -> None:
 
 
 async def until_written(bootstrap: str, path: str, rows: int) -> None:
-    """Start again, as a new process would, if the broker was killed at a bad moment."""
+    """Write all rows. After an error, for example because the broker was killed, start again as a new
+    process would."""
     while True:
         with suppress(KafkaError):
             return await write(bootstrap, path, rows)

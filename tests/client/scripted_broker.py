@@ -150,7 +150,10 @@ class ScriptedBroker:
         return getattr(self, f"_{api.name.lower()}")(messages(api), version, request, code)
 
     def always(self, api: ApiKey, code: int) -> Script:
-        """Return a script that always responds to one API with this error code."""
+        """Return a script that responds to one API always with this error code.
+
+        Only Metadata requests without topics get the usual response.
+        """
         spoken = APIS[api].latest
 
         def script(asked: ApiKey, request: Any) -> Any:

@@ -171,7 +171,8 @@ async def test_the_cluster_and_its_directories(admin: Admin, topic: str) -> None
 async def test_a_lag_ends_at_the_last_stable_offset(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """oncelog counts records. Apache Kafka cannot, so the lag is the difference of offsets."""
+    """With oncelog, the lag is a number of records. Apache Kafka cannot count records, so there the
+    lag is a difference of offsets."""
     place = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.init_transactions()

@@ -74,7 +74,8 @@ async def test_many_records_arrive_in_order_and_once(bootstrap: str, topic: str)
 async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any) -> None:
     tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap) as consumer:
-        # Without acks the client does not learn that a new partition has no leader yet.
+        # Wait for the leader of the new partition. With acks=0 the producer would not learn that
+        # there is none, and the record would be lost.
         assert await consumer.end_offsets([tp]) == {tp: 0}
         async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
             written = await (await producer.send(topic, b"v", partition=0))
@@ -280,7 +281,7 @@ async def test_a_paused_partition_gives_nothing(
         assert [record.partition for record in await read(consumer, 1)] == [0]
 
 
-async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
+async def test_waiting_records_of_a_paused_partition_hold_up_no_other_partition(
     bootstrap: str, topic: str
 ) -> None:
     """A former defect: waiting records of a paused partition filled the limit of fetched

@@ -24,7 +24,7 @@ from tests.client.scripted_broker import DROP, TOPIC, Script, ScriptedBroker, si
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 MAX_BLOCK_MS = 3_000
-# The part of max_block_ms that the first step of a call takes.
+# Until this time Produce is refused, so that the first step of a call takes most of max_block_ms.
 WRITTEN_AT_S = 2.5
 
 
@@ -43,7 +43,7 @@ CALLS: dict[str, tuple[ApiKey, Callable[[Producer], Awaitable[object]], type[Kaf
 
 
 async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
-    """Return the time until the call failed, and its error."""
+    """Return the time (ms) until the call failed, and its error."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(KafkaError) as failed:
@@ -54,8 +54,8 @@ async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
 def in_a_transaction(
     broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
 ) -> tuple[float, KafkaError]:
-    """Return the time until `call` failed in a transaction with a record, and its error. The script
-    `unanswered` handles the requests after begin."""
+    """Return the time (ms) until `call` failed, and its error. The call is made in a transaction with
+    a record. The script `unanswered` handles all requests of the transaction."""
 
     async def scenario() -> tuple[float, KafkaError]:
         producer = Producer(
@@ -81,7 +81,7 @@ def in_a_transaction(
 
 
 def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
-    """Return a script that drops the responses to `lost`. For a while, Produce gets
+    """Return a script that drops the responses to `lost`. Until WRITTEN_AT_S, Produce gets
     NOT_ENOUGH_REPLICAS."""
 
     def script(api: ApiKey, request: Any) -> Any:
@@ -121,8 +121,8 @@ def test_initialisation_takes_max_block_ms() -> None:
     assert simulated(broker, scenario) <= MAX_BLOCK_MS + 1
 
 
-def test_a_commit_without_a_sent_end_txn_can_be_repeated() -> None:
-    """The outcome is unknown, but the same call commits the transaction."""
+def test_a_commit_without_a_response_to_end_txn_can_be_repeated() -> None:
+    """After the first call the outcome is unknown. A second call commits the transaction."""
     broker = ScriptedBroker()
     lost = slow_at(broker, ApiKey.END_TXN)
 

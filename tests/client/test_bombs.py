@@ -22,7 +22,8 @@ CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
 
 def _bomb(codec: Compression, size_mib: int) -> bytes:
-    """Return a batch at offset 0 with one record of this claimed size."""
+    """Return a batch at offset 0 that claims to have one record and decompresses to `size_mib`
+    MiB."""
     if codec is Compression.SNAPPY:
         body = compress(codec, bytes(size_mib * MIB))
     else:

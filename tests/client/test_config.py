@@ -113,7 +113,7 @@ def test_a_producer_setting_out_of_range_is_refused(settings: dict[str, Any]) ->
         producer(**settings)
 
 
-def test_the_default_delivery_timeout_grows_with_what_it_must_contain() -> None:
+def test_the_default_delivery_timeout_grows_with_linger_and_request_timeout() -> None:
     assert producer(linger_ms=200_000).delivery_timeout_ms == 230_000
     least = producer(linger_ms=1_000, request_timeout_ms=2_000, delivery_timeout_ms=3_000)
     assert least.delivery_timeout_ms == 3_000

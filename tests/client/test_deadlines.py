@@ -85,7 +85,8 @@ def test_offsets_are_asked_for_no_longer_than_the_deadline(
 
 
 def test_a_lag_waits_for_its_position_no_longer_than_is_left() -> None:
-    """A former defect: the ends and the position each had their own deadline."""
+    """A former defect: the requests for the end offset and for the position each had their own
+    deadline."""
     broker = ScriptedBroker()
 
     def script(api: ApiKey, request: Any) -> Any:
@@ -161,7 +162,8 @@ def test_settings_of_a_topic_that_does_not_exist_are_refused_at_once(
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
-    """A former defect: finding the broker and the request each had their own deadline."""
+    """A former defect: the search for the broker had a deadline, and then the request had another
+    one."""
     broker = ScriptedBroker()
     broker.script = lambda api, request: DROP if api is ApiKey.DESCRIBE_CONFIGS else None
 
@@ -187,7 +189,7 @@ def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> N
         before = loop.time()
         for transport in broker.connections:
             transport.protocol.pause_writing()
-        # The next call uses a new connection.
+        # The request times out on the old connection. The call then repeats it on a new one.
         await admin.list_offsets({PLACE: "latest"})
         took_ms = (loop.time() - before) * 1000
         await admin.close()

@@ -55,7 +55,7 @@ PRODUCER_APIS = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.END_TXN,
 )
-# Codes that a loop may retry are tested one by one, all other codes together.
+# Every code that a loop may retry is tested, and every seventh of the other codes.
 AGAIN = sorted(
     RETRIABLE
     | {
@@ -155,7 +155,7 @@ async def _produce_without_id() -> None:
 def _check_rate(broker: ScriptedBroker, what: str) -> None:
     """Check the rate of all APIs together in every second, not only on average."""
     seconds = Counter(int(at_s) for at_s, api, _ in broker.requests)
-    # The first second also has the first attempts of all loops.
+    # The first second does not count, because it also has the first attempts of all loops.
     worst = max((count for second, count in seconds.items() if second), default=0)
     apis = Counter(api.name for _, api, _ in broker.requests)
     assert worst <= 2 * MOST_PER_S, f"{what}: {worst} requests in one second; {apis}"
@@ -200,7 +200,7 @@ def test_an_idempotent_producer_that_is_always_refused_keeps_its_distance(api: A
     _run(api, AGAIN, 2, _produce_without_id)
 
 
-def test_every_other_code_ends_every_call() -> None:
+def test_a_code_that_no_loop_retries_ends_every_call() -> None:
     for api in CONSUMER_APIS:
         _run(api, OTHERS[::7], 2, _consume)
     for api in PRODUCER_APIS:
@@ -209,8 +209,9 @@ def test_every_other_code_ends_every_call() -> None:
 
 @pytest.mark.parametrize("code", [49, 59, 47])
 def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int) -> None:
-    """A former defect: the response came when the producer was ready for the next transaction, and
-    a task raised `IllegalStateError: an abortable error is not possible while ready`."""
+    """A former defect: a second AddPartitionsToTxn got its response when the producer was ready for
+    the next transaction, and a task raised `IllegalStateError: an abortable error is not possible
+    while ready`."""
     broker = ScriptedBroker(transaction_version=0)
     broker.script = broker.always(ApiKey.ADD_PARTITIONS_TO_TXN, code)
 
@@ -230,8 +231,9 @@ def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int)
     assert broker.counts[ApiKey.ADD_PARTITIONS_TO_TXN] == 1
 
 
-def test_a_join_that_is_refused_while_nothing_polls_is_retrieved() -> None:
-    """No poll follows before the close, so no call raises the exception of the round."""
+def test_the_exception_of_a_refused_join_is_retrieved_without_a_poll() -> None:
+    """After the refusal the application does not poll, so no call raises the exception. The client
+    itself must retrieve it."""
     broker = ScriptedBroker()
     broker.script = broker.always(ApiKey.JOIN_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 

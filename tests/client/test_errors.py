@@ -57,6 +57,6 @@ def test_a_code_of_the_future_is_still_an_error() -> None:
 
 
 def test_an_unknown_outcome_is_neither_retriable_nor_abortable_nor_fatal_by_class() -> None:
-    # Code that handles one of these three classes would abort or drop a transaction that may have
-    # been committed.
+    # Code that handles RetriableError, AbortableError or FatalError would repeat, abort or drop a
+    # transaction that may have been committed.
     assert CommitOutcomeUnknown.__bases__ == (KafkaError,)

@@ -30,8 +30,8 @@ TASKS, BATCHES, KILLS = 4, 8, 6
 
 
 class Sink:
-    """A driver that may be restarted at any moment. It fences, reads the sink's progress, writes
-    the next batch and decides it."""
+    """The driver of a sink. It fences the older producers, reads the sink's progress and writes the
+    next batch. A killed broker may stop it at any moment, and it begins again."""
 
     def __init__(self, broker: Oncelog) -> None:
         self.broker = broker

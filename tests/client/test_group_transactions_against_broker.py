@@ -51,8 +51,8 @@ async def admin(oncelog: str) -> AsyncIterator[Admin]:
 async def member_of(
     oncelog: str, admin: Admin, group: TransactionGroup, topic: str, number: int
 ) -> TransactionMember:
-    """Write as an executor does: a process adopts a producer and writes. Another process
-    decides."""
+    """Return a member with a record in its open transaction. The process of an executor adopts the
+    producer and writes. Another process decides the transaction."""
     transactional_id = f"{group.group_id}/{group.generation_id}/{number}"
     made = await admin.init_producer(transactional_id, group)
     async with Producer(oncelog, transactional_id=transactional_id) as producer:
@@ -107,16 +107,17 @@ async def test_a_fenced_member_keeps_all_members_from_being_committed(
     assert not await admin.list_group_offsets(name)
 
 
-async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
+async def test_a_parent_that_was_not_initialized_with_the_group_is_refused(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """Such a parent would never be fenced, and its commit in the group would succeed."""
+    """If it were accepted, no newer generation would fence it, and its late commits in the group
+    would succeed."""
     await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
     offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
     described = await admin.describe_topics([TRANSACTION_STATE])
     count = len(described[TRANSACTION_STATE].partitions)
-    # The shard of the group also coordinates this transactional id itself.
+    # This transactional id without a group happens to have the same shard as the group.
     beside = next(
         found
         for found in (f"{name}-{number}" for number in range(99 * count))
@@ -248,8 +249,8 @@ async def test_before_transaction_version_2_every_request_finds_the_groups_coord
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The requests are AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and
-    the partition leader's question to the coordinator. The hash of the id would select another
-    shard."""
+    the request by which a partition leader verifies the transaction. The hash of the transactional
+    id would select another shard than the group's."""
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     async with (
         Producer(oncelog, transactional_id=f"{name}-a") as producer,
@@ -280,17 +281,18 @@ async def test_an_id_is_described_wherever_it_lives(
     ids = [f"{name}/1/{number}" for number in range(3)]
     described = await admin.describe_transactions(ids)
     assert {transaction.state for transaction in described.values()} == {"Ongoing"}
-    # An operator aborts the hanging transaction through its coordinator.
+    # An operator aborts the open transactions through their coordinator.
     await admin.fence_producers(ids)
     listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
     assert sorted(transaction.transactional_id for transaction in listed) == ids
     assert await read_values(oncelog, topic, committed=True) == []
 
 
-async def test_with_a_consumer_offsets_are_sent_in_its_name(
+async def test_with_a_consumer_offsets_are_sent_with_its_group_metadata(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """In the final KIP-447, the group coordinator fences by the consumer's generation."""
+    """In the final version of KIP-447, the group coordinator checks the generation of the
+    consumer."""
     async with (
         Producer(oncelog, transactional_id=name) as producer,
         Consumer(oncelog, group_id=name, heartbeat_interval_ms=100) as consumer,
@@ -315,8 +317,8 @@ async def test_with_a_consumer_offsets_are_sent_in_its_name(
 async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """The new group counts generations from 1 again. The coordinator must confirm a producer's
-    lower generation."""
+    """The new group counts generations from 1 again. A producer with a lower generation than before
+    is accepted if it is the current generation of the group."""
     async with (
         Producer(oncelog, transactional_id=f"{name}-old") as old,
         Producer(oncelog, transactional_id=f"{name}-new") as new,

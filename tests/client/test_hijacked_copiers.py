@@ -109,7 +109,7 @@ async def test_z12_copiers_whose_ids_are_hijacked_once_lose_and_double_nothing(
     await asyncio.gather(*map(hijack, copiers))
     await asyncio.gather(*running)
     assert all(copier.fenced for copier in copiers)
-    # The values of each partition, in the order of that partition.
+    # All values, one partition after the other, each in the order of its offsets.
     assert await read_decided(bootstrap, f"{name}-out") == COPIERS * [
         b"%d" % value for value in range(RECORDS)
     ]

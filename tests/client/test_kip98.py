@@ -1,5 +1,4 @@
-"""Every client setting that KIP-98 names: its default, its limits, and the settings that it
-excludes.
+"""Every client setting that KIP-98 names: its default and its limits.
 
 If Kafka has changed a default, the row names the KIP. The brokers' settings are in
 tests/server/settings/test_kip98.py.
@@ -16,7 +15,8 @@ from oncelog_client.errors import ConfigError
 
 
 class Row(NamedTuple):
-    """`kip_98`: the default in KIP-98 (2017), or None if the default is unchanged."""
+    """`kip_98`: the default in KIP-98 (2017), or None if the default is unchanged. `refused`: values
+    that raise an error."""
 
     name: str
     default: Any

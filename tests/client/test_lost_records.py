@@ -1,4 +1,5 @@
-"""A broker loses unsynced records in a power failure. Readers of these records get an error."""
+"""A broker loses unsynced records in a power failure. A consumer that has read these records
+continues at the first lost offset, or raises an error if auto_offset_reset is none."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ async def write(producer: Producer, count: int, value: bytes) -> None:
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """Lose power. The broker then has KEPT of the READ records. Write more records, so that the log
-    is longer than before."""
+    """Stop the broker as a power failure does: of the READ records it keeps KEPT. Then write records
+    until the log has REGROWN, more than before."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
     broker.kill()
@@ -59,7 +60,7 @@ async def lose_power(broker: Oncelog, producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-async def test_reading_goes_on_where_the_log_is_another_one(
+async def test_reading_continues_at_the_first_lost_offset(
     broker: Oncelog, producer: Producer, reset: OffsetReset
 ) -> None:
     """A former defect: the consumer silently continued in the middle of records that it had never

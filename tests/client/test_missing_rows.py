@@ -163,7 +163,7 @@ def test_a_commit_whose_response_lacks_the_new_epoch_is_never_aborted() -> None:
     assert all(ends)
 
 
-def test_a_response_without_a_producer_id_is_no_initialisation() -> None:
+def test_a_response_without_a_producer_id_does_not_initialize() -> None:
     broker = ScriptedBroker(_leaves_out(ApiKey.INIT_PRODUCER_ID))
 
     async def scenario() -> None:

@@ -83,7 +83,8 @@ async def test_g8_of_two_members_with_one_transactional_id_one_is_fenced_and_not
         try:
             await second.commit_transaction()
         except AbortableError:
-            # In Kafka, the InitProducerId of a zombie aborts the open transaction.
+            # The refused first producer has sent InitProducerId with its old epoch, to learn whether
+            # it is fenced. In Kafka, this request aborts the open transaction of the second.
             await second.abort_transaction()
             await pair.consumers[1].reset_to_last_committed()
             await pair.begin(1, second)

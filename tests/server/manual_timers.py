@@ -42,7 +42,7 @@ class ManualTimers:
             self.soon.pop(0)()
 
     def run_next(self, until_ms: int) -> bool:
-        """Set the time to the next timer that is due, and run the timer."""
+        """Run the next timer at its time. Return False if no timer is due up to `until_ms`."""
         self.armed = self.waiting
         due = min(self.armed, key=lambda timer: timer.due_ms, default=None)
         if due is None or due.due_ms > until_ms:

@@ -52,8 +52,8 @@ class Fault(Enum):
 
     @property
     def pause_ms(self) -> int:
-        """Return the length of a SIGSTOP in ms. It exceeds the client's timeouts, or also the
-        transaction's timeout."""
+        """Return the length of a pause (SIGSTOP) in ms, or 0 for another fault. PAUSE is longer
+        than the client's timeouts, LONG_PAUSE also longer than the transaction's timeout."""
         return {Fault.PAUSE: 35_000, Fault.LONG_PAUSE: 2 * TIMEOUT_MS}.get(self, 0)
 
     @property
@@ -77,7 +77,8 @@ class Died(Exception):
 
 @dataclass
 class Cell:
-    """One cell. `result`: the last result of EndTxn at the client, or None without a response."""
+    """One cell. `result`: the code of EndTxn at the client, or the error of an earlier request that
+    has ended the client. None if the client got neither."""
 
     point: Point
     committed: bool
@@ -96,7 +97,7 @@ class Cell:
         self.files.trap = self.trap
         self.before: dict[tuple[str, int], PartitionLog] = {}
         self.violations: list[Violation] = []
-        # The last record of the transactional id in the files that the next process has found.
+        # The last state of the transactional id in the logs after a restart: one element or none.
         self.found: list[Transition] = []
         self.producer = (-1, -1)
         self.lost_answer = False
@@ -117,7 +118,7 @@ class Cell:
         return partitions_in({path: bytes(node.data) for path, node in nodes.items()})
 
     def look(self, *, settled: bool = False) -> list[Violation]:
-        """Check the broker's files and memory."""
+        """Return the violations in the broker's files and memory."""
         logs, world = self.logs(), self.world
         view = broker_view(world.partitions.values(), world.transactions, world.groups)
         found = check_files(logs, lossy=not self.fault.is_promised)
@@ -170,7 +171,7 @@ class Cell:
             if code_of(value) not in RETRIED:
                 return value
             self.rest(500)
-        raise AssertionError("no answer")
+        raise AssertionError("no final response to any of 60 requests")
 
     def _await(self, response: object) -> None:
         """Wait for a response. The broker works during the wait, and continues after the

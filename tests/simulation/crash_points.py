@@ -1,9 +1,9 @@
 """The points of the crash matrix, as moments on the disk of one broker.
 
-The transaction writes to three partitions and a group's offsets. Appends are counted per log, from
-the producer's initialization on. In a data partition, the first append is the record and the second
-is the marker. In `__transaction_state`, four appends add partitions, then PREPARE and COMPLETE
-follow.
+The transaction writes to three partitions and a group's offsets. Appends are counted per log, and
+only after the producer's initialization. In a data partition, the first append is the record and
+the second is the marker. In `__transaction_state`, four appends add partitions, then PREPARE and
+COMPLETE follow.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class When(Enum):
 
 
 class Point(NamedTuple):
-    """A point. `survivors`: the possible states of the transaction on the disk. PREPARED and
-    COMPLETED stand for the KIP-98 states of the requested result."""
+    """A point. `survivors`: the possible states of the transaction on the disk after the fault.
+    PREPARED is PrepareCommit or PrepareAbort, and COMPLETED is CompleteCommit or CompleteAbort, as
+    the client has requested."""
 
     name: str
     when: When
@@ -86,7 +87,8 @@ class Trap:
         return self.is_armed and when is wanted
 
     def reached(self, when: When, path: str) -> None:
-        """Note that an append begins or has ended, or that a sync of the file has ended."""
+        """Note that an append begins or has ended, or that a sync of the file has ended. Call
+        `spring` if this is the point."""
         if not path.startswith(f"{partition_directory(*self.point.log)}/0"):
             return
         if self.is_armed and when is When.BEFORE:
@@ -96,7 +98,7 @@ class Trap:
             self.spring()
 
     def answered(self) -> None:
-        """Note that the response to EndTxn has left."""
+        """Note that the response to EndTxn has left. Call `spring` if this is the point."""
         if self._is_there(When.ANSWERED):
             self.is_armed = False
             self.spring()

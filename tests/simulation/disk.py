@@ -1,5 +1,5 @@
-"""A disk that outlives processes. It models the contents after a kill and after a power loss, and
-failures.
+"""A disk that outlives processes. It models its contents after a kill and after a power loss, and
+failed operations.
 
 Written data is only in the page cache until its file is synced. A change of a name is only there
 until its directory is synced. A power loss keeps some of the unsynced changes, torn and out of
@@ -36,16 +36,16 @@ class DiskWeather:
     sync_error: float = 0.0
     full: bool = False
     full_for: re.Pattern[str] | None = None
-    # This many operations on these paths still succeed, so that the disk fills up in the middle of
-    # some work.
+    # This many operations on paths that match `full_for` still succeed, so that the disk fills up
+    # in the middle of some work.
     room_for: int = 0
     sync_us: tuple[int, int] = (100, 2_000)
 
 
 @dataclass(slots=True)
 class Loss:
-    """How a power loss treats unsynced changes. `ordered`: name changes are kept in order, as in a
-    journal. `holes`: the probability that a file keeps writes after a lost write."""
+    """The treatment of unsynced changes in a power loss. `ordered`: name changes are kept in order,
+    as in a journal. `holes`: the probability that a file keeps writes after a lost write."""
 
     ordered: bool = True
     holes: float = 0.2
@@ -63,7 +63,7 @@ class Begun(NamedTuple):
 
 @dataclass(slots=True)
 class Trap:
-    """Kills the process at the `countdown`-th change of the disk that matches."""
+    """Kills the process at the `countdown`-th operation with `match` in its name or path."""
 
     countdown: int
     match: str
@@ -84,8 +84,8 @@ class SimDisk:
         self._durable = Namespace()
         # Name changes that no sync of a directory has made durable, oldest first.
         self._journal: list[NameChange] = []
-        # Damaged snapshots that were not written again. The checkers skip them, because a broker
-        # reads only the newest snapshot of a log.
+        # Damaged snapshots that were not written again. The checkers skip them: a broker reads only
+        # the newest snapshot of a log, so the damage of older snapshots may stay.
         self.damaged: set[str] = set()
         # Changes that are synced with their directory. The directory's own name is not durable yet.
         self._stranded: list[NameChange] = []
@@ -96,8 +96,8 @@ class SimDisk:
     # Changes.
 
     def step(self, operation: str, path: str) -> Trap | None:
-        """Count an operation. Return the trap that springs in the middle of the operation, or
-        None."""
+        """Count an operation, and spring the trap if it is due. If the trap must spring in the
+        middle of an append, return it instead. Return None in all other cases."""
         self.operations += 1
         self._mix(zlib.crc32(path.encode()) ^ len(operation))
         trap = self.trap
@@ -110,7 +110,7 @@ class SimDisk:
         if trap.torn and operation == "append":
             return trap
         trap.spring()
-        raise AssertionError("a trap that does not spring")
+        raise AssertionError("the `spring` of a trap has returned")
 
     def change(self, kind: str, path: str, target: str = "", inode: Inode | None = None) -> None:
         change = NameChange(kind, path, target, inode)
@@ -155,7 +155,7 @@ class SimDisk:
         return self.failures.total() - self.failures["full"] - self.failures["full for a file"]
 
     def find_room(self, operation: str, *paths: str, size: int = 0) -> None:
-        """Raise StorageError if the disk is full for one of these paths."""
+        """Raise StorageError if `full_for` matches one of these paths and `room_for` is used up."""
         full_for = self.weather.full_for
         if full_for is not None and any(map(full_for.search, paths)):
             if self.weather.room_for:
@@ -212,7 +212,7 @@ class SimDisk:
                 self._stranded.append(change)
                 if change.kind == "rename":
                     # Names below a directory move with it. They never appear in a new directory
-                    # with its old name.
+                    # that gets the old name.
                     kept = [earlier.below(change.path, change.target) for earlier in kept]
             else:
                 kept.append(change)
@@ -293,7 +293,7 @@ class SimDisk:
 
 
 def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
-    """Apply the changes with existing directories. Return the others."""
+    """Apply the changes if all their directories exist. Return the other changes."""
     left = []
     for change in changes:
         if all(directory in names.directories for directory in change.directories):

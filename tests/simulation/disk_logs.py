@@ -8,8 +8,8 @@ from tests.simulation.disk import SimDisk
 
 
 def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition, PartitionLog]:
-    """Return the logs, with the high watermarks and log starts of a running broker. Damaged
-    snapshots are left out."""
+    """Return the logs, without damaged snapshots. With `broker`, they have the high watermarks and
+    log start offsets of this running broker."""
     image = disk.image()
     logs = partitions_in({path: data for path, data in image.items() if path not in disk.damaged})
     if broker is not None:

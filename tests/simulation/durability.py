@@ -15,7 +15,7 @@ def not_durable(
 ) -> list[str]:
     """Return violations in the logs with files in `directories`."""
     return [
-        f"I9: {path} is called durable up to {log.recovery_point}, and is not"
+        f"I9: {path} has unsynced bytes below the recovery point {log.recovery_point}"
         for log in (partition._log for partition in partitions)
         if log.directory in directories and log.failure is None
         for path in _beyond(log, disk)
@@ -23,8 +23,8 @@ def not_durable(
 
 
 def _beyond(log: PartitionLog, disk: SimDisk) -> Iterator[str]:
-    """Yield the paths of closed segments below the recovery point with unsynced bytes. The disk no
-    longer knows of bytes that a failed sync left out."""
+    """Yield the paths of closed segments below the recovery point with unsynced bytes. Bytes
+    of a failed sync are not found, because the disk counts them as clean."""
     for segment in log.segments[:-1]:
         if segment.end_offset <= log.recovery_point:
             inode = disk.names.files.get(segment.log.path)

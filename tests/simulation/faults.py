@@ -24,8 +24,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. `seed`: for random choices during the fault. `number`: the fault's number on the
-    command line."""
+    """A fault. `seed`: for random choices during the fault. `number`: the fault's number for
+    `--without` on the command line."""
 
     number: int
     at_us: int
@@ -52,8 +52,8 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
-    """Return times of a full disk. They are drawn separately, so that the other faults stay the
-    same."""
+    """Return faults that make the disk full for some kinds of files. They have their own generator,
+    so that they do not change the other faults of a seed. `first`: the number of the first."""
     found = [(at_us, for_us, rng.getrandbits(32)) for at_us, for_us in times(rng, options)]
     return [
         Fault(first + number, at_us, "full-at", for_us, seed)
@@ -124,8 +124,8 @@ class Faults:
             world.sometimes.met("power lost inside a change of the disk")
             assert node.process is not None
             node.process.die()
-            # The power fails after this callback, because the operation in progress must still
-            # write its part.
+            # The power fails after this callback, because the callback runs in the middle of an
+            # operation of the disk.
             world.loop.call_soon(self._lose_power, context=world.context)
             world.restart_after(fault.for_us)
             raise Killed
@@ -141,7 +141,7 @@ class Faults:
         )
 
     def _damage(self, rng: Random) -> None:
-        """Damage files that can be rebuilt: flip bits, cut or remove them."""
+        """Damage files that can be rebuilt: flip a bit in them, cut them or remove them."""
         world = self._world
         if rng.random() >= world.options.damage:
             return

@@ -12,7 +12,7 @@ from tests.simulation.disk import IO_ERROR, Begun, SimDisk
 from tests.simulation.namespace import Inode, parent
 from tests.simulation.process import Killed, Process
 
-# The share of slow disk jobs, and their maximum duration in seconds.
+# The share of slow disk jobs, and their maximum additional duration.
 _SLOW: Final = 0.1
 _SLOWER_US: Final = 40_000
 
@@ -197,9 +197,9 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """Run a job later. In production an executor with several threads runs the job. Other work
-        does not wait for it, its end is an event, and it may end long after jobs that began
-        later."""
+        """Run a job later, as the executor of several threads does in production: other work does
+        not wait for the job, its end is an event of the loop, and it may end long after jobs that
+        began later."""
         rng = self.disk.rng
         delay_us = rng.randint(*self.disk.weather.sync_us)
         if rng.random() < _SLOW:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 METADATA: Final = "metadata store"
-# The pattern of a kind matches the path of a file, or the new path in a rename.
+# The pattern of a kind matches the path of a file, or one of the two paths in a rename.
 KINDS: Final = {
     "log": r"\.log",
     "index": r"\.index",
@@ -50,7 +50,7 @@ UNDER_WAY: Final = (TEMPORARY_SUFFIX, SWAP_SUFFIX, CLEANED_SUFFIX, DELETED_SUFFI
 # Everything must have recovered within this time after the disk has space again.
 HEALED_WITHIN_US: Final = 5_000_000
 CHECKED_EVERY_US: Final = 100_000
-# A file of successful work exists for two syncs at most: 0.9 s on the slowest disk.
+# Work that succeeds leaves its unfinished file for two syncs at most: 0.9 s on the slowest disk.
 UNFINISHED_FOR_US: Final = 1_000_000
 
 
@@ -127,7 +127,7 @@ class Healing:
                 self._world.sometimes.met("healed of a full disk without a restart")
                 return False
             return True
-        # Files of work that began after the end of the time do not count.
+        # Files that were first seen after the deadline do not count.
         since = {
             path: since_us
             for (path, _), since_us in self._unfinished.items()
@@ -139,13 +139,16 @@ class Healing:
             if now_us - since_us > UNFINISHED_FOR_US
         ]
         if left:
-            self._world.violate(f"space for 5 s, and not healed: {'; '.join(left)}")
+            self._world.violate(
+                f"not healed, although the disk has had space for 5 s: {'; '.join(left)}"
+            )
             return False
         return bool(since)
 
     @property
     def concerns(self) -> bool:
-        """Return True if no other fault has happened to this broker since."""
+        """Return True if the recovery must succeed: the broker is still the same, and no other
+        fault has happened to it."""
         world, node = self._world, self._world.node
         return (
             node.is_up
@@ -158,10 +161,10 @@ class Healing:
 
 
 def left_of(broker: Broker, disk: SimDisk) -> list[str]:
-    """Return all findings: offline and failed partitions, refused writes and superfluous
-    directories."""
+    """Return all findings: offline and failed partitions, refused work, superfluous and missing
+    directories, and partitions of internal topics without a coordinator."""
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
-    # A compaction ends its refused work only at the end of its pass, which may take long.
+    # The refused work of a compaction stays listed until its pass ends, which may take long.
     cleaner = broker._late_cleaner.cleaner
     running = None if cleaner is None else cleaner._pass
     compacting = "" if running is None else f"compaction of {running._partition.topic_partition}"
@@ -171,7 +174,7 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
             found.append(f"{partition.topic_partition} has failed: {partition.failure}")
         if partition._log.refusals.current is not None:
             found.append(
-                f"{partition.topic_partition} is refused: {partition._log.refusals.current}"
+                f"{partition.topic_partition} cannot write: {partition._log.refusals.current}"
             )
     image = broker.metadata.image
     known = {

@@ -36,8 +36,8 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def inspect_start(world: World) -> None:
-    """Check a broker that has just started. The loaded state matches its files, and the files match
-    each other and the responses of clients."""
+    """Check a broker that has just started. Its loaded state must match its files, and the files
+    must match each other and the responses of clients."""
     logs = _opened_logs(world)
     _inspect_memory(world, logs, "after a start")
     if world.node.broker.partitions.offline():
@@ -48,14 +48,13 @@ def inspect_start(world: World) -> None:
     if not lossy:
         found += world.promises.check(logs)
     for violation in found:
-        # The next read rebuilds a torn index.
+        # I14 is about `.txnindex` files. The next read rebuilds a damaged one.
         if violation.invariant != "I14":
             world.violate(f"after a start: {violation}")
 
 
 def inspect_loaded(world: World) -> None:
-    """Check a broker with shards that have loaded since the last turn, perhaps long after its
-    start."""
+    """Check a broker after one or more of its shards have loaded, perhaps long after its start."""
     world.sometimes.met("a shard has loaded after the start")
     _inspect_memory(world, _opened_logs(world), "after a start")
 

@@ -48,12 +48,13 @@ class Judgement:
         # transactions.
         await self._until_loaded()
         await self._until_space_is_used()
-        # From here on the broker is stopped before it is killed, so it leaves no unfinished work.
+        # From here on the broker is stopped before it is killed. Its death leaves no unfinished
+        # work to observe.
         world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
         await self._until_disconnected()
-        # A delayed frame may have begun another transaction since then.
+        # A delayed frame may have begun another transaction since the first wait.
         await self._until_decided()
         before = _view(world.node.broker)
         self._compare_memory(before)
@@ -298,7 +299,7 @@ class Judgement:
         }
         total = sum(amount for value, amount in world.amounts.items() if value in seen)
         if total:
-            world.violate(f"the accounts hold {total}")
+            world.violate(f"the amounts of all visible records add up to {total}, not to 0")
 
     def _look_at_logs_of_events(self) -> None:
         world = self._world

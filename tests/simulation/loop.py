@@ -1,7 +1,7 @@
 """A seeded event loop with simulated time. The same seed gives the same order of all callbacks.
 
-Time stands still during a callback, and jumps to the next timer when no callback is ready. If a
-task waits and no timer is scheduled either, the loop raises Deadlock. The loop uses asyncio's
+Time stands still during a callback, and jumps to the next timer when no callback is ready. If no
+timer is scheduled either, the loop raises Deadlock. The loop uses asyncio's
 `_ready`, `_scheduled` and `Handle`, which are the same in Python 3.11 to 3.13.
 """
 
@@ -34,8 +34,8 @@ class Scheduling(Enum):
 
     FIFO is asyncio's own order, as in production. PROCESSES draws a process and keeps the order
     within the process. RANDOM draws any callback. PRIORITIES prefers the process of the highest
-    priority, and priorities change at a few drawn steps (PCT). STARVE draws processes that run only
-    when no callback of the others is ready.
+    priority, and priorities change at a few drawn steps (probabilistic concurrency testing). STARVE
+    draws processes that run only when no callback of the others is ready.
     """
 
     FIFO = "fifo"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's bytes: `data` in the page cache, and `durable` on the platter. Between these are
-    the writes in order: (position, bytes), or (size, None) for a truncation. `changes` counts all
-    changes, `synced` the changes on the platter."""
+    """One file's bytes: `data` in the page cache, and `durable` on the platter. `unsynced`:
+    the writes in between, in order, as (position, bytes), or (size, None) for a truncation.
+    `changes` counts all changes, `synced` the changes on the platter."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""

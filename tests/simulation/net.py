@@ -139,7 +139,7 @@ class SimNet:
         return link
 
     def _orphan(self, number: int, end: SimTransport) -> None:
-        """Handle the end of the process at `end`. The kernel notifies the other end, and written
+        """Handle the death of the process at `end`. The kernel notifies the other end, and written
         bytes may still arrive."""
         link = self.links.get(number)
         if link is None:

@@ -28,7 +28,7 @@ FAULT_KINDS: Final = (
     "wall-step",
     "wall-freeze",
 )
-# Kinds that replace a kill if acknowledged records are synced.
+# More kinds of faults, for worlds that sync records before the acknowledgment and a few others.
 POWER_KINDS: Final = ("power", "power-inside")
 
 # A world with fewer transactions proves too little and counts as failed.
@@ -74,8 +74,8 @@ class Options:
 
     @property
     def is_lossy(self) -> bool:
-        """Return True if the power fails without a setting that protects acknowledged records. The
-        remaining data then only has to be consistent."""
+        """Return True if the power may fail and the broker acknowledges records before a sync. The
+        records that a power loss leaves then only have to be consistent."""
         return not self.flush_on_ack and any(kind in POWER_KINDS for kind in self.kinds)
 
 

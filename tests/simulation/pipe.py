@@ -60,7 +60,8 @@ class Pipe:
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._last_due_us = 0
         self._armed = False
-        # The number of bytes in flight, and of all bytes that were ever sent.
+        # `size`: the number of bytes in flight. `sent`: the number of all sent bytes, without those
+        # that `lose` has removed.
         self.size = 0
         self.sent = 0
         self.held_until_us = 0
@@ -95,7 +96,7 @@ class Pipe:
         self.size = 0
 
     def hold(self, for_us: int) -> None:
-        """Delay all bytes by this time."""
+        """Let no byte arrive for this time."""
         self.held_until_us = max(self.held_until_us, self._loop.now_us + for_us)
 
     @property

@@ -1,7 +1,7 @@
 """The processes of the simulated world, and the process that a callback belongs to.
 
-A process is a context variable, so all callbacks and tasks that it starts belong to it. The loop
-drops the callbacks of a dead process and keeps those of a paused process.
+The current process is a context variable, so all callbacks and tasks that it starts belong to it.
+The loop drops the callbacks of a dead process and keeps those of a paused process.
 """
 
 from __future__ import annotations

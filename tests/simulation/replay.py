@@ -32,21 +32,21 @@ SAFE_FROM: Final[dict[int, int]] = {
 
 
 def _is_of_part_2(frame: bytes, version: int) -> bool:
-    """Return True if a Produce names its transaction and adds its own partition. A repetition of
-    any other Produce can arrive before the previous Produce, or after a power loss has removed the
-    previous batch. If the partition then has no state of the producer, it accepts the repeated
-    batch as the producer's first. Kafka does this, too."""
+    """Return True if a Produce names its transactional id and adds its partition itself. A
+    repetition of any other Produce can arrive before the previous Produce, or after a power loss
+    has removed the previous batch. If the partition then has no state of the producer, it accepts
+    the repeated batch as the producer's first. Kafka does this, too."""
     client_id_size = int.from_bytes(frame[12:14], "big", signed=True)
     transactional_id_at = 14 + max(client_id_size, 0) + 1
     return version >= 12 and frame[transactional_id_at] != 0
 
 
 class _Deaf(asyncio.Protocol):
-    """Sends one frame and ignores the response."""
+    """Ignores the response to a copied frame."""
 
 
 class Replay:
-    """Watches the network. It gets every write of every client."""
+    """Forwards every write of every client, and sends copies of some frames later."""
 
     def __init__(self, world: World, probability: float, after_us: tuple[int, int]) -> None:
         self._world = world
@@ -71,8 +71,8 @@ class Replay:
             position = end
 
     def _send_later(self, original: Pipe, frame: bytes, key: ApiKey, must_follow: bool) -> None:
-        """Send a copy of a frame later. With `must_follow`, send it only if the earlier frames have
-        arrived and no power loss followed."""
+        """Send a copy of a frame later. With `must_follow`, send it only if the original and all
+        earlier frames have arrived by then, and no power loss has followed."""
         delay_us = self._rng.randint(*self._after_us)
         self._world.inflicted[f"replayed {key.name}"] += 1
         mark, disk = original.sent, self._world.node.disk

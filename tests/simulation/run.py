@@ -71,7 +71,7 @@ def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = Wo
 def run_world(
     seed: int, options: Options, faults: list[Fault], *, kind: type[World] = World
 ) -> Verdict:
-    """Run a world that a test has built. The seed draws the rest."""
+    """Run a world with these options and faults. All other random choices depend on the seed."""
     loop = SimLoop(seed, options.scheduling, step_us=options.step_us)
     capture = LogCapture(lambda: loop.now_us)
     started = time.process_time()

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from tests.simulation.run import Verdict, faults_of, run_seed
 
-# These first words identify a violation without a name.
+# This number of first words identifies the kind of a violation that has no name.
 _WORDS = 4
 
 
 def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[int]:
     """Return the numbers of faults that can all be left out together. Without them, the world still
-    fails in one of the same ways (delta debugging with pieces of halving size)."""
+    fails in one of the ways of `failed` (delta debugging with pieces of halving size)."""
     wanted = kinds_of(failed)
     left = [fault.number for fault in faults_of(failed.seed)]
     without: list[int] = []

@@ -19,9 +19,10 @@ from tests.harness.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
-# These worlds have 22 kinds of faults in all, and so have the short worlds 13, 30, 33 and 38 alone.
+# All these worlds together have 22 kinds of faults. The short worlds 13, 30, 33 and 38 already have
+# all 22.
 SEEDS = (3, 12, 13, 30, 33, 37, 38)
-# The simulated wall clock may differ from the real one by months, so a smaller difference shows
+# The simulated wall clock may be months away from the real one. A difference below this limit shows
 # that a client reads the real one.
 REAL_MS = 3_600_000
 # The limit for the monotonic clock. It begins at 0 in a world, and at the start of the computer

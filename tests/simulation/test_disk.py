@@ -47,7 +47,7 @@ def test_a_sync_that_fails_leaves_nothing_to_be_written_later() -> None:
     assert (inode.durable, inode.unsynced) == (b"", [(5, b"second")])
 
 
-def test_names_in_a_renamed_directory_never_come_back_in_a_new_one_of_its_name() -> None:
+def test_names_in_a_renamed_directory_never_come_back_in_a_new_directory_of_the_old_name() -> None:
     for seed in range(20):
         disk = SimDisk(Random(seed))
         disk.change("mkdir", "a-0")

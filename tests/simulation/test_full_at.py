@@ -1,5 +1,5 @@
-"""A file that stays after a full disk has space again is a violation. A file of unfinished work is
-no violation."""
+"""A file of unfinished work that stays too long after a full disk has space again is a violation. A
+file of work in progress is none."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class AlwaysWriting(World):
         self.node.disk.weather.sync_us = (SLOW_US, SLOW_US)
 
 
-def test_a_checkpoint_that_is_being_written_is_not_left() -> None:
+def test_the_file_of_a_checkpoint_in_progress_is_no_violation() -> None:
     options = replace(ONE_WRITER, flush_on_ack=False, checkpoint_ms=10)
     assert not run_world(SEED, options, FULL, kind=AlwaysWriting).violations
 
 
 def leaving(*times_ms: int) -> type[World]:
-    """Return a world that creates a file at the first of these times after the heal, removes it at
+    """Return a world that creates a file at the first of these times after `heal`, removes it at
     the second, creates it again at the third, and so on."""
 
     class Leaving(World):
@@ -65,10 +65,12 @@ DEADLINE_MS = HEALED_WITHIN_US // MS
     ],
     ids=["from the first moment", "since the last moment", "for 2.3 s", "for a second time"],
 )
-def test_a_file_that_stays_is_left(times_ms: tuple[int, ...]) -> None:
+def test_a_file_that_stays_too_long_is_a_violation(times_ms: tuple[int, ...]) -> None:
     verdict = run_world(SEED, ONE_WRITER, FULL, kind=leaving(*times_ms))
     (violation,) = verdict.violations
-    assert violation.endswith(f"space for 5 s, and not healed: {UNFINISHED} is left")
+    assert violation.endswith(
+        f"not healed, although the disk has had space for 5 s: {UNFINISHED} is left"
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,5 +82,5 @@ def test_a_file_that_stays_is_left(times_ms: tuple[int, ...]) -> None:
     ],
     ids=["gone in time", "short", "always another"],
 )
-def test_a_file_of_work_under_way_is_not_left(times_ms: tuple[int, ...]) -> None:
+def test_a_file_of_work_in_progress_is_no_violation(times_ms: tuple[int, ...]) -> None:
     assert not run_world(SEED, ONE_WRITER, FULL, kind=leaving(*times_ms)).violations

@@ -48,7 +48,7 @@ def time_of(violation: str) -> float:
 
 
 def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """World 1 is long and meets few faults, world 7 many."""
+    """World 1 is long and meets few faults. World 7 meets many."""
     seeds = (1, 7)
     traces = [run_seed(seed).trace for seed in seeds]
     monkeypatch.setattr(world, "inspect_start", nothing)

@@ -16,7 +16,8 @@ Run = Callable[..., Verdict]
 
 
 def failing(rule: Callable[[set[int]], list[str]]) -> Run:
-    """Return a fake world with violations that follow from the remaining faults."""
+    """Return a fake of `run_seed`. `rule` returns the violations for the faults that are not left
+    out."""
 
     def run(seed: int, *, without: Collection[int] = ()) -> Verdict:
         return Verdict(seed, violations=rule(set(FAULTS) - set(without)))
@@ -40,7 +41,7 @@ def test_no_fault_is_left_if_the_failure_needs_none() -> None:
 
 
 def test_a_different_failure_does_not_count() -> None:
-    """With fewer faults the world fails too, but in a different way."""
+    """Without the needed fault the world fails too, but in a different way."""
     needed = FAULTS[2]
     run = failing(lambda left: ["I3 in-0: gap at 7" if needed in left else "I9 in-1: lost 3"])
     assert left_by(run) == [needed]

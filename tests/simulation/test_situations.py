@@ -1,5 +1,5 @@
-"""Worlds that a test builds instead of drawing them. Each test first shows that its situation has
-occurred."""
+"""Worlds with options that a test sets, instead of options drawn from a seed. Each test also shows
+that its situation has occurred."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check(verdict: Verdict) -> None:
 # --- the size of a world
 
 
-def test_a_world_of_one_writer_is_as_large_as_promised() -> None:
+def test_a_world_of_one_writer_has_enough_transactions() -> None:
     verdict = run_world(SEED, ONE_WRITER, [])
     check(verdict)
     # The writer has continued after its own quota.
@@ -159,8 +159,8 @@ class Hearing(asyncio.Protocol):
 
 
 def frames_heard(transactional_id: str | None, *, power_losses: int) -> int:
-    """Return how often the broker gets a frame of Produce v12. This number of power losses comes
-    between the frame and its repetition."""
+    """Return the number of times that the broker gets a frame of Produce v12. `power_losses`: the
+    number of power losses between the frame and its repetition."""
     Hearing.heard = b""
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1_000)
     _, parts = Requests("client").send(request, 12)
@@ -199,11 +199,11 @@ async def _connection(loop: SimLoop) -> tuple[asyncio.Transport, asyncio.BasePro
 @pytest.mark.parametrize(
     ("transactional_id", "power_losses", "heard"),
     [(None, 0, 2), (None, 1, 1), ("t", 0, 2), ("t", 1, 2)],
-    ids=["older", "older over a power loss", "part 2", "part 2 over a power loss"],
+    ids=["older", "older after a power loss", "part 2", "part 2 after a power loss"],
 )
-def test_a_frame_of_before_KIP_890_part_2_does_not_come_again_over_a_power_loss(
+def test_a_frame_without_KIP_890_part_2_is_not_repeated_after_a_power_loss(
     transactional_id: str | None, power_losses: int, heard: int
 ) -> None:
-    """A power loss may have removed the batch before the frame. The repeated frame would then be
-    the first of its producer."""
+    """A power loss may have removed the batch before this frame's batch. The broker would then
+    accept the batch of the repeated frame as the first of its producer."""
     assert frames_heard(transactional_id, power_losses=power_losses) == heard

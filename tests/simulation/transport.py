@@ -108,7 +108,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def drained(self) -> None:
-        """Continue to write after the other end has read some bytes."""
+        """Resume the protocol's writing after the other end has read enough bytes."""
         if self._write_paused and self.outgoing.size <= self._high_water // 4:
             self._loop.call_soon(self._resume_writing, context=self.context)
 

@@ -196,7 +196,7 @@ class World:
         self._work.append(self.loop.create_task(work, context=self.context.copy()))
 
     def restart_after(self, delay_us: int) -> None:
-        """Start the broker again after a while. It is down, or about to be."""
+        """Start the broker again after this time. It is down now, or about to be."""
         if not self._restarting:
             self._restarting = True
             self.background(self._restart(delay_us))
@@ -228,8 +228,8 @@ class World:
                 if await self.node.start():
                     break
             except Exception as error:
-                # A broker may refuse to start on a failing disk. Any other cause is a violation:
-                # the final checks find that the broker is not up.
+                # A broker may refuse to start on a failing disk. Once the faults have ended, a
+                # refusal after more than 20 attempts is a violation.
                 self.sometimes.met("start refused")
                 self._last_refusal = repr(error)
                 if self.is_healed and attempt > 20:
@@ -242,7 +242,8 @@ class World:
         self.node.watch_loads(self._shard_loaded)
 
     def _shard_loaded(self) -> None:
-        """Inspect loaded shards at most once per turn, between two events of the broker."""
+        """Inspect loaded shards at most once in a turn of the loop, between two events of the
+        broker."""
         if not self._looks_at_loads:
             self._looks_at_loads = True
             self.after(0, self._inspect_loaded)

@@ -27,7 +27,8 @@ class Partial(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The violations. An empty verdict means exactly once. `partial`: batches visible in part."""
+    """The violations. An empty verdict means exactly once. `strangers`: rows of no planned batch.
+    `partial`: batches that were visible in part."""
 
     duplicates: Mapping[Sighting, int]
     losses: frozenset[Sighting]

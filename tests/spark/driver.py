@@ -78,8 +78,8 @@ class Driver:
         return self.outcome()
 
     def wait_for_tasks(self, most: int) -> None:
-        """Wait until at most this number of tasks runs. Spark starts the next batch, or ends, while
-        the losing copies of tasks still run."""
+        """Wait until at most this number of tasks runs. Spark may start the next batch, or end the
+        query, while slower copies of finished tasks still run."""
         self._ask(most)
         assert self.outcome() is None
 
@@ -150,10 +150,10 @@ class Driver:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while not line.endswith(b"\n"):
                 if not selector.select(max(deadline - time.monotonic(), 0)):
-                    raise DriverFailed(f"nothing said for {timeout_s:g} s: {self.log()}")
+                    raise DriverFailed(f"no response in {timeout_s:g} s: {self.log()}")
                 read = os.read(self._process.stdout.fileno(), 65536)
                 if not read:
-                    raise DriverFailed(f"ended: {self.log()}")
+                    raise DriverFailed(f"the driver has ended: {self.log()}")
                 line += read
         answer: dict[str, Any] = json.loads(line)
         return answer

@@ -38,17 +38,17 @@ class FailPoints:
         self._set(name, STOP)
 
     def reached(self, name: str) -> int | None:
-        """Return the process that reached `name`, or None if no process has reached it."""
+        """Return the id of the process that reached `name`, or None if none has reached it."""
         taken = self._taken(name)
         return None if taken is None else _process(taken)
 
     def wait_for(self, name: str, timeout_s: float = REACHED_TIMEOUT_S) -> int:
-        """Wait until a process that reached `name` is dead or paused, and return it. Raises
-        NotReached at the timeout."""
+        """Wait until a process that reached `name` is dead or paused, and return its id.
+        Raises NotReached at the timeout."""
         deadline = time.monotonic() + timeout_s
         while (taken := self._taken(name)) is None:
             if time.monotonic() > deadline:
-                raise NotReached(f"no process came to {name} within {timeout_s:g} s")
+                raise NotReached(f"no process reached {name} within {timeout_s:g} s")
             time.sleep(0.01)
         _wait_until_obeyed(taken, deadline)
         return _process(taken)

@@ -22,7 +22,7 @@ from oncelog_client.process import last_words
 PATIENCE_S: Final = 0.4
 AGAIN_S: Final = 0.25
 # Maximum time from the signal to the end of the process.
-LONGEST_S: Final = 0.85
+LONGEST_S: Final = 0.7
 # Time from a second signal to the end of the process.
 HURRY_S: Final = 0.3
 

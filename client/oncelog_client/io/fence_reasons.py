@@ -1,6 +1,7 @@
 """The reason of a producer's fence or of a transaction's timeout, from oncelog's coordinator.
 
-Apache Kafka has one error code for all causes. An error from Apache Kafka keeps its message.
+Apache Kafka stores no cause, and has one error code for all causes. So the message of its errors is
+not changed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SENTENCES: Final[dict[str, str]] = {
     "newer instance": "fenced by a newer instance of {id}",
     "newer generation": "fenced by a newer generation of the consumer group of {id}",
     "concurrent producer commit": "fenced by another producer that commits offsets of {id}'s group",
-    "operator": "fenced by an operator, with the transaction of {id} ended",
+    "operator": "an operator ended the transaction of {id} and fenced its producer",
 }
 
 
@@ -42,8 +43,8 @@ async def fence_reason(
     transactional_id: str,
     identity: ProducerIdAndEpoch,
 ) -> str | None:
-    """Return the cause, client and time of this producer's fence, or None if they are unknown.
-    `kind` and `key` name the producer's coordinator."""
+    """Return a sentence with the cause, client and time of this producer's fence, or None if they
+    are unknown. `kind` and `key` name the producer's coordinator."""
     if GROUP_TRANSACTIONS not in cluster.features:
         return None
     try:
@@ -65,8 +66,8 @@ async def fence_reason(
 def described(
     transactional_id: str, identity: ProducerIdAndEpoch, fences: Sequence[FenceData], now_ms: int
 ) -> str | None:
-    """Return a sentence for the first of `fences` that fenced this producer id and epoch. `now_ms`
-    is the wall clock."""
+    """Return a sentence for the first of `fences` that fenced this producer id and epoch, or None
+    if no fence did. `now_ms` is the wall clock."""
     for fence in fences:
         if fence.producer_id == identity[0] and fence.producer_epoch >= identity[1]:
             known = _SENTENCES.get(fence.cause, f"fenced ({fence.cause}): {{id}}")

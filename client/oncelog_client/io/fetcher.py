@@ -1,4 +1,5 @@
-"""The consumer's fetches. At every leader, one Fetch is in flight before the application polls."""
+"""The consumer's fetches. The next Fetch to a leader is sent before the application polls for its
+records. At most one Fetch is in flight to each leader."""
 
 from __future__ import annotations
 
@@ -39,15 +40,16 @@ from .randomness import fraction
 
 log = logging.getLogger(__name__)
 
-# The application reads one response while another waits, so that the broker works during decoding.
+# Maximum number of a partition's responses that wait for the application. With two, the broker
+# works on the second response while the application decodes the first.
 _AHEAD: Final = 2
 _FULL_FETCH_EPOCH: Final = -1
 
 
 class _FetchedPartition(NamedTuple):
     """A partition in a Fetch request. The request reads from `offset` on. `epoch` is the leader
-    epoch of the record before `offset`. `jumps` is the number of the partition's jumps when the
-    request was made."""
+    epoch of the record before `offset`. `jumps` is `Assigned.jumps` when the request was made. A
+    response is stale if the partition has jumped since."""
 
     state: Assigned
     jumps: int
@@ -80,7 +82,8 @@ class Fetcher:
         self._closed = False
 
     def raise_failure(self) -> None:
-        """Raise an error that no retry resolves. The error is raised once."""
+        """Raise the error of a fetch that no retry resolves, if there is one. Each error is raised
+        once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -178,7 +181,8 @@ class Fetcher:
             self._failed(asked, error_for(response.error_code))
             return
         # A partition that is missing in the response is retried like a refused partition. The
-        # partitions stay in the order of the request, because each partition draws a random pause.
+        # partitions stay in the order of the request. Each draws a random pause, so another order
+        # would give them other pauses in a test with a seed.
         refused = dict.fromkeys(asked)
         out_of_range: list[TopicPartition] = []
         for topic in response.responses:
@@ -202,7 +206,7 @@ class Fetcher:
                 else:
                     self._accept(state, offset, data)
         self._pause(refused)
-        # The following reset usually resolves this error.
+        # The position of these partitions is reset, which usually resolves the error.
         self._pause(out_of_range, free=1)
         self.pump()
 
@@ -235,7 +239,8 @@ class Fetcher:
             self._cluster.refresh_soon()
         elif isinstance(error, OffsetOutOfRangeError):
             if self.records.count(state):
-                # Records that were fetched earlier come first. Then this offset is requested again.
+                # The application first gets the records that were fetched earlier. Then this
+                # offset is requested again.
                 return
             if self._config.auto_offset_reset == "none":
                 message = f"{state.partition} at {offset}"
@@ -249,12 +254,12 @@ class Fetcher:
 
     def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
         """Handle a log that was truncated below `offset`, and may have grown beyond it since
-        (KIP-320). The application has not read the present records there. As in the Java client,
-        continue at the offset from which the log differs. With auto_offset_reset "none" the
-        application gets an error instead."""
+        (KIP-320). The log then has other records below `offset` than the application has read. As
+        in the Java client, continue at the offset from which the log differs. With
+        auto_offset_reset "none" the application gets an error instead."""
         if offset != state.position:
-            # The record was fetched ahead, but never returned to the application. The next fetch
-            # requests the position again.
+            # Some records below `offset` were fetched ahead, and the application has not got them
+            # yet. The jump drops them, and the next fetch starts at the position.
             state.jump(state.position, state.leader_epoch)
             return
         message = (

@@ -84,8 +84,8 @@ async def fetch_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets of the partitions. None stands for all partitions of the group.
-    A partition without an offset is left out. With `require_stable`, wait for an offset that is
+    """Return the committed offsets of `partitions`, or all offsets of the group if it is None. A
+    partition without an offset is left out. With `require_stable`, wait for an offset that is
     pending in a transaction (KIP-447).
     """
 

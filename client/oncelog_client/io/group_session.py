@@ -1,6 +1,7 @@
 """A consumer's membership in its group. The session carries out the decisions of `core.membership`.
-As in the Java client, a rebalance runs inside poll, so listeners never run concurrently with the
-application. Between polls, only heartbeats and the search for the coordinator run.
+As in the Java client, listeners run inside poll, so they never run concurrently with the
+application. Between polls, the requests of a rebalance that poll has begun continue (JoinGroup and
+SyncGroup), and heartbeats are sent.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from .randomness import fraction
 
 log = logging.getLogger(__name__)
 
-# The response to JoinGroup comes when all members have joined. That is at the latest after the
-# rebalance timeout and a little more.
+# The response to JoinGroup comes when all members have joined, or when the rebalance timeout has
+# passed. The request waits this much longer than the rebalance timeout.
 _JOIN_GRACE_MS = 5_000
 
-# The number of JoinGroups without a delay. A new member gets an id, and rejoins with this id. A
-# member also rejoins if a rebalance begins before its SyncGroup. The other members wait for both
-# rejoins.
+# Error code -> the number of failed rounds in a row after which the member rejoins without a delay.
+# A new member gets its id with MEMBER_ID_REQUIRED, and rejoins with this id. A member also rejoins
+# if a rebalance begins before its SyncGroup. In both cases the other members wait for the rejoin.
 _FREE_ROUNDS: Final[dict[int, int]] = {
     ErrorCode.MEMBER_ID_REQUIRED: 1,
     ErrorCode.REBALANCE_IN_PROGRESS: 2,
@@ -50,7 +51,8 @@ class RebalanceListener:
     """The callbacks of a rebalance. A subclass overrides the needed callbacks.
 
     The callbacks are awaited inside `poll`, and may commit or change positions. `poll` raises their
-    exceptions after the rebalance is complete.
+    exceptions. After an exception the partitions are revoked or assigned all the same, and the next
+    poll continues the rebalance.
     """
 
     async def on_partitions_assigned(
@@ -129,7 +131,8 @@ class GroupSession:
 
     def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
         if not finished.cancelled():
-            # The next poll raises the error. A close may come without another poll.
+            # The next poll raises the error. If the consumer is closed without another poll, this
+            # call prevents a warning of asyncio about the error.
             finished.exception()
         # From now on heartbeats keep the member in the group, even if the next poll is late.
         self._heartbeat.set()
@@ -348,7 +351,9 @@ class GroupSession:
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
             request = self.membership.leave_request(reason)
-            self.membership.refresh_metadata()  # the application has left by itself
+            # The application itself leaves. So `metadata` has no generation from now on, unlike
+            # after a generation that was lost between two polls.
+            self.membership.refresh_metadata()
             await self._send_leave(request)
 
     async def _send_leave(self, request: LeaveGroupRequest | None) -> None:

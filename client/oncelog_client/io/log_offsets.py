@@ -31,7 +31,7 @@ MAX_TIMESTAMP: Final = -3
 _ISOLATED = versions_with(ListOffsetsRequest, "isolation_level")
 
 
-# The second argument is None if the log has no such record.
+# Called with a partition and its result: None if the log has no record at or after the timestamp.
 Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
 
 
@@ -42,11 +42,11 @@ async def list_offsets(
     *,
     read_committed: bool,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return for each partition the first offset at or after its timestamp (ms).
+    """Return for each partition the offset of the first record at or after its timestamp (ms).
 
-    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. With `read_committed` LATEST is the last
-    stable offset. Partitions without such a record are left out. Raises the partition's error, or
-    RetriableError at the timeout.
+    A partition without such a record is left out. The timestamp may be LATEST, EARLIEST or
+    MAX_TIMESTAMP. With `read_committed` LATEST is the last stable offset. Raises the error of a
+    partition that no retry resolves, or RetriableError at the timeout.
     """
     missing = dict(timestamps)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -72,8 +72,8 @@ async def ask_leaders(
 ) -> None:
     """Send a request to all known leaders at once, and call `found` with each result as it arrives.
 
-    If a partition has no result, raise at the end. An error that no retry resolves is preferred to
-    a RetriableError.
+    If a request or a partition failed, raise its error at the end. Of several errors, raise one
+    that no retry resolves rather than a RetriableError.
     """
     topics = {partition.topic for partition in timestamps}
     cluster.watch(topics)

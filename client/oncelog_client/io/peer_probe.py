@@ -1,5 +1,5 @@
-"""Finds out the protocol of a peer that does not speak Kafka's protocol. The probe makes one more
-connection and one request.
+"""Finds out the protocol of a peer that does not speak Kafka's protocol. Each probe makes one more
+connection, and one request.
 
 Only an interactive command (`fail_fast`) uses the probe, and never with a healthy broker.
 """
@@ -59,8 +59,8 @@ async def speaks_tls(address: Address) -> bool:
 
 
 async def speaks_http(address: Address) -> bool:
-    """Return True if the peer responds to an HTTP request. An HTTP server waits for the end of a
-    line."""
+    """Return True if the peer responds to an HTTP request. An HTTP server is silent after a request
+    of Kafka, because it waits for the end of a line."""
     return await _answer(address, _HTTP_REQUEST) is ConnectCause.HTTP
 
 

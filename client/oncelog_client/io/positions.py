@@ -59,16 +59,17 @@ class Positions:
 
     def find_soon(self) -> None:
         """Begin to find missing positions in the background, so that a partition without a leader
-        does not block the others. `on_news` is called for each position that is found, and after a
-        failed attempt. The next call repeats a failed attempt."""
+        does not block the others. `on_news` is called for each position that is found, and at the
+        end of an attempt. After a failed attempt this is later, by a back-off, and the next call of
+        `find_soon` makes another attempt."""
         states = [s for s in self._subscription.without_position() if s not in self._looking]
         if states:
             self._looking.update(states)
             self._cluster.spawn(self._look(states))
 
     def raise_failure(self) -> None:
-        """Raise an error of the background work that no retry resolves. The error is raised
-        once."""
+        """Raise the error with which the background search ended, if no retry resolves it and a
+        partition still has no position. Each error is raised once."""
         failure, self._failure = self._failure, None
         if failure is not None and any(self._subscription.without_position()):
             raise failure
@@ -91,9 +92,8 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Find the positions of all partitions without a position. Raises
-        NoOffsetForPartitionError, another error of the brokers, or RetriableError when time is
-        up."""
+        """Find the positions of those of `states` that have none. Raises NoOffsetForPartitionError,
+        an error of the brokers, or RetriableError when time is up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
@@ -101,7 +101,7 @@ class Positions:
         """Make one attempt to find missing positions: committed offsets first, then
         `auto_offset_reset`.
 
-        Skip a partition that was moved or revoked meanwhile.
+        Skip a partition that was revoked meanwhile, or got a position by a seek.
         """
         asked = {state: state.jumps for state in states if state.position is None}
         await self._take_committed([state for state in asked if state.reset is None])
@@ -169,7 +169,7 @@ class Positions:
     # -- committing
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return every current position, for a commit."""
+        """Return the current position of each partition that has one, for a commit."""
         return {
             partition: OffsetAndMetadata(
                 state.position, "", None if state.leader_epoch < 0 else state.leader_epoch

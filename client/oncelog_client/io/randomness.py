@@ -1,7 +1,8 @@
 """Random numbers of the client, from the operating system.
 
-The client does not use the module `random`, because the application may seed the generator of that
-module. The client also draws numbers in other threads (in Spark) and in forked processes.
+The client does not use the generator of the module `random`, because the application may seed it.
+The client also draws numbers in other threads (in Spark) and in forked processes. The operating
+system's generator needs no lock, and two forks do not draw the same numbers.
 """
 
 from __future__ import annotations
@@ -25,6 +26,6 @@ def below(n: int) -> int:
 
 
 def shuffled(items: list[T]) -> list[T]:
-    """Return the list in random order."""
+    """Shuffle the list in place, and return it."""
     drawn.shuffle(items)
     return items

@@ -33,8 +33,8 @@ async def retry(
 
     Raises the exception of an attempt if it is no RetriableError, or if `hopeless` returns True for
     the exception. Raises the last RetriableError if the next attempt would start after the
-    deadline. Raises TimedOutError, with the `failures` of that moment, if the deadline expires
-    during an attempt.
+    deadline. Raises TimedOutError, with the result of `failures()`, if the deadline expires during
+    an attempt.
     """
     deadline_ms = monotonic_ms() + timeout_ms
     failed = 0

@@ -54,7 +54,7 @@ _EXPLICIT = explicit_versions(ApiKey.PRODUCE)
 
 log = logging.getLogger(__name__)
 
-# Errors that a new leader does not resolve, so that the user must see them at once.
+# Retriable errors that a new leader usually does not resolve. They are logged at once.
 _LASTING = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -84,7 +84,7 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Current errors of batches that are retried, by partition. `refusals` returns these errors.
+        # By partition: the error of `_LASTING` after which a batch is retried. See `refusals`.
         self._refusals: dict[TopicPartition, KafkaError] = {}
         # The error after which no batch is sent any more.
         self.failure: FatalError | None = None
@@ -97,7 +97,7 @@ class Sender:
         self._awake.set()
 
     async def progressed(self) -> None:
-        """Wait until some batch is done, or something else has changed."""
+        """Wait until a batch has its outcome, or a request has ended."""
         await asyncio.shield(self._progress)
 
     def wake_progressed(self) -> None:
@@ -106,7 +106,8 @@ class Sender:
         self._progress = asyncio.get_running_loop().create_future()
 
     async def flush(self) -> None:
-        """Send everything now, and wait for the outcome of every record that was sent before."""
+        """Send all buffered records now, and wait until each record that was buffered before this
+        call has its outcome."""
         accumulator = self._accumulator
         mark = accumulator.last_serial
         accumulator.flushes_in_progress += 1
@@ -125,8 +126,8 @@ class Sender:
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, self._too_late(batch))
             if self._has_identity():
-                # Both calls use the same time. Otherwise both calls would miss a batch that falls
-                # due in between.
+                # `_send_ready` and `_idle_ms` use the same time. Otherwise both would miss a batch
+                # that falls due between two readings of the clock.
                 now_ms = monotonic_ms()
                 self._send_ready(now_ms)
             timeout_ms = self._idle_ms(now_ms)
@@ -155,8 +156,8 @@ class Sender:
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return the reason why the oldest unfinished batch is not written yet, with its partition.
-        The text is empty if the reason is unknown."""
+        """Return the reason why a batch is not written yet, with its partition. It is the oldest
+        batch with a known reason. The text is empty if no reason is known."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:
@@ -165,8 +166,8 @@ class Sender:
         return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
-        """Handle the end of `run` or of a part of `run`. An exception at the end is a defect: all
-        batches fail."""
+        """Handle the end of the task of `run`, or of a task that `run` has started. If the task
+        ended with an exception, that is a defect: all batches fail."""
         cause = None if work.cancelled() else work.exception()
         if cause is None:
             return
@@ -179,9 +180,10 @@ class Sender:
     # -- identity
 
     def _has_identity(self) -> bool:
-        """Return True if there is a producer id for the batches. If not, request a producer id.
+        """Return True if the batches have a producer id, or need none. If not, request one, unless
+        `init_transactions` gets the id.
 
-        The call does not wait, because batches may expire meanwhile.
+        The call does not wait for the response, because batches may expire meanwhile.
         """
         if not self._config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
             return True
@@ -222,7 +224,7 @@ class Sender:
         transaction = self._transaction
         if transaction is not None:
             if transaction.is_over and transaction.error is not None:
-                # The batch will never be sent, so its deliveries fail now.
+                # No batch will be sent any more, so the deliveries fail now.
                 self.fail_all(transaction.error)
                 return
             if transaction.partitions_to_add():
@@ -304,8 +306,8 @@ class Sender:
         )
 
     def _idle_ms(self, now_ms: float) -> float | None:
-        """Return the time from `now_ms` until the next batch falls due, after all due batches were
-        sent."""
+        """Return the time from `now_ms` until the next batch falls due or expires, or None if there
+        is no batch."""
         accumulator, transaction = self._accumulator, self._transaction
         times = [
             self._cluster.backoff.initial_ms + now_ms
@@ -314,8 +316,8 @@ class Sender:
             for partition in accumulator.partitions()
             if transaction is None or transaction.may_send(partition)
         ]
-        # Batches that are due wait for a connection, for room in the connection or for a place in
-        # flight. Each of these events wakes the sender.
+        # Batches that are due already are left out. They wait for a connection, for room in the
+        # connection or for a place in flight. Each of these events wakes the sender.
         times = [time for time in times if time is not None and time > now_ms]
         times.append(accumulator.next_expiry_ms())
         due = min((time for time in times if time is not None), default=None)
@@ -343,7 +345,7 @@ class Sender:
 
     def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
         if row is None:
-            # The batch may have been written, as after a connection that broke before the response.
+            # The batch may have been written, as if the connection had broken before the response.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
             self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
@@ -428,7 +430,8 @@ class Sender:
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:
-        """Return the error of each partition with batches that are retried."""
+        """Return the error of each partition with a batch that is retried after an error of
+        `_LASTING`."""
         return tuple(self._refusals.values())
 
     def fail_deliveries(self, batch: Batch[Delivery], error: KafkaError) -> None:
@@ -437,8 +440,8 @@ class Sender:
             if not delivery.done():
                 delivery.set_exception(error)
                 if self._transaction is not None:
-                    # The commit raises the error as well, so the application need not check each
-                    # future.
+                    # Mark the exception as retrieved, so that asyncio does not warn. The commit
+                    # raises the error as well, so the application need not check each future.
                     delivery.exception()
         self.wake_progressed()
 
@@ -451,8 +454,8 @@ class Sender:
 
 
 def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
-    """Return the partition and the reason of its refusal. The message for the whole batch may
-    repeat the errors of single records. Such errors are listed once."""
+    """Return the partition and the reason of its refusal. If there are errors of single records,
+    the broker's message for the whole batch is left out, because it may repeat these errors."""
     reasons: dict[str, list[str]] = {}
     for error in row.record_errors:
         if error.batch_index_error_message:

@@ -2,8 +2,9 @@
 open transactions and markers. Each write is a whole transaction of a producer that the processes
 share.
 
-The producer uses transaction version 1, so that all processes can use the same epoch. The caller
-reads the sequence number of an append from the log, and passes it.
+The producer uses transaction version 1, in which a commit keeps the epoch, so that all processes
+can use the same epoch. The caller derives the sequence number of an append from the log, and passes
+it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ from .log_offsets import EARLIEST, list_offsets
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# From version 2 on, brokers add the partition, and the epoch changes.
+# In transaction version 2, brokers add the partition by themselves, and each commit changes the
+# epoch.
 _EXPLICIT: Final = explicit_versions(ApiKey.PRODUCE)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
@@ -84,8 +86,8 @@ class StateLog:
     # -- reading
 
     async def read(self, offset: int = 0) -> list[LoggedBatch]:
-        """Return all batches from `offset` to the current high watermark. If the log has no such
-        offset, begin at the start of the log. Raises KafkaError, or RetriableError when time is
+        """Return all batches from `offset` to the current high watermark. If `offset` is out of
+        range, begin at the start of the log. Raises KafkaError, or RetriableError when time is
         up."""
         found: list[LoggedBatch] = []
         end_offset = -1
@@ -104,7 +106,7 @@ class StateLog:
                 message = f"{self._partition} at {offset}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             found += batches
-            # If the response has no batches, compaction has left only a gap.
+            # If the response has no batches, compaction has removed all batches up to the end.
             offset = batches[-1].next_offset if batches else end_offset
             if offset >= end_offset:
                 return found
@@ -150,12 +152,13 @@ class StateLog:
         offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]] = (),
     ) -> None:
         """Write one transaction of `parent`, the producer that the processes share. The transaction
-        has the records (keys and values) as one batch with that sequence number, and offsets of a
-        group. An earlier transaction that was left open becomes part of the new transaction.
+        has the records (keys and values) as one batch that begins with `first_sequence`, and
+        offsets of a group. An earlier transaction that was left open becomes part of the new
+        transaction.
 
-        Raises ProducerFencedError if the parent has another producer id or epoch: nothing is
-        committed. Raises CommitOutcomeUnknown if the commit gets no response. In all other cases
-        raises KafkaError or RetriableError, with nothing committed.
+        Raises ProducerFencedError if the transactional id has another producer id or epoch by now:
+        nothing is committed. Raises CommitOutcomeUnknown if an attempt to commit got no response.
+        In all other cases raises KafkaError or RetriableError, with nothing committed.
         """
         deadline_ms = monotonic_ms() + self._timeout_ms
         rows = list(offsets)
@@ -286,7 +289,8 @@ class StateLog:
     # -- calls
 
     async def _call(self, request: object, response: type[R], versions: range = ANY_VERSION) -> R:
-        """Make one attempt at the leader. Raises RetriableError."""
+        """Send a request once to the partition's leader, and return the response. Raises
+        RetriableError if the leader is unknown or does not respond."""
         cluster = self._cluster
         leader = cluster.metadata.leader(self._partition)
         if leader is None:
@@ -297,7 +301,8 @@ class StateLog:
         return await cluster.call(leader, request, response, versions=versions)
 
     def _check_leader(self, code: int) -> None:
-        """Raise StaleLeaderError, after which the leader is looked up again."""
+        """Raise StaleLeaderError if `code` says that another broker leads the partition. The leader
+        is then looked up again."""
         error = error_for(code, str(self._partition)) if code else None
         if isinstance(error, StaleLeaderError):
             self._cluster.refresh_soon()
@@ -334,7 +339,8 @@ class StateLog:
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all at once. Raises the first error after all have ended."""
+    """Run all calls at once. Raises the first error, in the order of `calls`, after all have
+    ended."""
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

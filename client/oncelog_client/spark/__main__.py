@@ -46,7 +46,8 @@ CHECKS: Final[tuple[Callable[[], str], ...]] = (_python, _pyarrow, _pyspark, _ja
 
 
 def _failure(check: Callable[[], str]) -> str:
-    """Print the result of a check. Return the missing requirement, or an empty string."""
+    """Run a check. Print its result and return an empty text, or return the requirement that is
+    missing."""
     try:
         click.echo(check())
     except ModuleNotFoundError as error:

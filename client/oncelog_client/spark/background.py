@@ -62,8 +62,8 @@ _lock = threading.Lock()
 
 
 def background() -> Background:
-    """Return the background of this process. A Python worker of Spark is a fork. A fork cannot use
-    the threads and sockets of the process that made it."""
+    """Return the background of this process, made at first use. A Python worker of Spark is a fork,
+    and a fork cannot use the threads and sockets of the process that made it."""
     pid = os.getpid()
     with _lock:
         found = _backgrounds.get(pid)

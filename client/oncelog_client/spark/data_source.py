@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 class OncelogDataSource(DataSource):
     """The data source. Its options and columns are those of Spark's own Kafka connector.
 
-    Spark runs this class in Python processes of the driver, never in the user's process. To find a
-    data source, Spark loads all data sources. So readers and writers are imported at first use,
-    and only the constructor raises UnsupportedSpark if PySpark is too old.
+    Spark runs this class in Python processes of the driver, never in the user's process. To find
+    any data source, Spark loads all data sources, so loading this one must be fast and must not
+    fail: readers and writers are imported at first use, and only the constructor raises
+    UnsupportedSpark if PySpark is too old.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -63,7 +64,7 @@ class OncelogDataSource(DataSource):
 
         return batch_writer(Options(self.options), schema, overwrite=overwrite)
 
-    # Before a commit Spark passes `schema` and `overwrite` by keyword, so these names must stay.
+    # The process that commits passes `schema` and `overwrite` by keyword, so these names must stay.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink.writers import stream_writer
 

@@ -19,7 +19,7 @@ import click
 
 from .extensions import ABI_FILE, EXTENSIONS, FOLDER, abi
 
-# Our packages, and the modules in them that an executor does not import.
+# The packages of oncelog, and the modules in them that an executor does not import.
 PACKAGES: Final = ("oncelog", "oncelog_client", "oncelog_protocol", "pyspark_oncelog")
 LEFT_OUT: Final = (
     "oncelog/__main__.py",
@@ -34,13 +34,14 @@ from oncelog_client.spark.extensions import load
 
 load(__name__, __file__)
 '''
-# A constant time: the same packages make the same file.
+# A constant time, so that the same packages make the same file.
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def write_executors_zip(path: Path) -> None:
     """Write the zip. Its C extensions fit executors with this Python version and kind of machine.
-    Other executors need installed extensions, and raise an ImportError that says so."""
+    On other executors the extensions must be installed. If not, the import raises an ImportError
+    that says so."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         for package in PACKAGES:
             for name, file in _files(package):

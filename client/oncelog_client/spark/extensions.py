@@ -2,8 +2,8 @@
 extensions from a zip.
 
 The zip has a stand-in for each extension. A stand-in calls `load`. `load` prefers an installed
-extension. Otherwise `load` unpacks the extension into the folder of the zip, once for all processes
-of the executor.
+extension. Otherwise `load` unpacks the extension beside the zip, once for all processes of the
+executor.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _unpacked(archive: Path, name: str) -> Path:
         if not target.is_dir():
             fresh = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-", dir=archive.parent))
             zipped.extractall(fresh, members)
-            # The rename is atomic: several processes of the executor unpack at the same time.
+            # Several processes of the executor may unpack at the same time. The rename is atomic.
+            # If it fails, another process was faster.
             try:
                 os.rename(fresh, target)
             except OSError:

@@ -29,7 +29,7 @@ def print_line(batch: BatchProgress) -> None:
 
 class ProgressListener(StreamingQueryListener):
     """`spark.streams.addListener(ProgressListener())` prints a line on stderr for each micro-batch
-    of each query. `report` replaces the printing.
+    of each query. Instead of printing, it calls `report` if given.
 
     Spark calls `report` in a thread of the driver's Python, after the batch is in the commit log.
     Spark logs exceptions of `report`, and the query continues.

@@ -88,8 +88,8 @@ def _runs(python: str, code: str, environment: Mapping[str, str]) -> bool:
 
 
 def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Return the Java that PySpark's scripts find: the Java of JAVA_HOME, or of the PATH if
-    JAVA_HOME is not set."""
+    """Return the Java that PySpark's scripts find, and its place as text for an error. It is the
+    Java of JAVA_HOME, or of the PATH if JAVA_HOME is not set."""
     home = environment.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home, "bin"))), f"in JAVA_HOME={home}"

@@ -1,1 +1,1 @@
-"""One module per API, with the API's request and response. Each of the two is one table for all versions."""
+"""One module per API, with its request and response: each is one table for all versions."""

@@ -29,9 +29,9 @@ class DescribeProducersRequest:
 
 @struct
 class ProducerState:
-    """One producer id. `held_records` and `held_bytes` are oncelog's own: the number and size of the
-    records from the start of its open transaction to the high watermark. read_committed readers do not get
-    them yet."""
+    """One producer id. `held_records` and `held_bytes` are oncelog's own: the number and size of
+    the records from the start of its open transaction to the high watermark. read_committed readers
+    do not get them yet."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()

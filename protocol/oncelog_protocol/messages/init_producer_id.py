@@ -20,7 +20,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class AssignedTopic:
-    """Oncelog's own: partitions of one topic that a group has assigned to the producer's process."""
+    """Oncelog's own: partitions of one topic that the group assigned to the producer's process."""
 
     topic: str = string()
     partitions: list[int] = array(int32)

@@ -106,7 +106,8 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
 
 def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int) -> bytes:
     # The library raises the same error class for a full buffer and for damaged data. So every
-    # failure is retried with a larger buffer, until the buffer has `limit` bytes. Sizes grow geometrically, so that all attempts together cost at most 8/7 of the last one.
+    # failure is retried with a larger buffer, until the buffer has `limit` bytes. Sizes grow
+    # geometrically, so that all attempts together cost at most 8/7 of the last one.
     size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
     while size < limit:
         with suppress(cramjam.DecompressionError):

@@ -11,9 +11,10 @@ from .zigzag import NULL, SMALL, SMALL_LIMIT, encode_varint, read_varint, read_z
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = Sequence[tuple[str, Bytes | None]]
 
-# A byte for each: length, attributes, timestamp delta, offset delta, key length, value length, header count.
+# One byte each: length, attributes, timestamp delta, offset delta, key length, value length, header
+# count.
 MIN_RECORD_SIZE: Final = 7
-# A byte for each: key length, value length.
+# One byte each: key length, value length.
 MIN_HEADER_SIZE: Final = 2
 INT64: Final = 1 << 63
 

@@ -25,7 +25,7 @@ from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
 
 NICENESS: Final = 19
-# Interval of Progress events while there is nothing to write, in ns.
+# Minimum time between two Progress events that this process sends, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
 # A process is starved if it has waited for a processor for at least this time, in ns, and has run
@@ -97,7 +97,7 @@ def _send(target: int, data: bytes) -> None:
 
 
 def _step_back(gives_way: bool) -> None:
-    """Lower the priority of this process.
+    """Lower the priority of this process, to SCHED_IDLE if `gives_way` is true.
 
     Linux preempts a SCHED_IDLE process at once, but a nice process only after a time slice of some
     ms. On a busy computer a SCHED_IDLE process may get no time slice at all.

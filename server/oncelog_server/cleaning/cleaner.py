@@ -87,7 +87,7 @@ class LogCleaner:
         self._timer: Timer | None = None
         self._pass: Pass | None = None
         self._stopped = False
-        # Passes that succeeded since the start, and the time of the last search for a log.
+        # Number of successful passes since the start, and the time of the last search for a log.
         self.passes = 0
         self._looked_ms = clock.monotonic_ms()
 
@@ -269,9 +269,9 @@ class LogCleaner:
     def _retry(self, name: TopicPartition) -> None:
         """Probe the disk. After a successful probe, the cleaner examines the log again.
 
-        The retry has succeeded if the log was cleaned or found clean after the probe, or if the log
-        need not be cleaned any more. Otherwise raises StorageError: the error of the last pass or
-        of the probe. A probe costs less than a whole pass.
+        The retries end if the log was cleaned or found clean after an earlier probe, or if the log
+        need not be cleaned any more. Otherwise raises StorageError, after a successful probe too:
+        the error of the last pass or of the probe. A probe costs less than a whole pass.
         """
         if name not in self._refused:
             return
@@ -320,7 +320,7 @@ class LogCleaner:
             file.close()
             self._files.rename(path, deleted)
         except StorageError:
-            with suppress(StorageError):  # otherwise the next pass or start deletes the file
+            with suppress(StorageError):  # after an error, the next pass or start deletes the file
                 if self._files.exists(path):
                     self._files.rename(path, deleted)
             raise

@@ -15,8 +15,8 @@ from oncelog_server.storage.files import StorageError
 
 
 class PassListener(Protocol):
-    """Receives the events of a pass. The last call is `on_event` with CleanerStats, `on_failure` or
-    `on_starved`."""
+    """Receives the events of a pass. Unless the pass is cancelled, the last call is `on_event` with
+    CleanerStats, `on_failure` or `on_starved`."""
 
     def on_event(self, event: CleaningEvent) -> None: ...
 

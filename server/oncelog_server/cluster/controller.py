@@ -14,8 +14,8 @@ from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Compare, Created, Put, Write, Written
 
-# Maximum number of partitions that one transaction of the store changes. With the condition on the
-# controller's key, the number stays below MAX_OPERATIONS.
+# Maximum number of partitions that one transaction of the store changes. Their conditions and the
+# condition on the controller's key are fewer than MAX_OPERATIONS.
 BATCH: Final = 100
 
 
@@ -27,7 +27,8 @@ def elect_leaders(
     A partition needs one if its leader is not in `alive` or is in `restarted`. A restarted broker
     may lead again, with the next leader epoch, as after Kafka's fencing: it may have lost the end
     of its log, and clients detect that by the epoch (KIP-320). A partition without a leader gets
-    one when a replica in its ISR is alive.
+    one when a replica in its ISR is alive, or any replica if the topic's own
+    `unclean.leader.election.enable` is true. Until then, its leader is NO_LEADER.
     """
     changes = [
         (topic, partition, elected)

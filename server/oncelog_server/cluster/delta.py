@@ -35,7 +35,7 @@ class ImageDelta(msgspec.Struct, frozen=True):
 
     topics_created: tuple[TopicImage, ...] = ()
     topics_deleted: tuple[TopicImage, ...] = ()
-    # Topics with changed own settings, from the new image.
+    # Topics of the new image with changes of their own settings.
     settings_changed: tuple[TopicImage, ...] = ()
     partitions: tuple[PartitionChange, ...] = ()
     brokers_changed: bool = False

@@ -94,7 +94,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
-    # Deleted topics by id. A topic is removed when its last folder is deleted.
+    # Deleted topics by id. The entry of a topic is removed after its last folder.
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
@@ -123,8 +123,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def orphans(self) -> list[tuple[bytes, int]]:
         """Return (topic id, partition) of the partition records that belong to no topic.
 
-        An interrupted creation or deletion of a topic leaves them, if it takes several transactions
-        of the store.
+        A creation, enlargement or deletion of a topic that takes several transactions of the store
+        leaves them if it is interrupted.
         """
         return [
             (topic_id, partition)
@@ -156,7 +156,7 @@ class _Draft:
     def __init__(self, old: ClusterImage) -> None:
         self.revision = old.revision
         self._old = old
-        # Topics that may differ from the old image's, in the order of the changes.
+        # Names of topics that may differ from the old image's, in the order of the changes.
         self.names: dict[str, None] = {}
         self._changed: dict[str, Any] = {}
         self._brokers: dict[int, BrokerImage] | None = None

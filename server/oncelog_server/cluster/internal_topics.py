@@ -47,7 +47,8 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
 def _segment_bytes(size: int) -> dict[str, str]:
     """Return the setting of a topic for segments of `size` bytes.
 
-    The broker's settings for internal topics have no minimum, but `segment.bytes` has one.
+    The broker's settings for internal topics have no minimum, but `segment.bytes` has one. The
+    setting for sizes below it is `internal.segment.bytes`.
     """
     name = "segment.bytes" if size >= SMALLEST_SEGMENT else "internal.segment.bytes"
     return {name: str(size)}

@@ -28,9 +28,10 @@ class ProducerIdBlock(msgspec.Struct, frozen=True):
 
 
 def next_block(entry: Entry | None) -> tuple[ProducerIdBlock, Write]:
-    """Return the next block and the write that takes it. `entry` records the last block taken.
+    """Return the next block and the write that takes it.
 
-    Raises OverflowError if no ids are left, ValueError if the record cannot be decoded.
+    `entry` is the store's record of the last block taken, None before the first block. Raises
+    OverflowError if no ids are left, ValueError if the record cannot be decoded.
     """
     first = 0 if entry is None else records.decode(ProducerIdsRecord, entry.value).next_producer_id
     if first > LAST_PRODUCER_ID - BLOCK_SIZE:

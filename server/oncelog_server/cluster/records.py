@@ -45,8 +45,8 @@ class TopicRecord(msgspec.Struct, frozen=True):
     """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if the store has keys
     of further partitions.
 
-    Partition records that do not fit into the topic's transaction are written before its record,
-    and deleted after it.
+    Partition records are written with the topic's record, or before it if they do not fit into its
+    transaction. They are deleted after it.
     """
 
     id: str

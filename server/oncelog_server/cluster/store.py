@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_OPERATIONS: Final = 128
-"""etcd's default limit for one transaction. It holds for conditions and for operations."""
+"""etcd's default limit for the conditions of one transaction, and for its operations."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -124,9 +124,10 @@ class MetadataStore(Protocol):
     async def txn(
         self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> TxnResult:
-        """Carry out all operations if all conditions hold, else none. Return when it is durable.
+        """Carry out all operations if all conditions hold, else none. Return when they are durable.
 
-        Raises ValueError for more than MAX_OPERATIONS, or for one key in two operations.
+        Raises ValueError for more than MAX_OPERATIONS conditions or operations, or for one key in
+        two operations.
         """
         ...
 

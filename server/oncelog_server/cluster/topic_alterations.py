@@ -55,8 +55,8 @@ def altered_settings(
 ) -> dict[str, str]:
     """Return a topic's own settings after IncrementalAlterConfigs.
 
-    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG if a setting that
-    is not a list is appended to.
+    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG for APPEND or
+    SUBTRACT on a setting that is not a list.
     """
     missing = [
         alteration.name

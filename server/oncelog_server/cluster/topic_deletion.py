@@ -24,12 +24,12 @@ MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 def delete_topics(
     image: ClusterImage, settings: Settings, names: Sequence[str]
 ) -> tuple[list[Write], dict[str, Refused]]:
-    """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
+    """Return the writes that delete the topics `names`, and the refusals by name.
 
-    The first write deletes the topics' records, and with them the partitions, because a partition
-    without a topic does not exist. The first write also writes a DeletionRecord for each topic,
-    which is kept until the topic's folders are deleted. Later writes delete the partitions'
-    records.
+    `names` has at most MAX_DELETED_AT_ONCE elements. The first write deletes the topics' records,
+    and with them the partitions, because a partition without a topic does not exist. The first
+    write also writes a DeletionRecord for each topic, which is kept until the topic's folders are
+    deleted. Later writes delete the partitions' records.
     """
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}
@@ -57,7 +57,8 @@ def delete_topics(
 
 
 def removal(topic: TopicImage) -> list[Write]:
-    """Return the writes that delete a topic that was never in use, whatever the settings say."""
+    """Return the writes that delete a topic that was never in use, also without
+    `delete.topic.enable`."""
     key = records.topic_key(topic.name)
     first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
     keys = [

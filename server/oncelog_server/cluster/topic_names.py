@@ -18,8 +18,8 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
 
 MAX_NAME_LENGTH: Final = 249
-# Characters of an invalid name that the reason shows. With the whole name the reason could exceed
-# the length of a Kafka string.
+# Maximum number of characters of an invalid name in an error message. With the whole name the
+# message could exceed the length of a Kafka string.
 MAX_NAME_SHOWN: Final = 1_000
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
 

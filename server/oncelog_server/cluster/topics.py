@@ -106,7 +106,8 @@ def at_once(settings: Settings, topics: Sequence[NewTopic]) -> Iterator[list[New
 def create_topic(
     image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
 ) -> tuple[CreatedTopic, list[Write]]:
-    """Return the topic and the writes that create it, in their order. Raises Refused."""
+    """Return the topic and the writes that create it, in their order. Raises Refused if the topic
+    cannot be created."""
     (outcome,), writes = create_topics(image, settings, [(new, topic_id)])
     if isinstance(outcome, Refused):
         raise outcome
@@ -118,8 +119,8 @@ def create_topics(
 ) -> tuple[list[CreatedTopic | Refused], list[Write]]:
     """Return the outcome of each topic, and the writes that create the accepted topics.
 
-    `topics` are pairs of a topic and its id. The writes must be made in this order. There is a
-    single write if one transaction of the store can hold all topics.
+    `topics` are pairs of a topic and its id. The writes must be made in the returned order.
+    There is a single write if one transaction of the store can hold all topics.
     """
     draft = _Creation(image, settings)
     outcomes = [draft.add(new, topic_id) for new, topic_id in topics]
@@ -253,9 +254,10 @@ def topic_put(
 def checked_settings(
     settings: Settings, own: Mapping[str, str | None], before: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a topic's own settings. Raises Refused with INVALID_CONFIG if one is invalid.
+    """Return `own`, the new settings of a topic. Raises Refused with INVALID_CONFIG if one is null
+    or invalid.
 
-    `before` are the topic's settings until now.
+    `before` are the topic's own settings until now.
     """
     given = {name: text for name, text in own.items() if text is not None}
     try:

@@ -31,7 +31,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Return the brokers of the metadata image. Fenced brokers are not in the image, so the
-    response never has them, even if the request includes them."""
+    response never has them, even with `include_fenced_brokers`."""
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

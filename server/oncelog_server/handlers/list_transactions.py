@@ -2,8 +2,8 @@
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
-The response has all ids that match, or an error. If an id were missing, an operator would think
-that its transaction is hanging, and abort it without its coordinator."""
+The response has all ids that match, or an error. If an id were missing, its transaction would look
+hanging, and an operator would abort the transaction without the coordinator."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ FROM_THE_LOG: Final = frozenset(
 
 # One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
-# These complete when the batches are committed; the response waits for all of them.
+# Deferreds that complete when the batches are committed. The response waits for all of them.
 Waits = list[Deferred[None]]
 
 
@@ -242,7 +242,7 @@ def _topic_name(
     if not context.may(_WRITE, topic=name):
         return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name in INTERNAL_TOPICS:
-        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the coordinator writes to {name}")
     return name
 
 

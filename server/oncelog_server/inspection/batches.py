@@ -18,13 +18,12 @@ from oncelog_protocol.records.batch import (
     compute_crc,
     read_header,
 )
+from oncelog_server.log.scan import size_problem
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
-# Number of bytes that Kafka needs to recognize a batch's format, and the minimum of a batch's
-# length field in any format.
+# Number of bytes that Kafka needs to recognize a batch's format.
 _PREFIX_BYTES: Final = MAGIC_POSITION + 1
-_LEAST_LENGTH: Final = 14
 
 
 class RawBatch(NamedTuple):
@@ -66,11 +65,8 @@ class RawBatches:
                 self.problem = f"message format v{prefix[MAGIC_POSITION]} is not supported"
                 return
             size = int.from_bytes(prefix[8:LENGTH_OVERHEAD], signed=True) + LENGTH_OVERHEAD
-            if size < _LEAST_LENGTH + LENGTH_OVERHEAD:
-                self.problem = f"the length of a batch is {size} bytes"
-                return
-            if not HEADER_SIZE <= size <= left:
-                self.problem = f"a batch of {size} bytes, but only {left} bytes are left"
+            self.problem = size_problem(size, left)
+            if self.problem is not None:
                 return
             data = self._bytes(size)
             if len(data) < size:

@@ -1,4 +1,5 @@
-"""The partitions in a data directory or a single folder, and the offsets of its checkpoints."""
+"""Finds the partitions in a data directory, or in a single folder, and checks them with the offsets
+in the directory's checkpoints."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class NothingThere(Exception):
 def look(files: Files, path: str) -> FoundPartitions:
     """Return the partitions at `path`, which is a data directory or the folder of one partition.
 
-    Raises NothingThere if the folder is neither, StorageError if the folder cannot be read.
+    Raises NothingThere if there is no partition, StorageError if the folder cannot be read.
     """
     path = path.rstrip("/") or "/"
     names = files.list(path)

@@ -26,7 +26,8 @@ class Outcome(StrEnum):
 
 
 class Outcomes:
-    """The markers of a partition: nine bytes each, by producer id and offset."""
+    """The markers of a partition, by producer id and offset. A marker takes nine bytes of
+    memory."""
 
     def __init__(self) -> None:
         self._offsets: dict[int, array[int]] = {}

@@ -67,8 +67,8 @@ def offsets_decoder(record: Record) -> Decoded:
 def transactions_decoder(*, with_own: bool) -> Decoder:
     """Return the decoder of `__transaction_state` that `--transaction-log-decoder` uses.
 
-    `with_own` adds parts that Kafka's tool omits: oncelog's records of type 10,000, and its own
-    tagged fields.
+    `with_own` adds parts that Kafka's tool omits: the records of oncelog's own type 10,000, and
+    oncelog's own tagged fields.
     """
 
     def decode(record: Record) -> Decoded:

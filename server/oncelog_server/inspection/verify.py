@@ -154,7 +154,7 @@ class PartitionCheck:
         self._next_offset = self._first_offset = base
         start = self._facts.log_start_offset
         if start is not None and start < base:
-            what = f"the log begins at offset {base}, but starts at {start} by its checkpoint"
+            what = f"the log begins at offset {base}, but log-start-offset-checkpoint has {start}"
             yield Finding(Severity.DAMAGE, self._path(base, LOG_SUFFIX), what, RESTORE, 0, base)
         if not base:
             return
@@ -299,7 +299,7 @@ class PartitionCheck:
         """Check that leader epochs never decrease, and that the checkpoint agrees with them."""
         epoch, offset = header.partition_leader_epoch, header.base_offset
         if epoch < self._latest_epoch:
-            what = f"leader epoch {epoch} after {self._latest_epoch}"
+            what = f"leader epoch {epoch} follows leader epoch {self._latest_epoch}"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, position, offset)
         self._latest_epoch = max(epoch, self._latest_epoch)
         if self._epochs is None or epoch == self._wrong_epoch:
@@ -400,7 +400,7 @@ class PartitionCheck:
             what = f"the log ends at offset {end}, but was flushed up to {recovery_point} before"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, None, end)
         if start is not None and start > end:
-            what = f"the log ends at offset {end}, but starts at {start} by its checkpoint"
+            what = f"the log ends at offset {end}, but log-start-offset-checkpoint has {start}"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, None, end)
         if self._epochs is not None:
             beyond = [entry for entry in self._epochs if entry.start_offset > end]

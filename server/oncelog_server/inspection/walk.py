@@ -16,6 +16,7 @@ from oncelog_protocol.records.batch import (
     BatchHeader,
     read_header,
 )
+from oncelog_server.log.scan import size_problem
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
@@ -80,8 +81,9 @@ class Walk:
         header = read_header(self._bytes(position, HEADER_SIZE))
         if header.magic != MAGIC:
             return header, f"message format v{header.magic} instead of v{MAGIC}"
-        if not HEADER_SIZE <= header.size <= left:
-            return header, f"a batch of {header.size} bytes, but only {left} bytes are left"
+        wrong_size = size_problem(header.size, left)
+        if wrong_size is not None:
+            return header, wrong_size
         crc = self._crc(position, header.size)
         if crc != header.crc:
             return header, f"the CRC is {crc}, the header says {header.crc}"

@@ -23,7 +23,8 @@ OnResponse = Callable[[Any | None], None]
 
 
 class BrokerLinks:
-    """The links to the other brokers for one purpose, which `client_id` names in their logs."""
+    """The links to the other brokers for one purpose. The purpose is in `client_id`, for the logs
+    of the other brokers."""
 
     def __init__(self, image: Callable[[], ClusterImage], listener: str, client_id: str) -> None:
         self._image = image

@@ -12,7 +12,7 @@ def markers_client_id(broker_id: int) -> str:
 
 
 def broker_of(client_id: str) -> int | None:
-    """Return the broker id in a client id, None if it is no broker's."""
+    """Return the broker id in a client id, None if the client id is not a broker's."""
     number = client_id.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     is_name = number.isascii() and number.isdigit()
     return int(number) if is_name and client_id == f"{_PREFIX}{number}{_SUFFIX}" else None

@@ -101,7 +101,7 @@ class AbortedTransactions:
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
         """Add a row of the active segment and write the row to the file. Raises StorageError. The
-        row is then in memory, but perhaps not in the file."""
+        row is then in memory, but not in the file yet."""
         self.add(base_offset, row)
         self.write(base_offset)
 

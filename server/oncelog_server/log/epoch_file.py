@@ -16,8 +16,8 @@ from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 
 
 class EpochFile:
-    """`epochs` is the state in memory. A write that the disk refuses is written later by
-    `refusals`."""
+    """The file. `epochs` is the state in memory. `refusals` repeats a write that the disk has
+    refused."""
 
     __slots__ = ("_files", "_path", "_refusals", "_unsynced", "epochs", "written_epoch")
 
@@ -40,7 +40,7 @@ class EpochFile:
         self.written_epoch = epochs.latest_epoch
 
     def note(self, epoch: int, offset: int) -> None:
-        """Start `epoch`, if the file does not have it, at `offset`, and write the file."""
+        """If the file does not have `epoch`, let it begin at `offset`, and write the file."""
         if epoch > self.written_epoch:
             self.epochs.assign(epoch, offset)
             self.write()
@@ -71,7 +71,7 @@ class EpochFile:
             self.written_epoch = self.epochs.latest_epoch
 
     def take_unsynced(self) -> list[File]:
-        """Return the file if a sync has to include it. Raises StorageError."""
+        """Return the file, in a list, if the next sync has to include it. Raises StorageError."""
         if not self._unsynced:
             return []
         self._unsynced = False

@@ -93,9 +93,9 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
     this epoch, and the previous batch must have an earlier epoch. The last batch must have the last
     epoch.
 
-    If compaction has removed all batches of an epoch, no batch contradicts the epoch. Without this
-    check, a start with a damaged file would conclude that the log is newer than the metadata
-    (`newer_logs.py`).
+    If compaction has removed all batches of an epoch, no batch contradicts the epoch. If nothing
+    confirmed the epochs, a start with a damaged file could conclude that the log is newer than the
+    metadata (`newer_logs.py`).
     """
     entries = list(loaded.leader_epochs)
     log_end = loaded.segments[-1].end_offset
@@ -124,7 +124,8 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
 
 
 def _batch_at_or_after(loaded: LoadedLog, offset: int) -> BatchHeader | None:
-    """Return the header of the batch with `offset`, or of the next batch in the segment."""
+    """Return the header of the batch with `offset`, or of the next batch in the segment, None if
+    the segment has neither."""
     within = [segment for segment in loaded.segments if segment.base_offset <= offset]
     segment = within[-1] if within else loaded.segments[0]
     position = segment.position_near(offset) if offset > segment.base_offset else 0

@@ -56,8 +56,9 @@ class LeaderEpochs:
         return self._entries[slot].epoch if slot >= 0 else -1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch`, and the end offset of that epoch. Return
-        None if they are unknown (OffsetForLeaderEpoch)."""
+        """Return the largest epoch at or below `epoch`, and the end offset of that epoch
+        (OffsetForLeaderEpoch). If all epochs are above `epoch`, return `epoch` and the start of the
+        first one, as in Kafka. Return None if `epoch` is negative or above the latest epoch."""
         if epoch < 0:
             return None
         if epoch == self.latest_epoch:
@@ -78,8 +79,8 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Move the start of the first epoch to `start_offset`, which is the new start of the log.
-        Remove earlier epochs. Return True if the entries change."""
+        """Let the epoch of `start_offset`, the new start of the log, begin there. Remove earlier
+        epochs. Return True if the entries change."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if slot < 0 or self._entries[slot].start_offset == start_offset:
             return False

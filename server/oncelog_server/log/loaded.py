@@ -20,7 +20,8 @@ class RecoveryReport(msgspec.Struct):
     clean_shutdown: bool = True
     segments_scanned: int = 0
     bytes_scanned: int = 0
-    # The first lost byte, and the reason. `cut_bytes` includes the bytes of later segments.
+    # The place of the first byte that recovery has cut off, the number of these bytes and the
+    # reason. `cut_bytes` includes the bytes of later segments.
     cut_path: str = ""
     cut_position: int = 0
     cut_bytes: int = 0

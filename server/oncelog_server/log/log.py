@@ -38,7 +38,8 @@ from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
 
 class PartitionLog:
-    """Offsets `log_start_offset`..`log_end_offset` (exclusive). Only the last segment grows.
+    """A log with the offsets `log_start_offset`..`log_end_offset` (exclusive). Only the last
+    segment grows.
 
     After a failed fsync, `failure` is set, and every append raises it. `refusals` has the writes
     that a full disk refused, and retries them. If the disk refuses a rename and then the undo of
@@ -319,7 +320,7 @@ class PartitionLog:
 
     def try_again(self, now_ms: int) -> None:
         """Retry the writes that the disk has refused, if any. Raises StorageError if the disk
-        refuses them again."""
+        refuses them again, and for a `failure`."""
         refusals = self.refusals
         refusals.undo_interrupted()
         refusals.raise_failure()
@@ -360,11 +361,13 @@ class PartitionLog:
         return self._reader.size_from(offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
-        """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
+        """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets), None
+        without such a record."""
         return self._timestamps().first_at(timestamp, limit)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the record with the latest timestamp (ListOffsets -3, KIP-734)."""
+        """Return the record with the latest timestamp (ListOffsets -3, KIP-734), None if no record
+        has a timestamp."""
         return self._timestamps().latest()
 
     def _timestamps(self) -> Timestamps:
@@ -373,9 +376,9 @@ class PartitionLog:
     # Visibility by transactions.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the smallest first offset of the transactions that have no marker below
-        `high_watermark`, but at least the log start; None if there are none. The last stable offset
-        is the smaller of the result and the high watermark."""
+        """Return the first offset of the earliest transaction without a marker below
+        `high_watermark`, or the log start if that is larger. Return None without such a
+        transaction. The last stable offset is the smaller of the result and the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
             return first
@@ -393,7 +396,8 @@ class PartitionLog:
         return segments.aborted.collect(bases, first_offset, last_offset_exclusive)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch up to `epoch`, and its end offset (OffsetForLeaderEpoch)."""
+        """Return the largest epoch up to `epoch`, and its end offset (OffsetForLeaderEpoch). See
+        `LeaderEpochs.end_offset_for`."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Rolling and durability.
@@ -462,8 +466,8 @@ class PartitionLog:
         from the leader's (KIP-101). Call `lower_recovery_point` first.
 
         Raises OffsetOutOfRange if the log would end below its start. Raises StorageError and
-        CorruptLog. Then either nothing is dropped, or the log has failed, and after a restart some
-        of the batches are missing.
+        CorruptLog. Then either nothing is dropped, or `failure` is set, and some of these batches
+        are missing after a restart.
         """
         end_before = self.log_end_offset
         if offset >= end_before:

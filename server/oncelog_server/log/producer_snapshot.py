@@ -94,8 +94,8 @@ class Snapshots:
             self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """Return the newest valid snapshot in `first`..`last`, or None. Remove invalid
-        snapshots."""
+        """Return the newest valid snapshot in `first`..`last`, or None. Remove newer snapshots in
+        this range, which are invalid."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)
@@ -115,8 +115,8 @@ class Snapshots:
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots of later offsets. A start would trust such a snapshot as soon as the
-        log has grown beyond the snapshot's offset again. Raises StorageError."""
+        """Remove the snapshots above `end_offset`. A start would trust such a snapshot as soon as
+        the log has grown beyond the snapshot's offset again. Raises StorageError."""
         self.remove_wrong([offset for offset in self.offsets if offset > end_offset])
 
     def remove_wrong(self, offsets: Iterable[int]) -> None:

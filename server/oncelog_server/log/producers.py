@@ -22,7 +22,7 @@ NONE: Final = -1
 # KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
-# If the time between two calls of `expire` is longer, the clock was set forward.
+# If the time between two calls of `expire` is longer than this, the clock was set forward.
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
@@ -46,13 +46,14 @@ class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerEntry(msgspec.Struct, gc=False):
-    """The state of one producer id in one partition. NONE means that a number is not known yet."""
+    """The state of one producer id in one partition. NONE means that a number is not known yet.
+    For `current_txn_first_offset`, NONE means that no transaction is open."""
 
     producer_id: int
     producer_epoch: int = NONE
     coordinator_epoch: int = NONE
-    # Timestamp of the last record, for DescribeProducers. The state expires by `updated_ms`, the
-    # broker's time.
+    # Latest timestamp of the last batch, for DescribeProducers. The state expires by `updated_ms`,
+    # the broker's time.
     last_timestamp: int = NONE
     updated_ms: int = NONE
     current_txn_first_offset: int = NONE
@@ -148,7 +149,7 @@ class Producers:
 
     def check_data(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
         """Check that this batch may be appended. Return the original batch if this batch repeats
-        one of the producer's last five batches.
+        one of the producer's last five batches, otherwise None.
 
         Records of coordinators have no sequence numbers. Raises AppendError with
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE. The code is
@@ -194,7 +195,7 @@ class Producers:
         ):
             # The batch is not transactional, or has a newer epoch. A newer epoch means that the
             # coordinator has lost the open transaction, for example after a power loss without a
-            # flush. A single marker would then end both transactions.
+            # flush. A single marker would then end the lost transaction and the new transaction.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",
@@ -211,9 +212,9 @@ class Producers:
         """Check that this marker may be appended. Raises AppendError with INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED.
 
-        From version 2 on, the marker's epoch must be greater than that of the data. Only a repeated
-        marker may have the same epoch, because the repetition finds no open transaction
-        (KAFKA-19999).
+        From transaction version 2 on, the marker's epoch must be greater than that of the data.
+        Only a repeated marker may have the same epoch, because the repetition finds no open
+        transaction (KAFKA-19999).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -293,8 +294,8 @@ class Producers:
         timestamp: int,
         now_ms: int,
     ) -> None:
-        """Update the state with a marker. The marker is in the log. The row of an abort is in the
-        txnindex."""
+        """Update the state with a marker that is in the log. `completed` is the transaction that
+        the marker ends. It is None if the producer had no open transaction in this log."""
         entry = self._entries.get(producer_id)
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
@@ -326,9 +327,9 @@ class Producers:
     # Expiry and visibility.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the smallest first offset of the transactions that are undecided, or were decided
-        at or above the high watermark. Forget transactions decided below the high watermark,
-        because the high watermark never moves back."""
+        """Return the smallest first offset of the transactions that have no marker below the high
+        watermark. Return None if there is no such transaction. Forget the transactions with a
+        marker below the high watermark, because the high watermark never moves back."""
         first = next(iter(self._ongoing)) if self._ongoing else None
         if self.decided:
             self.on_high_watermark(high_watermark)
@@ -346,8 +347,8 @@ class Producers:
             del self.decided[first]
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers without an open transaction that wrote nothing for `id_expiration_ms` of
-        the broker's time. Return the number of forgotten producers. The caller calls this method
+        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
+        no open transaction. Return the number of forgotten producers. The caller calls this method
         every few minutes. A forward jump of the clock expires no producer. If the clock was ahead
         and was set back, idle producers still expire."""
         jump_ms = 0

@@ -1,7 +1,7 @@
-"""Counts the records of a range that a reader gets. Markers, aborted records and records that
-compaction removed do not count. The difference between the end and the start of the range may be
-larger than this count, because markers and aborted records have offsets too (KIP-98). The walk
-reads the headers of batches, in steps, because a range may be as long as the log."""
+"""Counts the records that a reader gets from a range of offsets. Markers, aborted records and
+records that compaction removed do not count. The difference between the end and the start of the
+range may be larger than this count, because markers and aborted records have offsets too (KIP-98).
+The walk reads the headers of batches, in steps, because a range may be as long as the log."""
 
 from __future__ import annotations
 

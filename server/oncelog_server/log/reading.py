@@ -1,5 +1,5 @@
-"""Finds the bytes of an offset. The search is a bisect over segments, then an index, then a short
-walk over headers."""
+"""Finds the position of an offset in the files of a log. The search bisects the segments, looks
+into the index of one segment, and then walks over a few headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogReader:
     def __init__(self, segments: LogSegments, producers: Producers) -> None:
         self._segments = segments
         self._producers = producers
-        # The last limit and its position. Most readers have the same limit.
+        # The limit (an offset) of an earlier read and its position. Most reads have the same limit.
         self._limit_position = (-1, 0)
 
     def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> LogRead:
@@ -52,7 +52,8 @@ class LogReader:
 
     def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
         """Return segment, position and size of the batch with `offset`. If no batch has `offset`,
-        return the next batch. The size is the one that Segment.locate returns."""
+        return those of the next batch, or None if there is no next batch either. The size is the
+        one that Segment.locate returns."""
         segments = self._segments
         active = segments.active
         if offset >= active.base_offset:
@@ -66,8 +67,9 @@ class LogReader:
         return None
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches of one segment. The first batch has `offset`,
-        and all batches begin below `end_offset`. Raises StorageError and CorruptLog."""
+        """Return headers of at most `most` batches of one segment. The first batch is the one with
+        `offset`, or the next batch if no batch has `offset`. All batches begin below `end_offset`.
+        Raises StorageError and CorruptLog."""
         located = self._locate(offset)
         if located is None:
             return []

@@ -3,7 +3,8 @@ bytes that may not have reached the disk (Kafka's LogLoader; docs/scenarios.md, 
 
 Bytes below the recovery point were durable. If these bytes are no valid batches, the load raises
 CorruptLog. Above the recovery point, recovery cuts the log at the first invalid batch. The report
-names the cut bytes.
+names the cut bytes. The load of a coordinator's log raises CorruptLog instead of a cut, if valid
+batches follow and no power failure explains the damage.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def load(
 ) -> LoadedLog:
     """Return the log in `directory`, or a new log. `recovery_point` and `log_start_offset` are
     those of the checkpoints, 0 without a checkpoint. `refuses_damage`: as in LoadedLog.
-    `lost_nothing`: the computer has run since the last stop. `closed` is this log's line in the
-    file of the last clean stop.
+    `lost_nothing`: the computer was not restarted after the last stop, so no written byte is lost.
+    `closed` is this log's line in the file of the last clean stop.
 
     Raises CorruptLog, InconsistentTopicId and StorageError. If a crash interrupts this work, the
     next start repeats the work.
@@ -238,8 +239,8 @@ def _resume(loaded: LoadedLog) -> None:
     """Load the segments after a clean stop. The files are valid then."""
     last = loaded.segments[-1]
     last.resume()
-    # Load the rows now. A later load might compute the row of a new ABORT marker from the log
-    # before the row is added, and the row would then be added twice.
+    # Load the txnindex rows now. A later load might compute the row of a new ABORT marker from the
+    # log before the row is added, and the row would then be added twice.
     if last.size:
         loaded.aborted.rows(last.base_offset)
     else:
@@ -360,8 +361,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     """Raise CorruptLog if valid batches follow an invalid batch, unless a power failure explains
     the damage."""
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
-    # The CRC does not cover the offset of a batch, so the last valid batch may have a damaged
-    # offset.
+    # The CRC does not cover the offset of a batch. If the offset of the batch before the invalid
+    # batch is damaged, the invalid batch is a whole batch with an offset that seems too small.
     place = find_valid_batch(tail[1:], segment.base_offset)
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
@@ -381,7 +382,8 @@ def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
     """Return True if a power failure explains `tail`. `place` is the position at which valid
-    batches begin again: 0 at the start of `tail`, otherwise counted from the second byte."""
+    batches begin again: 0 at the start of `tail`, otherwise counted from the second byte. `place`
+    is None if `tail` has no valid batch."""
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a whole batch with a wrong offset

@@ -1,10 +1,10 @@
 """The writes that the disk refused, and the side files that are still to be written.
 
 The `.log` file is the source of truth. A refused append changes nothing and may be retried. The
-other files are computed from the `.log` file, and their contents are in memory too. If the disk
-refuses such a file, the log writes the file later and continues to serve. The files marked `needed`
-are written before a segment is rolled and before a clean stop, so that no start trusts an
-incomplete file.
+other files (the side files) are computed from the `.log` file, and their contents are in memory
+too. If the disk refuses a side file, the log writes the file later and continues to serve. The
+files marked `needed` are written before a segment is rolled and before a clean stop, so that no
+start trusts an incomplete file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PROBE_BYTES: Final = 1 << 20
 
 class Refusals:
     """The refused writes of one log. `current` is the first error since the disk last accepted all
-    writes. None means that no write is refused. `on_refused` is called once for each `current`. The
-    owner then calls `try_again` until the call succeeds. While there is a `failure`, the log
-    refuses appends."""
+    writes. None means that no write is refused. `on_refused` is called when an error becomes
+    `current`. The owner then calls `try_again` until the call succeeds. While there is a `failure`,
+    the log refuses appends."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
                  "interrupted", "on_refused")  # fmt: skip

@@ -19,8 +19,9 @@ def check_replicated(
     is its last epoch.
 
     An incomplete last batch is left out, because a Fetch response may end within a batch.
-    `may_skip`: compaction may have removed batches of the leader's log. Raises CorruptRecords for a
-    wrong CRC. Raises UnexpectedBatch for a gap, an overlap or an older leader epoch.
+    `may_skip`: a gap is allowed, because compaction may have removed batches of the leader's log.
+    Raises CorruptRecords for a wrong CRC. Raises UnexpectedBatch for any other gap, an overlap or
+    an older leader epoch.
     """
     view, found = memoryview(batches), []
     for position, header in split_batches(view, allow_partial=True):

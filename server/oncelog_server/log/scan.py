@@ -14,6 +14,16 @@ SCAN_CHUNK: Final = 1 << 20
 _LAST_OFFSET: Final = (1 << 63) - 1
 
 
+def size_problem(size: int, left: int) -> str | None:
+    """Return why a batch cannot have `size` bytes, as its length field says, if the file has `left`
+    bytes from its start on. Return None if it can."""
+    if size < HEADER_SIZE:
+        return f"a batch of {size} bytes, less than the {HEADER_SIZE} of a header"
+    if size > left:
+        return f"a batch of {size} bytes, but only {left} bytes are left"
+    return None
+
+
 class Scan:
     """Iterate over (position, header) from `position` to `end`. `batch()` returns the current
     batch.
@@ -85,7 +95,7 @@ class Scan:
         return header.last_offset == last_offset
 
     def batch(self) -> bytes:
-        """Return all bytes of the last batch of the walk."""
+        """Return all bytes of the batch that the walk has yielded last."""
         header = self._header
         assert header is not None
         start = self.position - self._chunk_start
@@ -101,8 +111,9 @@ class Scan:
     def _examine(self, header: BatchHeader, left: int) -> str | None:
         if header.magic != MAGIC:
             return f"message format v{header.magic} is not supported"
-        if not HEADER_SIZE <= header.size <= left:
-            return f"a batch of {header.size} bytes, but only {left} bytes are left"
+        wrong_size = size_problem(header.size, left)
+        if wrong_size is not None:
+            return wrong_size
         if header.base_offset < self.next_offset or header.last_offset_delta < 0:
             return (
                 f"offsets {header.base_offset}..{header.last_offset}, expected"

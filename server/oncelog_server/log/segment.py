@@ -348,8 +348,8 @@ class Segment:
 
     @contextmanager
     def borrowed_indexes(self) -> Iterator[None]:
-        """Free the memory of indexes that the block has loaded. Indexes that were in memory before
-        the block stay."""
+        """Free the memory of the indexes that the `with` block has loaded, at its end. Indexes that
+        were in memory before the block stay."""
         borrowed = self._offset_index is None
         yield
         if borrowed:

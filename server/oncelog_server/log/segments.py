@@ -99,8 +99,8 @@ class LogSegments(Sequence[Segment]):
         return self._rolled_bytes + self.active.size - self._opened_at_bytes
 
     def keep_indexes(self, segment: Segment) -> None:
-        """Keep the segment's indexes in memory. Free the least recently used indexes. The indexes
-        of the active segment always stay."""
+        """Keep the segment's indexes in memory. If too many segments have indexes in memory, free
+        the least recently used ones. The indexes of the active segment always stay."""
         if segment is self.active:
             return
         indexed = self._indexed
@@ -229,8 +229,8 @@ class LogSegments(Sequence[Segment]):
         if not self.deleted:
             return
         # If the disk refused a deletion halfway, a segment of the log is still read under its
-        # deleted name. An earlier segment with the same base offset had that name too. Its files
-        # must then stay.
+        # deleted name. The entry of an earlier segment with the same base offset then has the same
+        # name. This entry must wait, because it would unlink the file of the segment in use.
         used = {segment.log.path for segment in self._ordered}
         due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
         self.deleted = [entry for entry in self.deleted if entry not in due]

@@ -2,10 +2,10 @@
 
 If the disk refuses an append, the log cuts off the bytes that were written, and also the zeros that
 probe for space (`Refusals.try_again`). The cut is durable after the next sync of the file. But the
-recovery point may already be at the end of the log, if the last batch was synced before. After a
-roll, the recovery point is the base offset of the new segment, and a start scans only the new
-segment. Only the segment that ends at the recovery point can have an undone cut: the recovery point
-moves on only after another sync of this segment.
+recovery point may already be at the end of the log, if the last batch was synced before the cut.
+After a roll, the recovery point is the base offset of the new segment, and a start scans only the
+new segment. Only the segment that ends at the recovery point can have an undone cut: the recovery
+point moves on only after another sync of this segment.
 """
 
 from __future__ import annotations

@@ -66,8 +66,9 @@ async def _result(work: Awaitable[T]) -> T | Refused:
 class ClusterMetadata:
     """The cluster's metadata as this broker sees and changes them.
 
-    Call `start` first, or `load` and later `register`. Call `stop` at the end. Methods that change
-    something raise Refused, also if the store fails.
+    Call `start` first, or `load` and later `register`. Call `stop` at the end. The methods for
+    requests raise or return Refused, also if the store fails. `create_missing_topics` returns the
+    error codes instead.
     """
 
     def __init__(
@@ -132,7 +133,8 @@ class ClusterMetadata:
         """Join the cluster and lead this broker's partitions again. Return the broker's
         registration.
 
-        Raises OSError if the broker's id is taken.
+        Raises OSError if the broker's id is taken or the store fails. Raises Refused if the
+        election of leaders cannot be written.
         """
         lease = self._lease = await self._store.lease(LEASE_TTL_MS)
         record = records.BrokerRecord(
@@ -183,13 +185,14 @@ class ClusterMetadata:
         deleted: WaitForTopics | None = None,
         give_up: Callable[[str], bool] | None = None,
     ) -> None:
-        """Call `callback(old, new, delta)` on every new image, before the change returns.
+        """Call `callback(old, new, delta)` on every new image, before the method that made the
+        change returns.
 
         The work that the callback starts may take longer. `created(names)` returns when these
         topics can be used. `deleted(names)` returns when nothing is left that could conflict with a
-        new topic of the same name. If `created` raises Refused, `give_up(name)` removes the new
-        topic from this broker, and its records are deleted from the store afterwards. `give_up`
-        returns False if the topic holds data and must stay.
+        new topic of the same name. If `created` raises Refused for a new topic, `give_up(name)`
+        removes this topic from this broker, and its records are deleted from the store afterwards.
+        `give_up` returns False if the topic holds data and must stay.
         """
         self._follower.subscribe(callback)
         self._callbacks.add(created, deleted, give_up)

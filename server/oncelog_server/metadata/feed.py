@@ -13,8 +13,8 @@ KEPT_REVISIONS = 10_000
 
 
 class Feed:
-    """The last `kept` changes of a store. Older changes are compacted. `revision` is the revision
-    of the latest change."""
+    """The last `kept` changes of a store. A watcher that needs older changes gets Compacted.
+    `revision` is the revision of the latest change."""
 
     def __init__(self, revision: int, kept: int = KEPT_REVISIONS) -> None:
         self.revision = revision

@@ -20,7 +20,8 @@ _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 
 
 class ImageFollower:
-    """The image of the cluster. The store's changes advance the image from `start` to `stop`."""
+    """The image of the cluster. After `start` and until `stop`, each change of the store advances
+    the image."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.image = ClusterImage()
@@ -46,7 +47,8 @@ class ImageFollower:
             await asyncio.wait([self._watching])
 
     def subscribe(self, callback: Subscriber) -> None:
-        """Call `callback(old, new, delta)` on every new image, before `reached` returns for it."""
+        """Call `callback(old, new, delta)` on every new image, before `reached` returns for the
+        revision of this image."""
         self._subscribers.append(callback)
 
     async def reached(self, revision: int) -> None:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# The largest transaction changes a few more pages than MAX_OPERATIONS. A page has 4 KiB.
+# The largest transaction has MAX_OPERATIONS operations (`cluster/store.py`). It changes about one
+# page of 4 KiB for each operation, and a few more.
 RESERVE_BYTES: Final = 1 << 20
 # Number of bytes that one release frees. A producer may fill these bytes before the store does. The
 # store then releases another part.

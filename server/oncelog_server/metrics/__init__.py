@@ -1,2 +1,2 @@
-"""The figures of the broker: a table of metrics, and the lines of its page from read models. The
-page is put together and served in `observe`."""
+"""The metrics of the broker: their table, and the lines of the page `/metrics`. The package
+`observe` puts the page together and serves it."""

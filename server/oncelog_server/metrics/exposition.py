@@ -17,7 +17,8 @@ T = TypeVar("T")
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # A slice of this many lines takes at most half a millisecond.
 LINES_PER_SLICE: Final = 100
-# Yielded in place of a line. It has no output, but its work counts for the slice.
+# Yielded in place of a line. It adds nothing to the page, but counts as a line of the slice. It
+# follows work that takes about as long as a line.
 WORK: Final = ""
 
 
@@ -25,7 +26,8 @@ class _Turn(str):
     __slots__ = ()
 
 
-# Like WORK, for the work of a whole slice. Compared by identity.
+# Like WORK, but ends the slice, because the work took as long as a whole slice. Compared by
+# identity.
 TURN: Final = _Turn()
 
 COUNTER: Final = "counter"

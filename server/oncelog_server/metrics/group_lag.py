@@ -2,8 +2,9 @@
 that open transactions hold back.
 
 A difference of offsets counts markers, aborted and undecided records as well. Here records are
-counted by the headers of their batches. The counts at two offsets give the records between them, so
-a scrape walks only the batches that were written or committed since the last scrape."""
+counted by the headers of their batches, and the counts up to some offsets are kept. The difference
+of two such counts is the number of records between the two offsets. So a scrape walks only the
+batches that were written or committed since the last scrape."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Committed(NamedTuple):
 
 
 class KnownCounts:
-    """Counts of readable records at some offsets of one log, from the lowest of these offsets."""
+    """Counts of readable records for some offsets of one log. Each count begins at the lowest of
+    these offsets and ends at its own offset."""
 
     __slots__ = ("_counts",)
 
@@ -63,7 +65,7 @@ class KnownCounts:
 
     def keep(self, offsets: set[int]) -> None:
         """Drop all counts except those at `offsets` and the count at the highest known offset. The
-        next walk continues from there."""
+        next walk continues from the highest."""
         highest = self._counts[-1:]
         self._counts = [known for known in self._counts[:-1] if known[0] in offsets] + highest
 
@@ -156,18 +158,18 @@ class GroupLag:
     def _walk_to(self, view: ReadableView, counts: KnownCounts, offset: int) -> Iterator[str]:
         """Count up to `offset`, or as far as the remaining steps of this scrape allow."""
         first, below = counts.floor(offset)
-        if first == offset or not self._steps_left:
+        if first == offset or self._steps_left <= 0:
             return
         for walked in self._partitions.walk(view, first, offset):
             counts.learn(walked.reached, below + walked.records)
             self._steps_left -= 1
             yield TURN
-            if not self._steps_left:
+            if self._steps_left <= 0:
                 return
 
     def _undecided(self, view: ReadableView, first: int, end: int) -> Generator[str, None, int]:
-        """Return the number of records of `first`..`end` that are not aborted; the difference of
-        the offsets if this scrape has no steps left."""
+        """Return the number of records of `first`..`end` that are not aborted. If the steps left
+        in this scrape do not reach `end`, each remaining offset counts as a record."""
         count = 0
         reached = first
         for walked in self._partitions.walk(view, first, end):

@@ -31,7 +31,7 @@ class OpenTransactions:
         self._counts: Counter[str] = Counter()
 
     def add(self, producer_id: int) -> None:
-        """Count the transaction that is open in a partition now."""
+        """Count the transaction of `producer_id` that is open in one partition now."""
         state = self._states.get(producer_id)
         if state is None:
             # The transaction may have begun after the states were read.

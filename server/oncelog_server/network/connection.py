@@ -49,8 +49,8 @@ _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class RequestFailed(Exception):
-    """A request failed because of a defect. The `__cause__` is the defect's exception. `asked` is
-    the name of the request for the log."""
+    """A request failed because of a defect. The `__cause__` is the defect's exception. `asked` has
+    the fields that describe the request in the log event."""
 
     def __init__(self, **asked: object) -> None:
         super().__init__(asked)
@@ -106,7 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
-        # True if the peer has closed its side.
+        # True if the peer has closed its side while frames were in the backlog. The connection then
+        # closes after the backlog.
         self._ended = False
         self._draining = False
         self.last_active_ms = 0
@@ -178,8 +179,8 @@ class Connection(asyncio.BufferedProtocol):
         return self.session.address if self.session is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
-        """True if the peer has closed its side. The peer will then not read the response
-        (KAFKA-17754)."""
+        """Return True if the connection is closing or the peer has closed its side. The peer will
+        then not read the response (KAFKA-17754)."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return True
@@ -232,8 +233,8 @@ class Connection(asyncio.BufferedProtocol):
             self._frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
-        """Serve the frames that have arrived before the connection closes, as Kafka does. A
-        producer with acks=0 may close the connection right after its last request."""
+        """Return True to keep the connection open until the frames in the backlog are served, as
+        Kafka does. A producer with acks=0 may close its side right after its last request."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
         self._frame_started_ms = None
         return self._ended
@@ -264,8 +265,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, frames: Iterator[memoryview]) -> None:
         """Serve frames until a request parks the connection or the turn is over. The remaining
-        frames stay in `frames`. If a request raises an exception, the responses before this request
-        are sent first."""
+        frames stay in `frames`. If a request raises an exception, the responses of the requests
+        before it are sent first."""
         ready: Parts = []
         left = TURN_REQUESTS
         monotonic_ms = self._server.monotonic_ms
@@ -315,8 +316,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_held(self) -> bool:
-        """Return True if a request that arrives now must wait, either for a parked request or
-        behind the backlog."""
+        """Return True if a request that arrives now is not served at once: a request is parked,
+        frames are in the backlog, the peer does not read, or the broker stops."""
         return (
             self._parked is not None
             or self._write_paused > 0

@@ -253,7 +253,8 @@ class Outbox:
             self._control_flow([])
 
     def _send_file(self) -> bool:
-        """Start the file range at the head of the queue. Return False if it is not finished."""
+        """Begin to send the file range at the head of the queue. Return False if a part of it is
+        still to be sent."""
         if self._transport.get_write_buffer_size():
             self._loop.call_later(LOOK_AGAIN_S, self._look_again)
             return False

@@ -12,7 +12,8 @@ from oncelog_server.clock import Clock
 
 
 class Spin:
-    """Keeps the event loop awake for `length_us` after each call of `begin`; 0 does nothing.
+    """Keeps the event loop awake for `length_us` after each call of `begin`. If `length_us` is 0,
+    `begin` does nothing.
 
     While a callback is scheduled, the loop polls its sockets and does not sleep. A turn of the loop
     takes more than a microsecond, so `length_us` also bounds the number of turns. The bound ends a

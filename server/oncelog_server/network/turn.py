@@ -1,7 +1,7 @@
 """Decides when small responses are written: at once while each turn of the loop has a single
 response, and together at the end of the turn if there are several. A client with many connections
-then wakes up once for all its responses. Clients on one computer also wake up less often. Waking
-the reader is most of the cost of a small write. All responses also wait equally long.
+then wakes up once for all its responses. Clients that share a computer also wake up less often.
+Most of the cost of a small write is to wake the client that reads it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Turn:
         self._is_alone = self._answers == 1
         self._answers = 0
         held, self._held = self._held, []
-        # Flush in reverse order. epoll returns sockets that were ready last time first, so a client
-        # that is served and flushed last would stay last.
+        # Flush in reverse order. epoll puts the sockets that were ready at the previous poll first,
+        # so a client that is both served last and flushed last would be last in every turn.
         for outbox in reversed(held):
             try:
                 outbox.flush()

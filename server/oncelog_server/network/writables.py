@@ -1,8 +1,8 @@
 """Wait until sockets are writable, for all sockets of one loop.
 
-The loop's own `add_writer` registers the socket again for each wait. This takes a tenth of the time
-to send a megabyte. On a system with epoll, this module registers a socket once, edge-triggered,
-with an epoll object that the loop watches."""
+The loop's own `add_writer` registers the socket again for each wait. The registrations take a tenth
+of the time in which a megabyte is sent. On a system with epoll, this module registers a socket
+once, edge-triggered, with an epoll object that the loop watches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 
 class Writables:
-    """`watch` a descriptor once, `forget` it before it is closed. The callback runs whenever a full
-    descriptor becomes writable; it may also run without a need."""
+    """`watch` a socket's descriptor once, and `forget` it before it is closed. The callback runs
+    each time a socket with a full send buffer has space again. It may also run at other times."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -53,7 +53,7 @@ class Writables:
             try:
                 callback()
             except Exception as error:
-                # An edge is reported only once. If the exception ended this loop, the edges of the
-                # other sockets would be lost.
+                # epoll reports an edge only once. If the exception ended this `for`, the callbacks
+                # of the other sockets would never run.
                 message = "the callback of a writable socket failed"
                 self._loop.call_exception_handler({"message": message, "exception": error})

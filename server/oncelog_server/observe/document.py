@@ -21,8 +21,8 @@ slices: a scrape delays a request by a few milliseconds only.
 `kafka_` names are those of the JMX exporter with its example configuration for Kafka, so dashboards
 for Kafka work. After the same work, Kafka and oncelog show the same figures
 (`tests/conformance/test_metrics.py`). Kafka does not have the metrics with `oncelog_` names.
-Counters begin at 0 when the broker starts, those of a topic also when the topic is created. Metrics
-by topic have no line for all topics together.
+Counters begin at 0 when the broker starts. If a topic is deleted and created again, its counters
+begin at 0 again. Metrics by topic have no line for all topics together.
 
 Every client that can connect to the port can read the names of topics and groups.
 `oncelog.metrics.host` binds the port to one address.

@@ -1,7 +1,8 @@
 """A small HTTP/1.1 server for GET /metrics. It runs only if a setting names its port.
 
-A page is made in slices with the loop's other work in between, so that a scrape of 10,000
-partitions delays no request. A connection gets one response; only the head of its request is read.
+A page is made in slices with the loop's other work in between, so that even a scrape of 10,000
+partitions delays a request by at most one slice. A connection gets one response; only the head of
+its request is read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MetricsListener:
-    """The server. `lines` makes a new page."""
+    """The server. `lines` returns the lines of a new page."""
 
     def __init__(self, lines: Callable[[], Iterator[str]]) -> None:
         self._lines = lines
@@ -69,8 +70,9 @@ class MetricsListener:
             scrape.cancel()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a new connection. At the limit, close the connection that has been silent for
-        longest: a scraper sends its request at once, so slow connections cannot keep it out."""
+        """Serve a new connection. At the limit, close the oldest connection with an incomplete
+        request: a scraper sends its request at once, so slow connections cannot keep it out. If no
+        request is incomplete, close the new connection."""
         if len(self._scrapes) >= MAX_CONNECTIONS:
             oldest = next(iter(self._silent), None)
             if oldest is None:

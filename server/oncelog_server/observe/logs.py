@@ -65,7 +65,8 @@ class _MayBeLost:
 
 
 def configure_logs(*, debug: bool = False) -> None:
-    """Log to standard error; standard output belongs to the start line."""
+    """Log to standard error. Standard output is only for the line that the broker prints when it
+    has started."""
     level = logging.DEBUG if debug else logging.INFO
     shared: list[Any] = [
         structlog.processors.format_exc_info,

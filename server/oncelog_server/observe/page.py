@@ -36,11 +36,11 @@ class Served(Protocol):
 class Connected(Protocol):
     @property
     def accepted(self) -> int:
-        """Return the connections since the start."""
+        """Return the number of connections accepted since the start."""
         ...
 
     def by_listener(self) -> Iterable[tuple[str, int]]:
-        """Return (listener's name, open connections)."""
+        """Return (listener's name, number of open connections)."""
         ...
 
 
@@ -70,7 +70,7 @@ class Page(msgspec.Struct, frozen=True):
     group_lag: GroupLag
 
     def lines(self) -> Iterator[str]:
-        """Yield the page; the caller may do other work between two lines."""
+        """Yield the lines of the page. The caller may do other work between two lines."""
         services = self.services
         wall_ms = services.clock.now_ms()
         late_before_ms = wall_ms - services.settings.transaction_max_timeout_ms - LATE_AFTER_MS

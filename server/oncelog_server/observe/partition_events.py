@@ -24,7 +24,8 @@ _WAY_OUT: Final = (
 
 
 class StorageFailures:
-    """Logs failed reads and appends, with a limit for requests that fail for the same reason."""
+    """Logs failed reads and appends. If requests to a partition fail again and again for the same
+    reason, only one event is logged in each `REPEAT_MS`."""
 
     def __init__(self) -> None:
         # By partition: the reason of the last event, and its wall-clock time.
@@ -67,7 +68,8 @@ def log_not_led(name: TopicPartition, error: Exception | None) -> None:
 
 
 def log_recovery(name: TopicPartition, report: RecoveryReport) -> None:
-    """Log the truncation and the rebuilt files of a recovery, if it is unusual."""
+    """Log the truncation and the rebuilt files of a recovery, if the recovery is unusual
+    (`is_loud`)."""
     if not report.is_loud:
         return
     log.warning(

@@ -19,8 +19,8 @@ def process_figures() -> ProcessFigures:
 
 
 def _resident_bytes(most: int) -> int:
-    """Return the resident memory. Without /proc it is `most`, the maximum since the start, in bytes
-    on macOS and in KiB on other systems."""
+    """Return the resident memory in bytes. Without /proc, return the maximum since the start
+    instead. `most` is this maximum, in bytes on macOS and in KiB on other systems."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:

@@ -22,8 +22,8 @@ async def bind_metrics(
     connected: Connected,
     cleaner: Callable[[], Cleaning | None],
 ) -> MetricsListener:
-    """Return a server that is bound and does not accept yet. Raises OSError if it cannot be
-    bound."""
+    """Return a server that is bound and does not accept yet. Raises CannotListen if the port cannot
+    be bound."""
     lag = GroupLag(services.groups.views, ReadableViews(services.partitions))
     page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)

@@ -81,7 +81,7 @@ def logs() -> None:
 @click.option("--offsets-decoder", is_flag=True, help="Decode as __consumer_offsets.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values.")
 @click.option(
-    "--max-bytes", type=click.IntRange(min=0), help="Read only this many bytes of each log."
+    "--max-bytes", type=click.IntRange(min=0), help="Read only this many bytes of each .log file."
 )
 @click.option(
     "--max-batch-bytes",
@@ -123,8 +123,8 @@ def verify_(directory: str, *, output: str) -> None:
 
     Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, and valid
     batches after damaged bytes. Compares indexes, aborted transactions, producer snapshots and
-    leader epochs with the log. The exit code is 0 if there is no problem, else 1. The advice is
-    printed below the first finding of each kind; in JSON, each finding has it.
+    leader epochs with the log. The exit code is 0 if there is no problem, else 1. Advice is printed
+    below the first finding of each kind; in JSON, each finding has its advice.
     """
     files, totals = ReadOnlyFiles(), CheckTotals()
     as_json, advised = output == "json", set[str]()
@@ -183,7 +183,8 @@ class Dumper:
             click.echo(f"Not shown: {_count(empty, 'segment')} without records")
 
     def finish(self) -> None:
-        """Print the mismatches of indexes, as Kafka's tool does. Exit with 1 if a file failed."""
+        """Print the mismatches of indexes, as Kafka's tool does. Exit with 1 if a part of a file
+        could not be decoded."""
         heading = ""
         for complaint in sorted(self._index.complaints, key=lambda complaint: complaint.heading):
             if complaint.heading != heading:

@@ -1,4 +1,5 @@
-"""The operating system's files, open for reading only: methods that would change one raise."""
+"""The operating system's files, open for reading only. A method that would change a file raises
+StorageError."""
 
 from __future__ import annotations
 

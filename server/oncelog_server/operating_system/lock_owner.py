@@ -1,5 +1,5 @@
-"""Finds the process that holds a lock file, for the error of a start. Only Linux shows this
-process, in /proc."""
+"""Finds the process that holds a lock file, for the error message of a start that the lock
+prevents. Only Linux shows this process, in /proc."""
 
 from __future__ import annotations
 

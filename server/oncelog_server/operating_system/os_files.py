@@ -109,8 +109,8 @@ class OsFile:
         self.size += expected
 
     def _cut_back(self) -> None:
-        """Truncate a partly written batch. If this fails, the next append truncates the file
-        first."""
+        """Remove a partly written batch from the end of the file. If this fails, the next append
+        begins with the truncation."""
         self._cut_pending = True
         with suppress(StorageError):
             self.truncate(self.size)
@@ -154,7 +154,8 @@ class OsFile:
 
 
 def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> StorageError | None:
-    """Sync the files' data, then the directories with their names. Runs in the executor."""
+    """Sync the data of the files, then the directories that hold the names of new files. Return the
+    first error, or None. Runs in the executor."""
     path = ""
     try:
         for file, descriptor in files.items():
@@ -191,7 +192,8 @@ class OsFiles:
         self._executor = executor
         self._call_on_loop = call_on_loop
         self._descriptor_limit = descriptor_limit
-        self._open: dict[OsFile, None] = {}  # in the order of opening; see _make_room
+        # The file to close next comes first, see `_make_room`.
+        self._open: dict[OsFile, None] = {}
         self._shortage = Shortage(executor, call_on_loop)
         self._removals = Removals(executor, call_on_loop)
 
@@ -239,9 +241,11 @@ class OsFiles:
         return descriptor
 
     def _make_room(self) -> None:
-        """Close the descriptor that was unused for longest, approximately.
+        """Close descriptors until there is room for another one, approximately those that were
+        unused for longest.
 
-        Each used descriptor gets a second chance; pinned ones stay open.
+        Each used descriptor gets a second chance. Pinned descriptors stay open, even above the
+        limit.
         """
         chances = 2 * len(self._open)
         while len(self._open) >= self._descriptor_limit and chances:

@@ -1,7 +1,7 @@
 """Group commit: a single sync makes all partitions with new data durable together.
 
-An append during a round waits for the next round, so under load a single sync completes many
-requests.
+One sync is a round. An append during a round waits for the next round, so under load a single sync
+completes many requests.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class GroupFlush:
                 if error is None:
                     partition.on_flushed(flush.offset)
                 else:
-                    # After a failed fsync, the kernel may mark the lost pages as clean. So a later
-                    # fsync may succeed although the bytes are lost.
+                    # After a failed fsync, the kernel may mark the lost pages as clean. A later
+                    # fsync may then succeed although the bytes are lost, so it must not count.
                     partition.fail(str(error))
             except Exception as failure:  # the other partitions are not affected
                 raised.append(failure)

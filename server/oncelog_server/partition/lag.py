@@ -33,6 +33,7 @@ def count_lag(partition: Partition, committed_offset: int) -> Generator[None, No
 
 
 def walk_readable(partition: Partition, first_offset: int, end_offset: int) -> Iterator[Walked]:
-    """Count the records of `first_offset`..`end_offset` (exclusive) as `log.readable` does. Raises
+    """Count the records of `first_offset`..`end_offset` (exclusive), without markers and aborted
+    records. Return an iterator over the total so far after each step (`log.readable`). Raises
     StorageError and CorruptLog."""
     return readable.walk_readable(partition._log, first_offset, end_offset)

@@ -55,10 +55,11 @@ class Partition:
     class, except the cleaner (`log_to_clean`).
 
     With `flush_on_ack` (oncelog.flush.on.ack), the high watermark does not move at the append, but
-    in `on_flushed`. The same is true for an append after which flush.messages requires a flush. The
-    partition calls `request_flush`, and the caller must then call `on_flushed` or `fail`.
-    `on_storage_error` is called for every read and append that failed with a StorageFailure.
-    Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
+    in `on_flushed`. The same is true for an append after which flush.messages requires a flush. In
+    both cases the partition calls `request_flush`, and `on_flushed` or `fail` must be called after
+    the flush. `on_storage_error` is called for every `read` and append that fails with a
+    StorageFailure. Invariant: log_start_offset <= last_stable_offset <= high_watermark <=
+    log_end_offset.
     """
 
     __slots__ = (
@@ -145,7 +146,8 @@ class Partition:
         self.resign()
 
     def resign(self) -> None:
-        """Stop serving. Requests that wait for a commit end with NOT_LEADER_OR_FOLLOWER."""
+        """Stop serving. Requests with records that are not committed yet end with
+        NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
         self.is_leader = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.read_waiters.wake_all()
@@ -160,8 +162,8 @@ class Partition:
             self.read_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise Refused unless this broker leads the partition in the client's leader epoch
-        (KIP-320). The epoch is -1 if the client sent none."""
+        """Raise Refused unless the partition is online, and this broker leads it in the client's
+        leader epoch (KIP-320). The epoch is -1 if the client sent none."""
         if self.offline is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
         if not self.is_leader:
@@ -296,9 +298,9 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """End a producer's transaction in this partition. The marker, the txnindex row of an abort
-        and the last stable offset change in one call, so no other code runs in between. Raises
-        Refused."""
+        """End a producer's transaction in this partition. One call writes the marker and the
+        txnindex row of an abort, and changes the producer state, so no other code runs in between.
+        The last stable offset moves when the high watermark is above the marker. Raises Refused."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -338,7 +340,7 @@ class Partition:
         """Return the highest producer id that the partition knows from records, -1 if there is
         none."""
         entries = self._log.producers
-        # Markers do not count, because an operator may have written them.
+        # Markers do not count, because an operator may have written them for any producer id.
         return max((entry.producer_id for entry in entries if entry.batches), default=-1)
 
     def open_transactions(self) -> list[ProducerEntry]:
@@ -431,8 +433,9 @@ class Partition:
         return None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch` and its end offset
-        (OffsetForLeaderEpoch)."""
+        """Return the largest epoch at or below `epoch`, and the end offset of that epoch
+        (OffsetForLeaderEpoch). If all epochs are above `epoch`, return `epoch` and the start of the
+        first one. Return None if `epoch` is negative or above the latest epoch."""
         return self._log.end_offset_for_epoch(epoch)
 
     def epoch_at(self, offset: int) -> int:
@@ -445,27 +448,27 @@ class Partition:
         return self._log.leader_epochs.latest_epoch
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
-        """Return the first record below `limit` with `timestamp` (ms) or later. Raises StorageError
-        and CorruptLog."""
+        """Return the first record below the offset `limit` with `timestamp` (ms) or later, None if
+        there is none. Raises StorageError and CorruptLog."""
         return self._log.offset_for_timestamp(timestamp, limit)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the record with the latest timestamp (KIP-734). Raises StorageError and
-        CorruptLog."""
+        """Return the record with the latest timestamp (KIP-734), None if there is none. Raises
+        StorageError and CorruptLog."""
         return self._log.max_timestamp_offset()
 
     # --- replay by a coordinator: all appended records, committed or not
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
-        """Return the records from the batch with `offset` on, committed or not. The result has at
-        most `max_bytes` of one segment, or a single larger batch. Return None at the log end.
-        Raises StorageError and CorruptLog."""
+        """Return the batch that contains `offset` and the batches after it, committed or not. The
+        result has at most `max_bytes` of one segment, or a single larger batch. Return None at the
+        log end. Raises StorageError and CorruptLog."""
         log = self._log
         limit = log.log_end_offset
         return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
 
     def end_of_file(self, file: File) -> int:
-        """Return an offset above all batches of a segment's file. Return 0 if the log does not have
+        """Return the end offset of the segment with this file. Return 0 if the log does not have
         the segment any more."""
         return self._log.segments.end_of_file(file)
 
@@ -514,12 +517,12 @@ class Partition:
     def apply_retention(self, now_ms: int) -> int:
         """Delete the segments that retention does not keep. A segment with records at or above the
         high watermark stays. Return the number of deleted segments. Raises StorageError and
-        CorruptLog. Segments before the failed segment then stay deleted."""
+        CorruptLog. The segments that were deleted before the error stay deleted."""
         return self._log.apply_retention(now_ms, self.high_watermark)
 
     def claim_flush(self, now_ms: int) -> bool:
         """Return True if `flush.messages` or `flush.ms` require a flush. The caller must then
-        request the flush. The time to the next flush begins with this call."""
+        request the flush, and the interval of `flush.ms` begins again with this call."""
         if self.offline is not None or not self._log.flush_due(now_ms):
             return False
         self._log.flush_requested(now_ms)
@@ -531,7 +534,8 @@ class Partition:
         return self._log.begin_flush()
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point. After an error, refuse all appends."""
+        """Move the recovery point to the end of the flush. After an error, refuse all further
+        appends instead."""
         self._log.finish_flush(flush, error)
 
     def synced(self) -> None:

@@ -9,7 +9,7 @@ from oncelog_server.views.partitions import ProducerView
 
 
 def describe_producers(partition: Partition) -> list[ProducerView]:
-    """Return all known producers by producer id. Raises StorageError and CorruptLog."""
+    """Return all known producers in the order of their ids. Raises StorageError and CorruptLog."""
     entries = sorted(partition._log.producers, key=lambda entry: entry.producer_id)
     return [_describe(partition, entry) for entry in entries]
 

@@ -20,8 +20,8 @@ from oncelog_server.views.partitions import ReadableView
 
 
 class ReadableViews:
-    """Counts records for the page of `/metrics`. Each call finds its partition again, because the
-    page is made in steps."""
+    """Counts records for the page of `/metrics`. Each call looks its partition up again, because
+    the page is made in steps, and a partition may be deleted between two steps."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
@@ -42,8 +42,9 @@ class ReadableViews:
         )
 
     def walk(self, view: ReadableView, first_offset: int, end_offset: int) -> Iterator[Walked]:
-        """Count the records of `first_offset`..`end_offset` (exclusive) as `log.readable` does.
-        Raises Refused (UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR)."""
+        """Count the records of `first_offset`..`end_offset` (exclusive), without markers and
+        aborted records. Yield the total so far after each step (`log.readable`). Raises Refused
+        (UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR)."""
         partition = self._partitions.get(view.partition)
         if partition is None or partition.topic_id != view.topic_id:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

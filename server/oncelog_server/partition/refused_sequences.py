@@ -4,7 +4,8 @@ A partition accepts any first sequence of an unknown producer. The first of seve
 batches may be refused with a retriable error (the coordinator was not ready, the disk was full).
 Without the remembered sequence, the partition would then append the second batch as the producer's
 first batch, and every retry of the first batch would be out of order. For this reason Kafka's
-VerificationStateEntry keeps the lowest sequence, but only for transactions.
+VerificationStateEntry keeps the lowest sequence, but only for transactions. This module keeps it
+for every idempotent producer.
 """
 
 from __future__ import annotations

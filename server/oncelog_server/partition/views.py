@@ -59,7 +59,7 @@ class PartitionViews:
                 yield ReplicaView(partition.topic_partition, partition.size_bytes)
 
     def producers(self, topic: str, index: int) -> list[ProducerView]:
-        """Return the known producers by producer id. Raises Refused
+        """Return the known producers in the order of their ids. Raises Refused
         (UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR)."""
         try:
             return describe_producers(self._partitions.require(topic, index))

@@ -68,7 +68,8 @@ class CommitWaiters:
 
 
 class ReadWaiters:
-    """Parked fetches. Each fetch wakes when there may be new records (also in KIP-227 sessions)."""
+    """Parked fetches, also those of fetch sessions (KIP-227). A fetch wakes when there may be new
+    records."""
 
     __slots__ = ("wakes",)
 

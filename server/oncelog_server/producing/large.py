@@ -1,8 +1,8 @@
 """A Produce request over very many partitions. The request is split into parts, which are small
-requests that run in steps. Between two steps, the broker serves other clients. Their requests may
-delete a partition or end the transaction, so each part makes its own checks. Only two steps are
-common to all parts. The first checks that all batches belong to one transaction. The second lets
-the coordinator add all partitions to the transaction, if the client does not add them itself."""
+requests. Between two parts, the broker serves other clients. Their requests may delete a partition
+or end the transaction, so each part makes its own checks. Only two tasks are done once, before the
+first part. The first checks that all batches belong to one transaction. The second lets the
+coordinator add all partitions to the transaction, if the client does not add them itself."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MakePart = Callable[[Sequence[PartitionAppend]], Produce]
 class LargeProduce:
     """A large Produce request. The caller calls `ask`, then `append` with the coordinator's result.
 
-    `appends` are in the order of the request. `transactional` is the same as in Produce. `part`
-    returns the small request for some of the appends.
+    `appends` are in the order of the request. `transactional` are the appends with a transactional
+    batch. `part` returns the small request for some of the appends.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class LargeProduce:
         return whole.ask(self._unknown) if self._unknown else None
 
     def append(self, result: TransactionResult | None) -> Steps[list[Deferred[None]]]:
-        """Append all parts. Return the Deferreds that complete at the commit of the parts. `result`
-        is the coordinator's result. None means that there was no request to the coordinator."""
+        """Append all parts. Return the Deferreds of the parts that are not complete at once.
+        `result` is the coordinator's result. None means that there was no request to the
+        coordinator."""
         if result is not None and result.code is not NONE:
             whole = self._part(())
             for append in self._unknown:

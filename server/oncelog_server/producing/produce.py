@@ -83,8 +83,8 @@ class PartitionAppend(msgspec.Struct, eq=False):
 def append_of(
     index: int, records: memoryview | bytearray | None, partition: Partition | None
 ) -> PartitionAppend:
-    """Return the append of a batch to a partition. `partition` is None if the partition is not
-    here."""
+    """Return the append of a batch to a partition. `partition` is None if this broker does not have
+    the partition."""
     header = None
     if records is not None and len(records) >= HEADER_SIZE:
         header = read_header(records)
@@ -152,7 +152,8 @@ class Produce(msgspec.Struct, eq=False):
     # --- the request to the coordinator (KIP-890)
 
     def is_unknown(self, append: PartitionAppend) -> bool:
-        """Return True if the producer's transaction has no batch in the partition yet."""
+        """Return True if the append is not refused, and the producer's transaction has no batch in
+        the partition yet."""
         header = _header(append)
         return (
             append.partition is not None
@@ -219,7 +220,7 @@ class Produce(msgspec.Struct, eq=False):
         return self._append_all()
 
     def refuse_added(self, append: PartitionAppend, result: TransactionResult) -> None:
-        """Refuse an append if the coordinator did not add or verify its partition."""
+        """Refuse an append, because the coordinator did not add or verify its partition."""
         errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
         append.refuse(errors.get(result.code, result.code), result.message)
         _remember_refused(append)
@@ -233,7 +234,7 @@ class Produce(msgspec.Struct, eq=False):
     # --- append and wait
 
     def _append_all(self) -> Deferred[None] | None:
-        """Append all batches. Return None if no append has to wait for its commit."""
+        """Append all batches. Return None if no append has to wait until it is committed."""
         uncommitted = []
         acks_all, now_ms = self.acks == ACKS_ALL, self.now_ms
         for append in self.appends:
@@ -323,8 +324,8 @@ class _AllCommitted:
     """Completes `done` when every append of a request is committed or has failed."""
 
     def __init__(self, uncommitted: list[PartitionAppend]) -> None:
-        # The Deferred is ordered, because the request has already taken effect. The connection may
-        # serve the next request meanwhile.
+        # `ordered`, because the request has already taken effect and only its response is pending.
+        # The connection may serve the next request meanwhile.
         self.done: Deferred[None] = Deferred(ordered=True)
         self._missing = len(uncommitted)
         for append in uncommitted:

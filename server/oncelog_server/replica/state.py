@@ -30,7 +30,8 @@ class Follower:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
             # While the leader appends, a follower never fetches from the leader's present log end.
-            # It fetches from the log end at the time of its previous fetch.
+            # If it fetches from the log end that the leader had at the previous fetch, it has all
+            # records of that time.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end
@@ -61,7 +62,7 @@ class Replicas:
         self.isr: tuple[int, ...] = ()
         self.assignment: tuple[int, ...] = ()
         self.is_under_min_isr = False
-        # True if the high watermark is the leader's log end. Appends check this attribute first.
+        # True if the high watermark waits for no follower. Appends check this attribute first.
         self.is_alone = True
         self._min_insync_replicas = min_insync_replicas
         self._leader_id = UNKNOWN
@@ -82,7 +83,7 @@ class Replicas:
     def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
         """Replace the metadata of this leader epoch. A change in flight stays in flight, because
         the metadata may be older than the outcome of the change. Replicas that are not assigned any
-        more are removed from both ISRs."""
+        more are removed from the proposed ISR."""
         known = self._followers
         self._followers = {
             broker_id: known.get(broker_id) or Follower()
@@ -182,9 +183,9 @@ class Replicas:
         return tuple(found)
 
     def may_join(self, high_watermark: int) -> tuple[int, ...]:
-        """Return the followers that may join the ISR. These followers have reached the high
-        watermark and the start of the leader epoch, because earlier parts of their logs may differ.
-        Return no followers while a change is in flight."""
+        """Return the followers that may join the ISR: those with a log end at or above the high
+        watermark and the start of the leader epoch. A follower that ends before that start may have
+        records that differ from the leader's. Return no followers while a change is in flight."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self._epoch_start_offset)

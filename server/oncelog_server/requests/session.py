@@ -17,7 +17,7 @@ from oncelog_server.security.resources import ANONYMOUS, Principal
 
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection after its handshake. `host` is the client's address. `has_hung_up`
-    returns True if the client has closed the connection, without waiting. A request keeps the
+    returns True if the client has closed the connection; it does not wait. A request keeps the
     session with which it arrived."""
 
     principal: Principal

@@ -83,8 +83,8 @@ class PlannedChanges:
         self._replace(META_PROPERTIES, data)
 
     def _forget_clean_stop(self) -> None:
-        """Delete the mark of a clean stop, so that the next start scans the logs. The recovery
-        points of strays are unknown.
+        """Delete the mark of a clean stop, so that the next start scans the logs: the recovery
+        points of former strays are unknown.
         """
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():
@@ -113,7 +113,7 @@ class PlannedChanges:
         sync_directory(self._path)
 
     def _keep(self, name: str, number: int) -> None:
-        """Link a file to a second name before it is replaced."""
+        """Give a file a second name (a hard link), before the first name gets another file."""
         old = self._path / name
         if old.exists():
             self._about_to(f"link {name}")

@@ -163,7 +163,8 @@ def _nothing_to_do(plan: Plan) -> str:
 
 
 def _shown(plan: Plan, *, is_done: bool) -> str:
-    """Return the node and its cluster, without a random cluster id that the next run replaces."""
+    """Return the node and its cluster. A plan that is not carried out does not show a random
+    cluster id, because the next run draws another one."""
     node = f"node {plan.meta.node_id}"
     if plan.draws_cluster_id and not is_done:
         return f"{node} of a cluster with a new id, because no cluster id is left"

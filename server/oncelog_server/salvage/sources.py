@@ -1,5 +1,5 @@
-"""The remaining metadata records of a data directory: in its store and in the text copy. The reader
-changes neither.
+"""The remaining metadata records of a data directory: in its store and in the text copy. Both are
+only read.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def find(path: Path) -> Found:
 
 
 def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
-    """Return the content of the store and None, or None and the readable part of a damaged
-    store."""
+    """Return the content of the store and None. If the store is damaged, return None and its
+    readable part. If there is no store, or no entry in it, return None and None."""
     if not (path / METADATA_FILE).exists():
         notes.append(f"{METADATA_FILE} is missing")
         return None, None

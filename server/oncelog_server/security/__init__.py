@@ -1,2 +1,2 @@
 """Principals and authorization. There is no authentication yet: every client is ANONYMOUS and may
-do all."""
+do everything."""

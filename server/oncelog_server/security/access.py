@@ -1,8 +1,8 @@
 """The rights of a request. Every handler checks rights here: RequestContext has these functions as
 methods.
 
-A resource is named by its type, `topic=`, `group=` or `transactional_id=`, or given as a Resource
-(`CLUSTER`).
+The argument for a resource is its name, in `topic=`, `group=` or `transactional_id=`, or a Resource
+such as `CLUSTER`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def require(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> None:
-    """Raise Refused, with the code of the resource's type, if the request may not do this."""
+    """Raise Refused if the request may not do the operation on the resource. The code is that of
+    the resource's type in DENIED."""
     if topic is not None:
         resource = Resource(_TOPIC, topic)
     elif transactional_id is not None:
@@ -101,7 +102,7 @@ def may(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> bool:
-    """Return True if the request may do this."""
+    """Return True if the request may do the operation on the resource."""
     if topic is not None:
         resource = Resource(_TOPIC, topic)
     elif transactional_id is not None:
@@ -112,8 +113,8 @@ def may(
 
 
 def may_any(request: Request, operation: Operation, type: ResourceType) -> bool:
-    """Return True if the request may do this to any resource of the type, also to one that does
-    not exist yet."""
+    """Return True if the request may do the operation on at least one resource of the type, even
+    one that does not exist yet."""
     return request.authorizer.authorize_any(request.session, operation, type)
 
 

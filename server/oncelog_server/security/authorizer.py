@@ -28,8 +28,8 @@ class Authorizer(Protocol):
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool: ...
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
-        """Return True if the operation is allowed on any resource of the type, also on one that
-        does not exist yet (Kafka's authorizeByResourceType)."""
+        """Return True if the operation is allowed on at least one resource of the type, even one
+        that does not exist yet (Kafka's authorizeByResourceType)."""
         ...
 
 

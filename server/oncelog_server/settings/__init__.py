@@ -1,1 +1,1 @@
-"""The tables of the broker's settings: honored, accepted without effect, refused. Pure."""
+"""The tables of the broker's settings: honored, accepted without effect, refused."""

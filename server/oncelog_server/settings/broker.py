@@ -12,7 +12,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class BrokerSettings:
-    """Names, defaults and ranges are Kafka 4.3's, unless the sentence says otherwise."""
+    """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     node_id: int = honoured(
         Kind.INT,
@@ -153,10 +153,10 @@ class BrokerSettings:
     )
     delete_topic_enable: bool = honoured(Kind.BOOLEAN, True, "Allow DeleteTopics.", importance=HIGH)
     num_partitions: int = honoured(
-        Kind.INT, 1, "Partitions of a new topic, if its request has no number.", at_least(1)
+        Kind.INT, 1, "Partitions of a new topic, if the request names no number.", at_least(1)
     )
     default_replication_factor: int = honoured(
-        Kind.INT, 1, "Replicas of a new topic, if its request has no number.", at_least(1)
+        Kind.INT, 1, "Replicas of a new topic, if the request names no number.", at_least(1)
     )
 
     oncelog_max_partitions: int = honoured(

@@ -11,7 +11,7 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class CoordinatorSettings:
-    """Names, defaults and ranges are Kafka 4.3's, unless the sentence says otherwise."""
+    """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     transaction_max_timeout_ms: int = honoured(
         Kind.INT,

@@ -44,7 +44,8 @@ class SettingDescription(msgspec.Struct, frozen=True):
 
 
 def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[SettingDescription]:
-    """Yield every setting of a topic, in the order of names. `own` are the topic's own settings."""
+    """Yield every setting of a topic, in the order of names. `own` are the settings that the topic
+    itself has. Internal settings are left out if the topic does not have them."""
     values = topic_values(settings, own)
     for name, row in TOPIC_SETTINGS.items():
         if name in INTERNAL and name not in own:

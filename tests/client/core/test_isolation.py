@@ -67,7 +67,8 @@ class Log:
             self.aborted.append(AbortedRange(first, producer_id))
 
     def close(self) -> None:
-        """End all transactions, because a broker's response ends at the last stable offset."""
+        """Commit all open transactions, because a broker's response ends at the last stable
+        offset."""
         for producer_id in tuple(self.open):
             self.end(producer_id, committed=True)
 
@@ -80,7 +81,8 @@ def read(log: Log, offset: int, *, read_committed: bool) -> tuple[list[int], int
         log.data[start[1] :],
         offset,
         read_committed=read_committed,
-        # As a broker does, list only transactions that end at or after the start of the response.
+        # A broker lists only transactions that end at or after the start of the response. In these
+        # tests all aborted transactions do.
         aborted=log.aborted if read_committed else (),
         max_batch_bytes=1 << 20,
     ):

@@ -73,10 +73,11 @@ def test_joining_makes_a_member_with_partitions() -> None:
     assert member.identity == ConsumerGroupMetadata("g", 1, "me", None)
 
 
-def test_a_heartbeat_or_a_join_between_two_polls_leaves_the_metadata_of_the_polled_records() -> (
+def test_a_heartbeat_or_a_join_between_two_polls_keeps_the_metadata_of_the_polled_records() -> (
     None
 ):
-    """Otherwise the broker would accept offsets of a removed member in a transaction (KIP-447)."""
+    """With newer metadata, the broker would accept the offsets of records that the member polled
+    before its removal (KIP-447)."""
     member = stable(ONE)
     member.refresh_metadata()
     polled = ConsumerGroupMetadata("g", 1, "me", None)
@@ -122,7 +123,7 @@ def test_no_assignment_at_all_is_an_empty_one() -> None:
     assert decode_assignment(b"") == ()
 
 
-def test_an_eager_member_gives_up_everything_a_cooperative_one_what_it_no_longer_wants() -> None:
+def test_an_eager_member_revokes_all_partitions_and_a_cooperative_member_unwanted_ones() -> None:
     other = TopicPartition("u", 0)
     assert stable().leaving_behind([TWO, ONE], ["t"]) == ((ONE, TWO), False)
     member = membership("cooperative-sticky")

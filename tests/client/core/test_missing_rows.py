@@ -87,7 +87,7 @@ def test_the_first_producer_id_is_0() -> None:
     assert missing_rows(ApiKey.END_TXN, EndTxnRequest(), response, 5) == []
 
 
-def test_a_refused_group_lacks_no_offsets_and_another_may() -> None:
+def test_a_refused_group_lacks_no_offsets_but_an_accepted_group_may() -> None:
     wanted = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=name, topics=wanted) for name in ("g", "refused")]

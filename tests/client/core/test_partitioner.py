@@ -41,7 +41,8 @@ def test_a_key_always_has_the_same_partition_within_range(key: bytes, partitions
 
 
 def give(partitioner: Partitioner, size: int, queued: dict[int, int], *, closed: bool) -> int:
-    """Choose one of three partitions for a record without a key, and buffer the record there."""
+    """Choose one of three partitions for a record without a key, and count the record as buffered
+    there."""
     chosen = partitioner.partition("t", None, 3)
     partitioner.given(
         "t",

@@ -1,4 +1,5 @@
-"""A request needs the version that has its fields, and for transactions the version of KIP-890."""
+"""A request needs a version that has its fields. In versions before KIP-890 part 2, the client must
+add partitions and groups to a transaction itself."""
 
 from __future__ import annotations
 

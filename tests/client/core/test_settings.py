@@ -1,4 +1,4 @@
-"""The client parses addresses as Kafka's clients do."""
+"""The client parses addresses as Kafka's clients do, and refuses settings of a wrong type."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, te
         Producer("broker:9092", **{setting: value})
 
 
-def test_a_float_that_is_a_whole_number_is_one() -> None:
+def test_a_float_that_is_a_whole_number_is_accepted() -> None:
     settings: Any = {"request_timeout_ms": 20e3}
     assert Producer("broker:9092", **settings).config.request_timeout_ms == 20_000

@@ -1,4 +1,5 @@
-"""The producer's states of a transaction: every event in every state, and every verdict."""
+"""The states of a producer's transaction: every call in every state, and the effects of error
+codes."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
                 core = reach(state)
                 if event in (Event.FATAL, Event.FENCED, Event.COMMITTED):
                     continue
-                # Only a response of the coordinator can make a commit abortable.
+                # This event needs a response of the coordinator that refuses the commit. After such a
+                # response the outcome is known.
                 if (state, event) == (State.COMMITTING, Event.ABORTABLE):
                     continue
                 try:

@@ -1,4 +1,5 @@
-"""The number of uncommitted records that a consumer has returned equals the log's (KIP-98)."""
+"""A consumer counts the uncommitted records that it has returned. Its count equals the number of
+uncommitted records in the log (KIP-98)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def poll_all(log: Log, uncommitted: UncommittedRecords, limit: int, *, read_committed: bool) -> int:
-    """Read a log by polls of `limit` records. Return the number of records."""
+    """Read a log by polls of at most `limit` records. Return the number of records."""
     subscription = Subscription()
     subscription.assign([PARTITION])
     subscription[PARTITION].jump(0)
@@ -52,7 +53,7 @@ def test_records_of_open_and_aborted_transactions_below_the_end_are_counted(
 
 
 @given(STEPS, st.integers(1, 7))
-def test_a_read_committed_consumer_returns_none(
+def test_a_read_committed_consumer_returns_no_uncommitted_record(
     steps: list[tuple[str, int, int]], limit: int
 ) -> None:
     log = build(steps)

@@ -1,4 +1,5 @@
-"""A leader that responds to a fetch when the test says so, and a fetcher that reads from it."""
+"""A leader that responds to a fetch only when the test sets the response, and a fetcher that reads
+from this leader."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Leader:
         return answer
 
     async def asked(self) -> tuple[FetchPartition, asyncio.Future[Any]]:
-        """Return the next request for the only partition, and the future of its response."""
+        """Wait for the next request. Return its row of the only partition, and the future of its
+        response."""
         async with asyncio.timeout(DEADLINE_S):
             request, answer = await self._asked.get()
         return request.topics[0].partitions[0], answer

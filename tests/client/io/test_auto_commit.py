@@ -47,9 +47,11 @@ async def filled(producer: Producer, topic: str) -> TopicPartition:
 
 
 async def committed_now(consumer: Consumer, partition: TopicPartition) -> int:
-    """Return the committed offset from the second of two requests. The consumer sends its
-    background commits in the first turn of the loop, on the same connection, so the broker serves
-    them before the second request."""
+    """Return the committed offset, or 0 without a commit.
+
+    The offset is from the second of two requests. The consumer sends its background commits during
+    the first request, on the same connection, so the broker serves them before the second request.
+    """
     for _ in range(2):
         found = await consumer.committed(partition)
     offset = found[partition]
@@ -88,7 +90,8 @@ async def test_iterating_does_not_commit_the_record_at_hand(
 async def test_an_explicit_commit_comes_after_a_background_commit(
     bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
 ) -> None:
-    """The commit of the previous poll is in flight, with older positions."""
+    """At the call of `commit`, the background commit that the last poll began is in flight, with
+    older positions."""
     async with Consumer(bootstrap, **settings) as consumer:
         await consumer.assign([filled])
         await consumer.poll(DEADLINE_S * 1000, max_records=2)

@@ -81,7 +81,7 @@ async def test_a_closed_client_opens_nothing_more() -> None:
     assert called == 1
 
 
-async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
+async def test_background_tasks_end_in_the_order_of_their_starts() -> None:
     """A former defect: a set orders tasks by memory address, so one seed gave different runs in
     different processes."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
@@ -100,7 +100,7 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
     assert ended == list(range(100))
 
 
-async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
+async def test_a_second_request_uses_the_bootstrap_connection_despite_another_advertised_name(
     tmp_path: Path,
 ) -> None:
     """A former defect: the second request of a command opened a second connection, to the

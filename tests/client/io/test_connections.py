@@ -79,7 +79,7 @@ def test_the_pause_doubles_with_each_failure(broker: _Broker) -> None:
 
 
 def test_a_connection_that_was_open_is_reopened_at_once(broker: _Broker) -> None:
-    """The next failure then counts as the first failure again."""
+    """After an open connection, the next failure counts as the first failure again."""
 
     async def scenario() -> None:
         connections = _connections()
@@ -162,8 +162,8 @@ def test_each_caller_that_waits_is_called_once(broker: _Broker, down: bool) -> N
     simulated(broker, scenario)
 
 
-def test_a_connection_of_no_use_for_too_long_is_replaced(broker: _Broker) -> None:
-    """A connection is kept while a request is in flight, or if the maximum idle time is below 0."""
+def test_a_connection_that_is_idle_for_too_long_is_replaced(broker: _Broker) -> None:
+    """If the maximum idle time is below 0, a connection is always kept."""
     broker.down = False
 
     async def scenario() -> None:

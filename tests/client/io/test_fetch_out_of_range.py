@@ -44,7 +44,8 @@ async def test_records_that_wait_are_given_before_the_position_is_reset(reset: O
         assert place(state) == (0, None)
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
         assert place(state) == (3, None)
-        # The fetcher requests the same offset again. No record waits now.
+        # The fetcher requests the same offset again. No record waits now, so this response resets
+        # the position.
         asked, response = await leader.asked()
         assert asked.fetch_offset == 3
         await refuse(response)

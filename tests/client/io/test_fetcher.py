@@ -21,7 +21,7 @@ async def reader() -> AsyncIterator[tuple[Subscription, Fetcher, Leader]]:
         yield parts
 
 
-async def test_a_fetch_says_in_which_epoch_was_written_what_is_before_it(
+async def test_a_fetch_has_the_epoch_of_the_last_record_before_its_offset(
     reader: tuple[Subscription, Fetcher, Leader],
 ) -> None:
     _, fetcher, leader = reader
@@ -38,7 +38,7 @@ async def test_a_fetch_says_in_which_epoch_was_written_what_is_before_it(
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (6, 2)
 
 
-async def test_what_was_only_fetched_ahead_is_dropped_where_the_log_has_lost_it(
+async def test_records_fetched_ahead_are_dropped_if_the_log_has_lost_them(
     reader: tuple[Subscription, Fetcher, Leader],
 ) -> None:
     subscription, fetcher, leader = reader
@@ -57,10 +57,11 @@ async def test_what_was_only_fetched_ahead_is_dropped_where_the_log_has_lost_it(
     assert subscription[TP].position == 5
 
 
-async def test_an_epoch_that_the_log_does_not_know_is_left_behind(
+async def test_an_epoch_that_the_log_does_not_have_is_replaced_and_the_position_kept(
     reader: tuple[Subscription, Fetcher, Leader],
 ) -> None:
-    """The epoch ends after the position, so there is no earlier offset to go back to."""
+    """The broker responds that its log diverges after the last offset of epoch 3. This offset is
+    after the position, so the consumer keeps the position and continues in epoch 3."""
     subscription, fetcher, leader = reader
     subscription[TP].jump(6, 5)
     fetcher.pump()
@@ -76,8 +77,8 @@ async def test_every_failed_fetch_is_repeated_by_the_timer_of_the_fetcher(
     monkeypatch: pytest.MonkeyPatch,
     step_ms: float,
 ) -> None:
-    """The clock moves by `step_ms` at each look, so a pause ends between two looks. Nothing but the
-    timer starts a fetch."""
+    """Each reading of the clock moves it by `step_ms`, so a pause ends between two readings. After
+    the first fetch, only the timer starts a fetch."""
     _, fetcher, leader = reader
     times_ms = count(start=0.0, step=step_ms)
     monkeypatch.setattr(fetcher_module, "monotonic_ms", lambda: next(times_ms))

@@ -25,7 +25,8 @@ STRATEGY: Final = "cooperative-sticky"
 
 
 class Coordinator:
-    """A coordinator of a group with one follower. `heard` has the requests in order."""
+    """The coordinator of a group in which the tested member is a follower. `heard` has the requests
+    in order."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[object] = asyncio.Queue()
@@ -79,7 +80,7 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
     await cluster.close()
 
 
-async def test_a_member_that_does_not_poll_beats_from_the_end_of_the_round(member: Any) -> None:
+async def test_a_member_that_does_not_poll_sends_heartbeats_after_the_rebalance(member: Any) -> None:
     """A former defect: a member was removed if more than a session timeout passed between two
     polls."""
     session, coordinator = member
@@ -132,8 +133,8 @@ async def test_the_metadata_of_polled_records_lasts_until_the_member_joins_or_le
     assert (membership.metadata.generation_id, membership.metadata.member_id) == (-1, "")
 
 
-async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:
-    """Otherwise the other members would wait until its session expires."""
+async def test_a_member_leaves_although_its_last_commit_is_cancelled(member: Any) -> None:
+    """Without a LeaveGroup request, the other members would wait until its session expires."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     held = asyncio.Event()
@@ -182,8 +183,8 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 async def test_a_leader_that_came_back_sees_new_partitions(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """The response says that the member is still the leader and keeps its assignment. The leader
-    must nevertheless notice new partitions."""
+    """The JoinGroup response to a returned static member says that it is still the leader and keeps
+    its assignment. The leader must nevertheless notice new partitions."""
     settings: dict[str, Any] = {
         "group_id": name,
         "group_instance_id": "one",

@@ -64,7 +64,7 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     await made.close()
 
 
-async def test_results_of_leaders_that_respond_come_before_those_that_fail(
+async def test_results_of_leaders_that_respond_come_before_the_error(
     cluster: Cluster,
 ) -> None:
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -84,8 +84,8 @@ async def test_results_of_leaders_that_respond_come_before_those_that_fail(
 async def test_a_late_response_sets_no_position_that_was_dropped_meanwhile(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A former defect: the late response had no offset, and the consumer set the position by
-    `auto_offset_reset`."""
+    """A former defect: the late response had no committed offset, and the consumer set the dropped
+    position by `auto_offset_reset`."""
     subscription = Subscription()
     subscription.assign([LED])
     asked, answering = asyncio.Event(), asyncio.Event()
@@ -117,7 +117,7 @@ async def test_a_late_response_sets_no_position_that_was_dropped_meanwhile(
 async def test_a_partition_without_a_leader_holds_up_no_other(
     bootstrap: str, producer: Producer, topic: str, name: str, group: bool
 ) -> None:
-    """The other partition's broker is unavailable."""
+    """The partition without a leader does not exist."""
     for number in range(4):
         await producer.send(topic, b"%d" % number, partition=0)
     await producer.flush()

@@ -74,7 +74,7 @@ def test_each_record_gets_its_own_offset_if_the_broker_says_one(
 
 
 @pytest.mark.parametrize(("append_ms", "expected_ms"), [(-1, 7), (0, 0), (9, 9)])
-def test_a_timestamp_that_the_broker_set_is_the_records(append_ms: int, expected_ms: int) -> None:
+def test_a_timestamp_that_the_broker_set_is_returned_for_each_record(append_ms: int, expected_ms: int) -> None:
     broker = ScriptedBroker()
     _appended_at(broker, append_ms)
 
@@ -117,7 +117,7 @@ def test_a_batch_that_expires_before_it_is_sent_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("is_duplicate", [False, True])
-def test_encoded_records_get_the_offset_of_the_last(is_duplicate: bool) -> None:
+def test_encoded_records_get_the_offset_of_their_last_record(is_duplicate: bool) -> None:
     """The offset is -1 if the leader has the batch and does not remember its offset."""
     encoded = EncodedRecords.of([NewRecord(3, None, b"a"), NewRecord(5, None, b"b")])
     broker = ScriptedBroker()

@@ -77,7 +77,7 @@ async def test_a_batch_that_cannot_be_encoded_fails_alone(
     assert await read_values(bootstrap, topic, committed=False) == [b"before", b"after"]
 
 
-async def test_a_transaction_with_one_is_aborted(bootstrap: str, topic: str, name: str) -> None:
+async def test_a_transaction_with_a_batch_that_cannot_be_encoded_is_aborted(bootstrap: str, topic: str, name: str) -> None:
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -93,7 +93,7 @@ async def test_a_transaction_with_one_is_aborted(bootstrap: str, topic: str, nam
     assert await read_values(bootstrap, topic, committed=True) == [b"committed"]
 
 
-async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None:
+async def test_an_error_of_a_response_fails_every_batch_of_the_request() -> None:
     producer = Producer("127.0.0.1:9", transactional_id="x")
     acc, core = producer._accumulator, producer._transaction
     assert core is not None
@@ -119,7 +119,7 @@ async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None
     await producer._cluster.close()
 
 
-async def test_a_new_generation_begins_over_an_answer_that_gets_lost(
+async def test_a_new_generation_begins_although_a_response_to_produce_is_lost(
     tmp_path: Path, name: str
 ) -> None:
     (port,) = free_ports(1)
@@ -229,7 +229,7 @@ def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer._accumulator, "expire", broken)
 
 
-async def test_a_sender_that_ends_fails_all_there_is_and_all_that_comes(
+async def test_a_sender_that_ends_fails_pending_and_later_calls(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(DEADLINE_S), Producer(bootstrap, linger_ms=60_000) as producer:

@@ -108,7 +108,7 @@ def test_KIP_447_no_position_before_the_transaction_over_it_is_decided(
     simulated(broker, scenario)
 
 
-def test_a_read_uncommitted_member_goes_on_from_the_offset_before() -> None:
+def test_a_read_uncommitted_member_continues_at_the_offset_before_the_transaction() -> None:
     broker = ScriptedBroker(Coordinator().script)
 
     async def scenario() -> None:

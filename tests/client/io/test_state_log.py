@@ -29,8 +29,8 @@ def _batches(offset: int) -> bytes:
 
 
 def _read(start: int, data: bytes | None = None) -> tuple[list[int], list[int]]:
-    """Return the offsets after each batch that was read, and the fetched offsets. `data`: what
-    the broker returns at every offset."""
+    """Return for each batch that was read the offset after it, and the offsets of the fetches.
+    `data`: the records that the broker returns at every offset, instead of BATCHES."""
     broker = ScriptedBroker()
 
     def script(api: ApiKey, request: Any) -> Any:

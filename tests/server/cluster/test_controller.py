@@ -44,7 +44,7 @@ def test_a_replica_in_sync_takes_over() -> None:
     assert leaders(cluster, "t") == [(2, 1), (2, 0), (3, 0)]
 
 
-def test_without_a_replica_in_sync_there_is_no_leader_unless_the_topic_allows_it() -> None:
+def test_without_a_replica_in_sync_only_an_unclean_election_finds_a_leader() -> None:
     for settings, expected in (({}, NO_LEADER), ({"unclean.leader.election.enable": "true"}, 2)):
         cluster = Cluster((1, 2))
         topic_id = cluster.create("t", 1, 2)

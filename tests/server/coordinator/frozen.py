@@ -17,7 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
-# Most values have exactly these types. The frozen container has them unchanged, without a call.
+# Most values have exactly these types. A frozen container holds them unchanged, without a call of
+# `_frozen`.
 _MOSTLY: Final = frozenset({str, bytes, int, float, bool, type(None)})
 
 Met: TypeAlias = dict[int, int]
@@ -44,7 +45,8 @@ def _frozen(value: object, met: Met) -> object:
 
 @cache
 def _freezer(kind: type) -> Callable[[Any, Met], object] | None:
-    """Return the function that freezes values of a type, or None if they are values already."""
+    """Return the function that freezes values of a type, or None if they stay as they
+    are."""
     if issubclass(kind, _PLAIN):
         return None
     for base, freeze in _FREEZERS.items():

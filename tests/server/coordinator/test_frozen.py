@@ -52,7 +52,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "argument of a partial": lambda state: state.callback.args[0].append(2),
     "deferred": lambda state: state.parked.complete(1),
     "another function": lambda state: setattr(state, "callback", len),
-    "equal object instead of the same": lambda state: setattr(state, "same", [1, (2, [3])]),
+    "equal object instead of the same object": lambda state: setattr(state, "same", [1, (2, [3])]),
 }
 
 

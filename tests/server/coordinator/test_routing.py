@@ -16,9 +16,9 @@ def test_java_string_hash(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
 
 
-def test_the_id_of_the_deep_dive_is_in_partition_10() -> None:
+def test_my_producer_is_in_partition_10_of_50() -> None:
     assert partition_for("myProducer", 50) == 10
 
 
-def test_a_hash_of_the_smallest_number_is_no_negative_partition() -> None:
+def test_the_smallest_hash_gives_no_negative_partition() -> None:
     assert partition_for("polygenelubricants", 50) == 0

@@ -115,7 +115,7 @@ def test_a_temporary_file_that_cannot_be_removed_is_removed_after_the_next_write
     assert scene.files.list("") == sorted(NAMES)
 
 
-def test_names_that_cannot_be_made_durable_are_an_error_of_the_disk() -> None:
+def test_a_failed_sync_of_the_new_names_is_a_storage_error() -> None:
     scene = Writer()
     done = scene.writer.write()
     scene.files.pending.pop(0)()
@@ -124,7 +124,7 @@ def test_names_that_cannot_be_made_durable_are_an_error_of_the_disk() -> None:
     assert isinstance(done.value, StorageError)
 
 
-def test_the_next_write_begins_after_a_defect() -> None:
+def test_a_defect_in_a_write_does_not_block_the_next_write() -> None:
     scene = Writer()
     scene.defect = ValueError("a defect")
     with pytest.raises(ValueError, match="a defect"):

@@ -70,7 +70,7 @@ def test_a_transaction_record_is_the_step_of_its_state(state: TransactionState, 
     assert steps_of(TRANSACTION_STATE, bytes(build_batch([record, record]))) == [step]
 
 
-def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
+def test_the_topic_decides_if_a_batch_is_data_or_offsets_of_a_group() -> None:
     batch = bytes(
         build_batch(
             [NewRecord(0, b"k", b"v")],
@@ -85,14 +85,16 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
 
 
 @pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
-def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
-    """The variable has an effect only with the switch, so that no broker crashes by accident."""
+def test_a_broker_with_the_variable_and_without_the_switch_does_not_start(
+    tmp_path: Path, variable: str
+) -> None:
+    """The start fails and names `--allow-faults`, so that no broker crashes by accident."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
     assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.said()
 
 
-def test_an_unknown_point_starts_nothing(tmp_path: Path) -> None:
+def test_a_broker_with_an_unknown_point_does_not_start(tmp_path: Path) -> None:
     broker = Oncelog(tmp_path)
     broker.fail_at("before-lunch")
     assert broker.spawn().wait(60) == 2

@@ -56,7 +56,7 @@ def sizes(result: FetchResult) -> list[int]:
     [
         pytest.param(10_000, 10_000, [3 * SIZE] * 3, id="room for all"),
         pytest.param(10_000, SIZE, [SIZE] * 3, id="one batch of each"),
-        pytest.param(10_000, 1, [SIZE, 0, 0], id="the first batch always fits, and only that"),
+        pytest.param(10_000, 1, [SIZE, 0, 0], id="only the first batch, which always fits"),
         pytest.param(1, 10_000, [SIZE, 0, 0], id="whatever the limit"),
         pytest.param(0, 0, [SIZE, 0, 0], id="even none"),
         pytest.param(4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="the second gets the rest"),

@@ -180,7 +180,7 @@ def test_a_larger_session_replaces_a_smaller_one_that_is_old_enough() -> None:
     broker.fetch(0, 0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS + 1
     broker.fetch(1, 1)
-    broker.fetch(0, 0, 3)  # smaller, but new
-    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the old session
+    broker.fetch(0, 0, 3)  # session 2: smaller, but too new to be evicted
+    assert broker.fetch(0, 0, 5, 6).session_id == 0  # not larger than session 1
     assert broker.fetch(0, 0, 5, 6, 7).session_id == 3
     assert broker.refused(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

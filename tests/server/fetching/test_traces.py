@@ -2,7 +2,8 @@
 
 A partition is fetched as `orders-0@5`, from offset 5. `session=1/2` is the session id and the epoch
 of the request. A response of a session names its partitions in the order in which they were read.
-The last line shows the session after the request.
+The last line after a response shows the session
+as the request left it.
 """
 
 from __future__ import annotations

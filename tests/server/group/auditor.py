@@ -49,7 +49,7 @@ def audit(log: Sequence[Appended | Marker]) -> tuple[dict[Key, int], dict[tuple[
 
 def decided(log: Sequence[Appended | Marker], position: int, producer_id: int) -> bool | None:
     """Return the outcome of the transaction of the record at `position`: True if it was committed,
-    None while it is undecided."""
+    False if it was aborted, None while it is undecided."""
     for entry in log[position:]:
         if isinstance(entry, Marker) and entry.producer_id == producer_id:
             return entry.committed

@@ -12,7 +12,7 @@ from tests.server.group.driver import GROUP, Driver
 from tests.server.resident import resident_growth
 
 MANY = 100_000
-# More joins than a group accepts. A test that needs only a full group makes no more joins.
+# More joins than a group accepts. A test that needs only a full group makes this number of joins.
 ENOUGH = 20_000
 MIB = 1 << 20
 
@@ -31,8 +31,8 @@ def many_groups() -> Driver:
 
 
 def many_members(joins: int = MANY) -> tuple[Driver, list[object]]:
-    """Return a coordinator with a full group, and the members' parked responses. Further members
-    are refused."""
+    """Send `joins` joins of new members to one group. The group accepts members until it is full,
+    and refuses the rest. Return the coordinator and the parked responses of its members."""
     driver = Driver(compares=False)
     parked: list[object] = []
     refused = 0

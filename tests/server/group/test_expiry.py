@@ -31,7 +31,7 @@ def keep_alive(driver: Driver, ms: int, generation_id: int, *members: str) -> No
             assert driver.heartbeat(member, generation_id) == 0
 
 
-def test_offsets_of_a_simple_group_expire_by_their_commit() -> None:
+def test_the_retention_in_a_simple_group_counts_from_the_commit() -> None:
     driver = retention()
     driver.commit(("t", 0, 1))
     driver.advance(HOUR_MS // 2)
@@ -45,7 +45,7 @@ def test_offsets_of_a_simple_group_expire_by_their_commit() -> None:
     assert driver.load().table.groups == {}
 
 
-def test_offsets_of_a_group_expire_by_when_it_became_empty() -> None:
+def test_the_retention_in_a_group_counts_from_the_time_it_became_empty() -> None:
     driver = retention()
     generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
     driver.commit(("t", 0, 1), member_id=member, generation_id=generation_id)
@@ -103,7 +103,7 @@ def test_a_retention_in_the_request_counts_from_the_commit_in_any_state_of_the_g
     assert driver.fetch("u", 0) == (2, 0)
 
 
-def test_an_offset_with_a_transaction_over_it_does_not_expire_and_keeps_its_group() -> None:
+def test_an_offset_with_a_pending_commit_does_not_expire_and_keeps_its_group() -> None:
     driver = retention()
     driver.commit(("t", 0, 1))
     driver.txn_commit(7, ("t", 0, 2), ("u", 0, 3))
@@ -187,7 +187,7 @@ def test_an_offset_expires_at_its_time_and_not_before(early_ms: int, offset: int
     assert driver.fetch("t", 0) == (offset, 0)
 
 
-def test_offsets_of_a_group_written_before_records_had_times_expire_by_their_commit() -> None:
+def test_the_retention_counts_from_the_commit_if_the_groups_record_has_no_time() -> None:
     driver = retention()
     key = encode_group_metadata_key(GroupMetadataKey(GROUP))
     value = GroupMetadataValue(protocol_type="consumer", protocol=None, leader=None)

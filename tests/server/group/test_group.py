@@ -26,6 +26,6 @@ def test_a_classic_group_implements_the_group_protocol() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
-def test_only_the_module_that_creates_groups_names_a_class_of_groups(path: Path) -> None:
+def test_only_the_exempt_modules_import_classic_groups(path: Path) -> None:
     classic = {name for name in imported_modules(path) if ".group.classic" in name}
     assert not classic or path.name in MAY_NAME_CLASSIC

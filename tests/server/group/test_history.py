@@ -28,7 +28,7 @@ UNKNOWN_MEMBER, OLDER = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 def dismissal(
     driver: Driver, member_id: str, generation_id: int, instance: str | None = None
 ) -> Dismissal | None:
-    """Return the reason why a TxnOffsetCommit is refused."""
+    """Return the reason why a TxnOffsetCommit of this member is refused, None if it is accepted."""
     return driver.shard.dismissal(
         TxnOffsetCommitRequest(
             transactional_id="t",
@@ -123,7 +123,7 @@ def test_a_member_that_did_not_join_in_time_missed_the_rebalance() -> None:
     assert dismissal(driver, member, generation) == Dismissal(Why.MISSED_REBALANCE, driver.wall_ms)
 
 
-def test_a_member_that_joined_and_did_not_sync_missed_it_too() -> None:
+def test_a_member_that_joined_and_did_not_sync_missed_the_rebalance_too() -> None:
     driver = Driver()
     answer = driver.join(version=3, session_ms=300_000, rebalance_ms=4_000)
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
@@ -165,7 +165,7 @@ def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
     assert found == Dismissal(Why.GROUP_FULL, driver.wall_ms)
 
 
-def test_an_id_that_a_full_group_gave_was_no_member() -> None:
+def test_a_given_member_id_that_a_full_group_refuses_was_never_a_member() -> None:
     driver = Driver(GroupConfig(group_max_size=1))
     generation, _ = driver.stable_group("a")
     given = driver.join()

@@ -203,7 +203,7 @@ class Scenario:
         self.trace.add(f"response to heartbeat of {member_id}: {code(error_code)}")
 
     def leave(self, command: Command) -> None:
-        """LeaveGroup v5. `instance` is given in a request of an administrator."""
+        """LeaveGroup v5. `instance` is a group instance id that an administrator removes."""
         instance = command.take("instance", "")
         answer = self.driver.leave(*command.all_words(), instances=[instance] if instance else [])
         self.trace.response("leave", answer, leave_text)

@@ -33,7 +33,7 @@ def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without(
     assert driver.fetch("t", 1, require_stable=True) == (-1, 0)
 
 
-def test_O1_an_offset_that_is_pending_from_the_first_is_unstable_too() -> None:
+def test_O1_the_first_offset_of_a_partition_is_unstable_too_while_it_is_pending() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
@@ -90,7 +90,8 @@ def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> No
 
 @pytest.mark.parametrize("code", [47, 48, 120])
 def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
-    # The log refuses the append, because the producer has no open transaction there or is fenced.
+    # The log refuses the append, because the producer is fenced or has no open transaction in this
+    # partition of `__consumer_offsets`.
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.append_error = code

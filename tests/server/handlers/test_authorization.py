@@ -121,7 +121,7 @@ class Untouched:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def reached(*arguments: Any, **settings: Any) -> None:
-            raise AssertionError(f"{name} was called for a client that may not")
+            raise AssertionError(f"{name} was called for a client without the right")
 
         return reached
 

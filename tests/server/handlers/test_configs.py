@@ -171,7 +171,7 @@ async def test_changing_some_of_a_topics_settings(version: int) -> None:
         }
 
 
-async def test_to_validate_alters_nothing() -> None:
+async def test_validate_only_alters_nothing() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a")])
         image = services.metadata.image

@@ -151,7 +151,8 @@ async def test_a_response_of_a_session_has_only_changed_partitions(
     rows = reader.fetch(10_000, isolation=1)
     assert set(rows) == {QUIET}
     assert reader.positions == {BUSY: 0, QUIET: 2, LAST: 0}
-    fill(services, LAST, 1)  # after the open transaction: only the high watermark moves
+    # The record is after the open transaction, so only the high watermark moves.
+    fill(services, LAST, 1)
     rows = reader.fetch(10_000, isolation=1)
     assert set(rows) == {LAST}
     assert not rows[LAST].records

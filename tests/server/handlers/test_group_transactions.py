@@ -60,7 +60,7 @@ WHOLE: dict[str, Any] = {
     ],
     ids=str,
 )
-async def test_the_fields_of_a_group_are_all_set_or_none_and_never_without_an_id(
+async def test_the_fields_of_a_group_are_all_set_or_none_and_need_a_transactional_id(
     change: dict[str, Any],
 ) -> None:
     async with broker() as services:
@@ -86,7 +86,7 @@ async def test_a_join_is_refused_if_group_transactions_are_disabled() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> None:
+async def test_key_type_2_finds_the_leader_of_the_groups_partition(version: int) -> None:
     async with broker() as services:
         request = FindCoordinatorRequest(key="g", key_type=2, coordinator_keys=["g"])
         response = await ask(find_coordinator, services, request, version)
@@ -127,8 +127,9 @@ async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
 
 
 async def test_an_older_generation_of_a_live_group_is_reported() -> None:
-    """The group's own coordinator reports the older generation. The request names no producer, and
-    its transactional id may be unknown."""
+    """The group coordinator finds that the generation in the request is older than the group's.
+    The transaction coordinator counts the refusal, also for a transactional id that it does not
+    know."""
     world = World()
     decided = world.groups.run("g", lambda shard: shard.join_group(JOIN, CALLER))
     world.settle(3_000)

@@ -44,8 +44,8 @@ COUNT = SMALL + SMALL // 2
 SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
-# Maximum number of calls in a step. One step with all appends would make sixty calls for each
-# partition.
+# Maximum number of calls in a step: ten for each partition. A step with all appends would make
+# sixty for each.
 MOST_CALLS = 10 * COUNT
 
 
@@ -130,7 +130,7 @@ async def identity(broker: Broker, name: str) -> tuple[int, int]:
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
     async with asyncio.timeout(DEADLINE_S):
-        # The new coordinator loads in slices of the loop.
+        # The new coordinator loads in slices, one in a turn of the loop.
         while True:
             found = await ask(init_producer_id, broker.services, asked)
             if found.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -179,7 +179,8 @@ async def test_no_step_of_a_produce_is_long(
     monkeypatch.setattr(dispatch, "SLICED_BYTES", 4 << 10)
     at_once = Calls()
     frame = framed(asked, version)
-    sliced_decoder(ProduceRequest, version)  # generated at the first request
+    # The broker generates the decoder at the first request. This is no step of the Produce.
+    sliced_decoder(ProduceRequest, version)
     response = at_once.of(lambda: serve(broker, frame, version))
     if acks:
         assert codes(await response_of(response, version)) == {0}
@@ -203,7 +204,7 @@ async def test_with_acks_0_a_refused_partition_closes_the_connection_and_affects
     assert broker.partitions.require("wide", 7).log_end_offset == 0
 
 
-async def test_a_client_that_disconnects_during_a_produce_has_written_all_or_nothing(
+async def test_a_produce_is_appended_in_full_if_its_client_disconnects(
     broker: Broker,
 ) -> None:
     response = serve(broker, request())

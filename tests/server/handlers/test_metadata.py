@@ -107,7 +107,7 @@ async def test_topics_by_id() -> None:
         assert early.topics[0].error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_all_topics_are_null_or_in_version_0_an_empty_list() -> None:
+async def test_a_request_for_all_topics_has_null_or_in_version_0_an_empty_list() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
         everything = await ask(metadata, services, MetadataRequest(None), 1)
@@ -127,7 +127,7 @@ async def test_topics_a_client_may_not_see() -> None:
         assert topic.topic_id == ZERO_UUID
 
 
-async def test_a_topic_is_not_created_if_the_request_forbids_it() -> None:
+async def test_a_topic_is_not_created_without_the_right_to_create_it() -> None:
     denied = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
     async with broker(authorizer=denied) as services:
         await ask(metadata, services, MetadataRequest(by_name("orders")))
@@ -244,7 +244,7 @@ OURS = ("oncelog.group.transactions", 1, 1)
 @pytest.mark.parametrize(
     ("version", "supported"), [(3, [OURS]), (4, [("transaction.version", 0, 2), OURS])]
 )
-async def test_features_that_begin_at_0_are_kept_from_older_clients(
+async def test_supported_features_that_begin_at_0_are_hidden_from_older_clients(
     version: int, supported: list[tuple[str, int, int]]
 ) -> None:
     async with broker() as services:

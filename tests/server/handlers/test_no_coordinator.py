@@ -89,7 +89,8 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
         (ApiKey.END_TXN, end_request, None, NOT_COORDINATOR),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 5, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        # A leader without a coordinator to ask returns a code that every producer retries.
+        # A partition's leader asks the transaction coordinator about the transaction. Without a
+        # coordinator it returns a code that every producer retries.
         (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )

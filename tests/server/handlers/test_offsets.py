@@ -75,7 +75,9 @@ async def fetched(
     }
 
 
-async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_answered() -> None:
+async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_each_has_a_response() -> (
+    None
+):
     world = World()
     async with broker() as bare:
         sizes = {"wide": PART + 7, "b": PART, "c": 1}

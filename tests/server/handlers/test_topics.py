@@ -93,7 +93,7 @@ async def test_each_topic_has_its_own_outcome() -> None:
         assert set(services.metadata.image.topics) == {"orders", "manual"}
 
 
-async def test_to_validate_creates_nothing() -> None:
+async def test_validate_only_creates_nothing() -> None:
     async with broker() as services:
         response = await ask(create_topics, services, CreateTopicsRequest([orders()], 0, True))
         assert response.topics[0].error_code == ErrorCode.NONE

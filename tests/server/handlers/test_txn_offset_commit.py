@@ -30,7 +30,8 @@ INPUT = "in"
 
 
 def id_in(shard: int, name: str) -> str:
-    """Return a transactional id in that partition of `__transaction_state`."""
+    """Return a transactional id of partition `shard` of `__transaction_state`. It begins with
+    `name`."""
     numbers = range(100)
     return next(
         candidate
@@ -111,8 +112,9 @@ def waiting_for_the_older(
 async def test_r12_offsets_that_wait_are_refused_if_their_transaction_ends(
     version: int, code: ErrorCode
 ) -> None:
-    """The transaction was verified before the abort of the older transactions. If its offsets were
-    staged after its end, they would be pending for ever, because no marker follows."""
+    """The newer transaction is verified, and then its offsets wait for the abort of the older
+    transaction. If they were staged after the end of their own transaction, they would be pending
+    for ever, because no marker follows."""
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, version)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)

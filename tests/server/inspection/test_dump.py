@@ -1,4 +1,5 @@
-"""`oncelog logs dump` of batches whose records cannot be printed."""
+"""`oncelog logs dump`: batches with records that cannot be printed, and the outcomes of
+transactions."""
 
 from __future__ import annotations
 

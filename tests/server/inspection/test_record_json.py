@@ -11,7 +11,9 @@ from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 
 
 @pytest.mark.parametrize("with_own", [False, True])
-def test_a_transaction_has_the_names_of_kafka_and_our_own_on_request(with_own: bool) -> None:
+def test_a_transaction_has_kafkas_field_names_and_on_request_those_of_oncelog(
+    with_own: bool,
+) -> None:
     metadata = TransactionMetadata("t", 7, 3, 1_000, previous_producer_id=6, last_producer_epoch=2)
     value = to_record(metadata).value
     assert value is not None

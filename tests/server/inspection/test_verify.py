@@ -124,7 +124,7 @@ async def write_one(address: str) -> None:
         await producer.send("short", b"v")
 
 
-def test_a_short_log_has_no_indexes_after_a_clean_stop_and_lacks_none(tmp_path: Path) -> None:
+def test_a_short_log_without_indexes_is_intact_after_a_clean_stop(tmp_path: Path) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:
         asyncio.run(write_one(broker.address))
     assert not list((broker.data / "short-0").glob("*index"))
@@ -311,7 +311,7 @@ def test_a_log_that_ends_below_its_recovery_point_is_damage(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])
-def test_a_file_that_is_no_log_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
+def test_a_path_without_a_log_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     result = CliRunner().invoke(logs, ["verify", str(tmp_path / name)])
     assert result.exit_code == 1
@@ -321,7 +321,8 @@ def test_a_file_that_is_no_log_is_reported_in_one_line(tmp_path: Path, name: str
 
 @pytest.fixture(scope="module")
 def victim(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy for many small changes. Each test undoes its change."""
+    """Return a copy of the data directory for many small changes. Each change is undone after its
+    check."""
     return Path(shutil.copytree(written, tmp_path_factory.mktemp("victim") / "data"))
 
 
@@ -365,7 +366,7 @@ def test_text_shows_the_same_advice_once_and_json_with_each_finding(data: Path) 
         assert shown.stdout.count(finding["to_do"]) == 1
 
 
-def test_json_has_the_same_option_as_in_other_commands(data: Path) -> None:
+def test_the_options_json_and_output_json_do_the_same(data: Path) -> None:
     asked = [["--json"], ["--output", "json"]]
     first, second = (CliRunner().invoke(logs, ["verify", *flags, str(data)]) for flags in asked)
     assert first.stdout == second.stdout

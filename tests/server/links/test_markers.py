@@ -56,7 +56,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
     while broker.services.new_producer_id() < PRODUCER_ID:
-        pass  # the broker refuses an id that it has never given out
+        pass  # the broker refuses an id that it has not assigned
     yield broker
     await broker.stop()
 
@@ -213,7 +213,7 @@ async def test_a_marker_without_a_response_is_retried_or_fails(what_happens: str
 
 
 class UnsentLink(BrokerLink):
-    """A link that keeps its requests."""
+    """A link that sends nothing, and keeps the callback of each request."""
 
     def __init__(self) -> None:
         super().__init__("127.0.0.1", 1, "test")

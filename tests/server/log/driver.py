@@ -249,8 +249,8 @@ def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int 
 
 
 def busy(driver: Driver | None = None) -> Driver:
-    """Write a log of several segments: plain, idempotent and transactional batches, aborts across
-    segments, and an open transaction at the end."""
+    """Return a driver with a log of several segments: plain, idempotent and transactional batches,
+    aborts across segments, and an open transaction at the end."""
     driver = driver or Driver()
     for turn in range(9):
         driver.plain(2, timestamp=driver.now_ms + turn * 7 % 40)

@@ -54,7 +54,7 @@ def test_rows_without_a_checksum_are_computed_and_then_remembered() -> None:
     assert log.asked == [0]
 
 
-def test_a_limited_number_of_segments_stays_in_memory_and_the_last_always() -> None:
+def test_the_rows_of_at_most_64_segments_stay_in_memory_including_the_last() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     aborted = AbortedTransactions(files, "d", Recomputing())
@@ -65,7 +65,7 @@ def test_a_limited_number_of_segments_stays_in_memory_and_the_last_always() -> N
     assert 1000 in aborted._loaded
 
 
-def test_M25_a_segment_that_is_scanned_again_begins_with_an_empty_file() -> None:
+def test_M25_a_segment_that_is_scanned_again_begins_with_an_empty_txnindex() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     aborted = AbortedTransactions(files, "d", Recomputing())

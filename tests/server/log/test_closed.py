@@ -105,8 +105,8 @@ def test_an_index_with_entries_is_written_and_an_existing_index_stays_correct() 
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_aborted_transactions_are_known_after_a_clean_stop(remembered: bool) -> None:
-    """The start finds aborted transactions even if the clean stop stored none and the checkpoint of
-    the roll lists none."""
+    """The checkpoint of the roll was written before the abort, so it does not have the aborted
+    transaction. The start finds the transaction with what the clean stop stored, and without it."""
     driver = Driver(LogConfig())
     driver.plain()
     driver.log.roll(driver.now_ms)
@@ -132,7 +132,7 @@ def test_a_damaged_txnindex_is_not_trusted_after_a_clean_stop() -> None:
 
 
 @pytest.mark.parametrize("lost", ["all", "a batch", "a byte"])
-def test_a_log_that_is_shorter_than_remembered_does_not_start(lost: str) -> None:
+def test_a_log_that_is_shorter_than_at_its_clean_stop_does_not_start(lost: str) -> None:
     driver = Driver(LogConfig())
     driver.plain()
     kept = driver.log.size_bytes
@@ -162,7 +162,7 @@ def test_producers_of_batches_added_after_the_stop_are_found() -> None:
     assert driver.send(7, 0).duplicate
 
 
-def test_rows_recomputed_for_an_older_segment_are_checkpointed() -> None:
+def test_txnindex_rows_recomputed_for_an_older_segment_are_checkpointed() -> None:
     driver = Driver(LogConfig())
     aborting(driver)
     driver.log.roll(driver.now_ms)

@@ -146,7 +146,7 @@ def test_a_coordinator_without_a_durable_first_segment_does_not_start(
 
 def test_a_power_failure_that_takes_the_first_segment_takes_the_log() -> None:
     """No record was durable (seed 52781 of the simulation). The records after the lost ones are
-    dropped, because a log has no gaps, and the log is used from its start."""
+    dropped, because a log has no gaps, and the log begins again at offset 0."""
     driver = written()
     driver.files = driver.files.after_kill()
     remove(driver.files, logs(driver.files)[0])

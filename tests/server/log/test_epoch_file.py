@@ -68,7 +68,7 @@ def test_an_epoch_without_records_is_forgotten_and_may_begin_again(disk: Disk) -
     assert disk.written == [(3, 0), (5, 10)]
 
 
-def test_a_refused_write_is_retried_with_the_epochs_of_that_time(disk: Disk) -> None:
+def test_a_refused_write_is_retried_with_the_epochs_at_the_time_of_the_retry(disk: Disk) -> None:
     step = disk.files.step
 
     def refuse(operation: str, path: str) -> None:

@@ -52,7 +52,7 @@ def test_d3_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 400, 7))
-def test_d1_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
+def test_d1_on_a_full_disk_the_log_ends_after_a_whole_batch(room: int) -> None:
     driver = Driver(LogConfig(segment_bytes=500))
     used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 1000 + room
@@ -97,7 +97,7 @@ def test_d4_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Dri
     check_invariants(driver.log, driver.files)
 
 
-def test_s16_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> None:
+def test_s16_after_a_failed_fsync_the_log_fails_until_the_next_start(driver: Driver) -> None:
     outcome: list[StorageError | None] = []
     driver.files.fail_sync()
     flush(driver.log, outcome.append)
@@ -181,8 +181,8 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 @pytest.mark.parametrize("then", ["stop", "kill"])
 def test_d3_a_refused_side_file_is_written_later(driver: Driver, kind: str, then: str) -> None:
     """While the disk refuses the file, the log appends an abort marker, gets a new leader epoch and
-    rolls. The records that another producer has committed stay visible. Once the disk has space,
-    the log writes the file."""
+    tries to roll. The records that another producer has committed stay visible. Once the disk has
+    space, the log writes the file."""
     errors: list[StorageError] = []
     log = driver.log
     log.refusals.report_to(errors.append)

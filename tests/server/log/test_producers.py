@@ -41,7 +41,7 @@ def sent(driver: Driver, count: int = 7) -> Driver:
 
 
 @pytest.mark.parametrize("back", range(1, 6))
-def test_r1_r2_a_retry_of_one_of_the_last_five_batches_gets_its_first_offsets(
+def test_r1_r2_a_retry_of_one_of_the_last_five_batches_gets_its_original_offsets(
     driver: Driver, back: int
 ) -> None:
     sent(driver)
@@ -78,7 +78,7 @@ def test_r4_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
     assert driver.send(1, 0, 1, epoch=1).duplicate
 
 
-def test_a_batch_of_an_older_epoch_is_no_repetition(driver: Driver) -> None:
+def test_the_same_sequence_in_a_newer_epoch_is_no_repetition(driver: Driver) -> None:
     driver.send(1, 0, 1)
     driver.plain()
     driver.send(1, 0, 1, epoch=1)
@@ -102,7 +102,7 @@ def test_x7_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
     assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_e8_sequences_go_on_at_0_after_the_last_one(driver: Driver) -> None:
+def test_e8_the_sequence_after_the_last_one_is_0(driver: Driver) -> None:
     driver.send(1, LAST_SEQUENCE - 1, 2)
     assert driver.send(1, 0, 1).base_offset == 2
     assert driver.send(1, LAST_SEQUENCE - 1, 2).duplicate

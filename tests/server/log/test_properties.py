@@ -110,7 +110,7 @@ class Model:
         self.driver.kill()
 
     def lose(self, kind: str, clean: bool) -> None:
-        """Stop, and delete all files of a kind."""
+        """Stop, delete all files of a kind, and start."""
         point, start = self.driver.stop()
         for path in [path for path in self.driver.files.nodes if path.endswith(kind)]:
             del self.driver.files.nodes[path]

@@ -113,8 +113,8 @@ def test_a_fetch_reads_each_header_once(
     size: int, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With small batches, the read that confirms the index entry also has the header of the first
-    batch. With large batches, that header is in the next read. To find the last batch within
-    `max_bytes`, no further read is needed."""
+    batch of the result. With large batches, that header is in the next read. To find the last batch
+    within `max_bytes`, no further read is needed."""
     driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
     while len(driver.log.segments) < 3:
         driver.plain(1, size=size)
@@ -146,7 +146,9 @@ def test_l11_a_segment_emptied_by_compaction_is_skipped() -> None:
     path = f"{DIRECTORY}/{0:020d}.log"
     point, start = driver.stop()
     del driver.files.nodes[path].data[:]
-    del driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"]  # compaction writes it anew
+    del driver.files.nodes[
+        f"{DIRECTORY}/txn-index-checkpoint"
+    ]  # compaction would write the new size
     driver.log = driver.open(clean=True, recovery_point=point, log_start_offset=start)
     second = bases(driver)[1]
     found = driver.log.read(0, 1, limit=MANY, at_least_one=True).records

@@ -134,7 +134,7 @@ def refuse(kind: str, room: int) -> tuple[Driver, Full, int]:
 
 @pytest.mark.parametrize("room", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_d6_a_refused_append_changes_nothing_and_a_crash_finds_the_logs_state(
+def test_d6_a_refused_append_changes_nothing_and_a_kill_loses_no_state(
     kind: str, room: int
 ) -> None:
     driver, full, refusals = refuse(kind, room)
@@ -184,7 +184,7 @@ def test_a_retry_fails_while_the_disk_refuses_a_file_of_its_roll() -> None:
     """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
     driver = busy()
     refuse_a_roll(driver)
-    full = Full(driver.files, KINDS["snapshot"], 1)  # the file is created
+    full = Full(driver.files, KINDS["snapshot"], 1)  # its creation is accepted
     with pytest.raises(StorageError):
         driver.log.try_again(driver.now_ms)
     assert driver.log.refusals.current is not None

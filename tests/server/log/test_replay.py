@@ -25,7 +25,7 @@ def test_every_snapshot_and_the_log_after_it_give_the_same_state() -> None:
         assert producers_of(producers) == expected
 
 
-def test_the_rows_of_a_segment_are_computed_from_the_log_alone() -> None:
+def test_the_txnindex_rows_of_a_segment_are_computed_from_the_log_alone() -> None:
     driver = busy()
     log = driver.log
     written = {

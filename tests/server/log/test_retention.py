@@ -80,7 +80,7 @@ def test_retention_bytes_keeps_at_least_that_much() -> None:
 
 
 @pytest.mark.parametrize(("excess", "deleted"), [(-1, 2), (0, 2), (1, 1)])
-def test_as_many_bytes_as_retention_bytes_are_enough(excess: int, deleted: int) -> None:
+def test_segments_are_deleted_down_to_exactly_retention_bytes(excess: int, deleted: int) -> None:
     driver = days(Driver(replace(DEFAULT, retention_ms=-1)), 6)
     limit = 4 * driver.log.segments[0].size + excess
     driver.log.reconfigure(replace(driver.config, retention_ms=-1, retention_bytes=limit))

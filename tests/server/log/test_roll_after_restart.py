@@ -12,7 +12,7 @@ from oncelog_server.log.log import PartitionLog
 from tests.server.log.driver import MANY, NOW_MS, Driver
 
 SEGMENT_MS = 1_000
-# The time between two processes. It is longer than `segment.ms`.
+# The time from the end of a process to the start of the next. It is longer than `segment.ms`.
 DOWN_MS = 5 * SEGMENT_MS
 CONFIG = LogConfig(
     segment_ms=SEGMENT_MS, file_delete_delay_ms=0, message_timestamp_after_max_ms=MANY

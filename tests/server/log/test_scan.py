@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.records.batch import split_batches
+from oncelog_server.inspection.batches import RawBatches
 from oncelog_server.log.scan import Scan, find_valid_batch
 from tests.server.log.driver import batch
 from tests.server.storage.memory_files import MemoryFile, MemoryFiles
@@ -42,6 +43,17 @@ def test_a_cut_batch_is_a_problem_at_its_beginning(chunk_size: int) -> None:
         assert len(list(scan)) == 19
         assert scan.problem
         assert scan.position == len(DATA) - len(BATCHES[-1])
+
+
+def test_a_batch_smaller_than_a_header_is_a_problem_with_its_own_reason() -> None:
+    short = bytearray(BATCHES[0])
+    short[8:12] = (48).to_bytes(4)
+    scan = Scan(file_with(bytes(short)))
+    assert list(scan) == []
+    assert scan.problem == "a batch of 60 bytes, less than the 61 of a header"
+    raw = RawBatches(file_with(bytes(short)))
+    assert list(raw) == []
+    assert raw.problem == scan.problem
 
 
 def test_offsets_that_go_back_are_a_problem() -> None:

@@ -198,7 +198,7 @@ def test_only_few_files_stay_open(tmp_path: Path) -> None:
         assert files.open_descriptors == 0
 
 
-def test_the_last_entry_of_a_timeindex_is_the_latest_time_also_between_entries() -> None:
+def test_a_closed_timeindex_ends_with_the_latest_timestamp_of_the_segment() -> None:
     driver = Driver(DEFAULT)
     driver.plain(3)
     driver.plain(1)

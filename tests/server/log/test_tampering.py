@@ -357,7 +357,8 @@ def test_each_tampering_has_the_outcome_of_its_row(stop: Stop, coordinator: bool
 
 
 def test_a_coordinator_never_serves_half_unless_a_power_failure_hides_it() -> None:
-    """Check each row of the table."""
+    """A coordinator's log has the outcome HALF only after a power failure, and only if a batch was
+    taken out. Check each row of the table."""
     for name in TAMPERINGS:
         clean, kill, power = list(expected(name)[:3])
         assert clean in "WRM", name

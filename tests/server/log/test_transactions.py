@@ -52,7 +52,9 @@ def test_the_first_of_several_transactions_counts(driver: Driver) -> None:
     assert unstable(driver) is None
 
 
-def test_after_a_restart_the_first_transaction_counts_not_the_first_request(driver: Driver) -> None:
+def test_after_a_restart_the_first_transaction_counts_not_the_first_producer(
+    driver: Driver,
+) -> None:
     driver.send(1, 0, 1)
     driver.send(2, 0, 1, transactional=True)
     driver.send(1, 1, 1, transactional=True)
@@ -120,7 +122,9 @@ def test_r15_a_marker_sent_again_changes_nothing(driver: Driver, version: int, e
     check_invariants(driver.log, driver.files)
 
 
-def test_from_version_2_on_a_marker_has_a_greater_epoch_than_the_data(driver: Driver) -> None:
+def test_from_transaction_version_2_on_a_marker_has_a_greater_epoch_than_the_data(
+    driver: Driver,
+) -> None:
     driver.send(1, 0, 1, epoch=4, transactional=True)
     for epoch in (3, 4):
         assert refused(partial(driver.mark, 1, epoch=epoch, version=2)) == (
@@ -134,7 +138,7 @@ def test_from_version_2_on_a_marker_has_a_greater_epoch_than_the_data(driver: Dr
     assert driver.send(1, 0, 1, epoch=5, transactional=True).base_offset == 2
 
 
-def test_before_version_2_sequences_continue_after_a_marker(driver: Driver) -> None:
+def test_before_transaction_version_2_sequences_continue_after_a_marker(driver: Driver) -> None:
     driver.send(1, 0, 2, transactional=True)
     driver.mark(1)
     assert driver.send(1, 0, 2, transactional=True).duplicate

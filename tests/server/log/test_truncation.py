@@ -68,7 +68,7 @@ def test_a_truncated_log_equals_a_log_that_was_never_longer(
     check_invariants(follower.kill(), follower.files)
 
 
-def test_truncation_to_the_end_and_a_second_one_change_nothing() -> None:
+def test_truncation_to_the_end_and_a_repeated_truncation_change_nothing() -> None:
     follower = follow(BATCHES)
     before = list(follower.files.operations)
     truncate(follower, follower.log.log_end_offset)
@@ -88,7 +88,7 @@ def test_a_log_is_not_truncated_below_its_start() -> None:
     assert follower.log.log_end_offset == CASES.log.log_end_offset
 
 
-def test_a_flush_that_began_before_makes_nothing_durable() -> None:
+def test_a_flush_that_began_before_a_truncation_does_not_cover_newer_batches() -> None:
     follower = follow(BATCHES)
     outcome: list[object] = []
     flush(follower.log, outcome.append)
@@ -102,7 +102,7 @@ def test_a_flush_that_began_before_makes_nothing_durable() -> None:
     assert follower.log.recovery_point <= end
 
 
-def test_a_reader_finds_the_new_batches_at_the_old_limit() -> None:
+def test_after_a_truncation_a_read_with_the_same_limit_finds_the_new_batches() -> None:
     follower = Driver()
     follower.log.append_replicated(placed(0, 1) + placed(2, 1) + placed(4, 1), now_ms=NOW_MS)
     assert follower.log.read(0, 10_000, limit=4).records is not None
@@ -179,7 +179,9 @@ def test_s9_after_a_power_loss_a_truncated_log_is_a_prefix_and_keeps_what_was_fl
 
 
 @pytest.mark.parametrize("room", range(12))
-def test_d6_a_truncation_that_the_disk_refuses_drops_nothing_or_ends_the_log(room: int) -> None:
+def test_d6_a_truncation_that_the_disk_refuses_drops_nothing_or_makes_the_log_fail(
+    room: int,
+) -> None:
     follower = follow(BATCHES)
     before = state(follower.log), files_of(follower)
     follower.log.lower_recovery_point(17)
@@ -269,7 +271,7 @@ def test_a_snapshot_of_truncated_batches_is_not_used_if_a_newer_one_is_refused()
 
 
 @pytest.mark.parametrize("offset", [1, 17, 30, 44])
-def test_a_truncated_log_is_stopped_and_started(offset: int) -> None:
+def test_a_truncated_log_has_the_same_state_after_a_restart(offset: int) -> None:
     follower = follow(BATCHES)
     truncate(follower, offset)
     before = state(follower.log)

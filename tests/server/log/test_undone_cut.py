@@ -40,7 +40,7 @@ def reopened(driver: Driver, recovery_point: int) -> PartitionLog:
 
 
 @pytest.mark.parametrize("came_back", [refused()[:59], refused()[:90], refused(), bytes(1000)])
-def test_bytes_that_come_back_behind_the_recovery_point_are_cut_off_again(came_back: bytes) -> None:
+def test_bytes_that_come_back_above_the_recovery_point_are_cut_off_again(came_back: bytes) -> None:
     driver, path, recovery_point = rolled()
     before = read_all(driver.log)
     size = len(driver.files.nodes[path].data)
@@ -65,8 +65,8 @@ def test_a_damaged_batch_below_the_recovery_point_is_not_cut_off() -> None:
 
 @pytest.mark.parametrize("extra", [b"", bytes(59)])
 def test_the_end_of_a_compacted_segment_is_known_by_its_size(extra: bytes) -> None:
-    """Compaction has removed the segment's last batch. So the segment's last offset is not the
-    offset before the next segment."""
+    """Compaction has removed the segment's last batch. So its last offset is not the one
+    before the next segment, and its end is known only by its size in the checkpoint."""
     driver, path, recovery_point = rolled(COMPACTED)
     data = driver.files.nodes[path].data
     last = len(data) // 8
@@ -95,7 +95,7 @@ def test_a_checkpointed_end_before_valid_batches_is_not_used(is_older: bool) -> 
     assert (len(driver.files.nodes[path].data), log.recovery.cut_path) == (8 * batch_bytes, "")
 
 
-def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_cut_off() -> None:
+def test_bytes_after_the_end_of_a_segment_synced_after_its_roll_are_not_cut_off() -> None:
     """If the recovery point is past the segment's end, the cut is durable. Bytes after the end are
     then damage, and the start does not cut them off."""
     driver, path, _ = rolled()

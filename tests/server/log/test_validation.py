@@ -162,7 +162,7 @@ def test_a_repeated_batch_has_the_log_append_time_of_the_first() -> None:
     assert driver.send(1, 0, 1).log_append_time_ms == NOW_MS
 
 
-def test_k6_an_age_limit_looks_at_every_record() -> None:
+def test_k6_the_age_limit_applies_to_every_record() -> None:
     driver = Driver(replace(DEFAULT, message_timestamp_before_max_ms=1000))
     old = [NewRecord(NOW_MS - age, None, b"v") for age in (0, 1001, 5)]
     with pytest.raises(AppendError) as refused:
@@ -219,7 +219,7 @@ def inner_nonsense() -> bytearray:
     return seal(data)
 
 
-def test_records_are_looked_into_only_where_a_setting_asks_for_it() -> None:
+def test_records_are_decoded_only_if_a_setting_requires_it() -> None:
     Driver(DEFAULT).append(inner_nonsense())
     driver = Driver(replace(DEFAULT, validate_records=True))
     with pytest.raises(AppendError) as refused:
@@ -244,7 +244,7 @@ def test_a_coordinators_batch_is_only_checked_for_its_size() -> None:
     assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_k6_the_last_ms_that_a_record_may_be_ahead_is_accepted() -> None:
+def test_k6_a_record_exactly_one_hour_ahead_is_accepted() -> None:
     driver = Driver(DEFAULT)
     driver.plain(1, timestamp=NOW_MS + HOUR_MS)
     assert driver.log.log_end_offset == 1

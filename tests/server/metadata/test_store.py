@@ -113,7 +113,7 @@ async def test_deleting_nothing_is_no_revision(store: MetadataStore) -> None:
     assert (result.succeeded, result.revision) == (True, first.revision)
 
 
-async def test_limits_are_etcds(store: MetadataStore) -> None:
+async def test_limits_are_those_of_etcd(store: MetadataStore) -> None:
     puts = [Put(f"k{number}", b"") for number in range(MAX_OPERATIONS)]
     assert (await store.txn((), puts)).succeeded
     with pytest.raises(ValueError, match="more than 128"):

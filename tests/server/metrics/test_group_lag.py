@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
 from oncelog_server.group.offsets import CommittedOffset
+from oncelog_server.group.views import GroupViews
+from oncelog_server.log.readable import Walked
+from oncelog_server.metrics import group_lag
 from oncelog_server.metrics import table as metrics
-from oncelog_server.metrics.exposition import WORK
+from oncelog_server.metrics.exposition import TURN, WORK
 from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.readable_views import ReadableViews
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.groups import GroupOffset
+from oncelog_server.views.partitions import ReadableView
 from tests.harness.scraping import scraped
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import TOPIC_ID
@@ -39,3 +49,47 @@ def test_lag_of_a_compacted_partition_is_counted_again_at_each_scrape() -> None:
     driver.compact()
     assert len(driver.contents()) < 6
     assert lag() == len(driver.contents())
+
+
+class Unstable:
+    """Partitions of 100 records each. The records from offset 50 on are undecided. A step of a walk
+    counts one record."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def view(self, name: TopicPartition) -> ReadableView:
+        return ReadableView(name, TOPIC_ID, False, 0, 50, 100)
+
+    def walk(self, view: ReadableView, first_offset: int, end_offset: int) -> Iterator[Walked]:
+        for offset in range(first_offset, end_offset):
+            self.steps += 1
+            yield Walked(offset + 1, offset + 1 - first_offset)
+
+
+class Offsets:
+    """A group with offset 0 committed in each partition of a topic."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def offsets(self) -> Iterator[GroupOffset]:
+        for index in range(self._partitions):
+            yield GroupOffset("g", TopicPartition("t", index), 0)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 20])
+def test_a_scrape_takes_a_limited_number_of_steps(
+    monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    """When the steps are used up, the undecided records of each partition still take one
+    step."""
+    monkeypatch.setattr(group_lag, "MAX_STEPS", 60)
+    readable = Unstable()
+    page = GroupLag(cast(GroupViews, Offsets(partitions)), cast(ReadableViews, readable))
+    lines = [line for line in page.lines() if line != WORK]
+    assert readable.steps <= 60 + partitions
+    found = scraped(line for line in lines if line != TURN)
+    labels = {"consumergroup": "g", "topic": "t", "partition": "0"}
+    assert found.value(metrics.GROUP_LAG.name, **labels) == 50
+    assert found.value(metrics.GROUP_HELD_BACK.name, **labels) == 50

@@ -70,8 +70,10 @@ def test_every_partition_has_every_line(world: World) -> None:
     assert page.value(metrics.OFFLINE_COUNT.name) == 0
 
 
-def test_a_partition_that_takes_no_append_is_offline_once(world: World) -> None:
-    """The disk refused a side file of the first partition, and the log of the second."""
+def test_a_partition_with_a_refused_file_and_a_failed_log_counts_once_as_offline(
+    world: World,
+) -> None:
+    """The disk refused a side file of both partitions, and the log of the second has failed too."""
     files, partitions = MemoryFiles(), Partitions()
     refusing, failed = (made.partition(files, TopicPartition("t", number)) for number in range(2))
     for found in (refusing, failed):
@@ -125,7 +127,7 @@ def test_with_other_coordinators_no_transaction_counts_as_hanging() -> None:
     assert page.value(OPEN, state="Elsewhere") == 1
 
 
-def test_a_transaction_is_late_by_the_brokers_time_in_each_partition(world: World) -> None:
+def test_a_transaction_is_late_if_its_last_write_was_before_the_limit(world: World) -> None:
     producer = world.producer()
     world.produce(producer, DATA[0], 0)
     assert page_of(world, late_before_ms=world.wall()).value(LATE) == 0

@@ -1,5 +1,5 @@
-"""A port has one listener. If two sockets are bound to the port, the second `listen` fails, on both
-event loops."""
+"""A port has one listener. If two sockets are bound to the port, the second `listen` fails, on the
+event loops of asyncio and of uvloop."""
 
 from __future__ import annotations
 

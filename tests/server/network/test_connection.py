@@ -212,8 +212,8 @@ async def test_requests_that_arrived_before_the_peer_closed_are_served(
     session: Session, first: bytes, count: int
 ) -> None:
     """A producer with acks=0 closes after its last request. The broker serves the requests in many
-    turns of the loop. Behind a parked request it reads fewer than 8,000 requests, and so notices
-    the end of the stream only after it has served them all."""
+    turns of the loop. With 8,000 requests behind a parked request, it stops reading before the
+    end of the stream. It notices the end only after it has served all requests."""
     served, opened = session.server.served, session.server.opened
     session.send(b"none", first, *[b"none %d" % number for number in range(count)])
     await session.until(lambda: bool(session.server.waiting) or first == b"none")
@@ -294,7 +294,8 @@ async def test_a_response_that_cannot_be_sent_closes_only_its_connection(session
 async def test_h67_others_have_their_turn_after_some_requests_or_some_time(
     session: Session, kind: bytes, of_a_turn: int
 ) -> None:
-    """Each turn of the loop serves a limited number of requests, however many arrive at once."""
+    """However many requests arrive at once, a turn of the loop serves a limited number of them, for
+    a limited time."""
     count = 3 * of_a_turn
     served = [0]
     session.writer.write((len(kind).to_bytes(4, "big") + kind) * count)

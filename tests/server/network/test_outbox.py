@@ -63,7 +63,7 @@ async def connected() -> AsyncIterator[tuple[Outbox, asyncio.StreamReader]]:
     try:
         yield sender.outbox, reader
     finally:
-        # A connection with unsent bytes is lost only if the peer closes it with unread bytes.
+        # If the outbox has unsent bytes, it notices the end only if the peer aborts the connection.
         writer.transport.abort()
         server.close()
         async with asyncio.timeout(DEADLINE_S):

@@ -38,7 +38,7 @@ class Counted:
 
 
 class Compacting:
-    """A log cleaner that has cleaned four logs and given up one."""
+    """A log cleaner after four passes, with one log that it cannot clean."""
 
     passes, uncleanable_count, idle_ms = 4, 1, 20
 

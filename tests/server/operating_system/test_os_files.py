@@ -152,7 +152,7 @@ def no_more_descriptors() -> Iterator[None]:
 def test_a_sync_without_descriptors_is_tried_until_there_are_some(
     tmp_path: Path, descriptor: str
 ) -> None:
-    """The sync has not failed, because the page cache still holds everything."""
+    """A lack of descriptors is no failed sync, because the page cache still holds everything."""
     calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
     synced: list[StorageError | None] = []
     with ThreadPoolExecutor(1) as executor:

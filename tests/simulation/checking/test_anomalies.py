@@ -23,7 +23,7 @@ def reads(**records: list[tuple[int, int]]) -> Poll:
 
 
 class Story:
-    """A history of operations, one after the other, of 10 us each."""
+    """A history of operations. One completes every 10 us, and each lasts 5 us by default."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -102,7 +102,7 @@ def test_two_values_at_one_offset() -> None:
     assert "inconsistent-offsets" in story.errors()
 
 
-def test_one_value_at_two_offsets_and_a_spurious_zero() -> None:
+def test_one_value_at_two_offsets_and_a_wrong_acknowledged_offset_zero() -> None:
     story = Story().does(Send("a", 1, 7)).does(reads(a=[(7, 1), (8, 1)]), process=1)
     assert "duplicate" in story.errors()
     story = Story().does(Send("a", 1, 0)).does(reads(a=[(7, 1)]), process=1)
@@ -110,23 +110,23 @@ def test_one_value_at_two_offsets_and_a_spurious_zero() -> None:
     assert "spurious zero" in found.what
 
 
-def test_an_acknowledged_write_that_readers_passed_is_lost() -> None:
+def test_an_acknowledged_write_is_lost_if_a_reader_read_only_a_later_one() -> None:
     story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
     assert story.does(reads(a=[(1, 2)]), process=1).errors() == {"lost-write"}
 
 
-def test_an_unknown_write_that_was_never_read_is_not_lost() -> None:
+def test_a_write_with_an_unknown_outcome_that_was_never_read_is_not_lost() -> None:
     story = Story().does(Send("a", 1, 0), outcome=INFO).does(Send("a", 2, 1))
     assert story.does(reads(a=[(1, 2)]), process=1).errors() == set()
 
 
-def test_an_unknown_transaction_that_is_half_visible_is_torn() -> None:
+def test_a_half_visible_transaction_with_an_unknown_outcome_is_torn() -> None:
     story = Story().does(Send("a", 1, 0), Send("b", 1, 0), outcome=INFO).does(Send("b", 2, 1))
     story.does(reads(a=[(0, 1)], b=[(1, 2)]), process=1)
     assert {"torn-txn", "lost-write"} <= story.errors()
 
 
-def test_a_transaction_torn_at_the_end_of_a_key_shows_in_the_final_reads() -> None:
+def test_a_transaction_is_torn_if_one_of_its_records_is_missing_after_the_final_reads() -> None:
     story = Story().does(Send("a", 1), Send("b", 1), outcome=INFO)
     story.does(reads(a=[(0, 1)]), process=1)
     assert story.errors() == set()
@@ -140,7 +140,7 @@ def test_group_offsets_of_an_aborted_transaction_are_torn() -> None:
     assert story.errors() == {"torn-txn"}
 
 
-def test_group_offsets_behind_a_committed_transaction_are_torn() -> None:
+def test_group_offsets_older_than_those_of_a_committed_transaction_are_torn() -> None:
     story = Story().does(Send("a", 1, 0), offsets={("g", "in"): 5})
     story.history.final_offsets["g", "in"] = -1
     assert story.errors() == {"torn-txn"}
@@ -154,7 +154,7 @@ def test_group_offsets_without_the_records_are_torn() -> None:
     assert story.errors() == set()
 
 
-def test_an_acknowledged_value_that_never_comes_is_unseen() -> None:
+def test_an_acknowledged_value_that_the_final_reads_do_not_return_is_unseen() -> None:
     story = Story().does(Send("a", 1, 0))
     assert story.errors() == set()
     story.history.complete.add("a")
@@ -208,7 +208,7 @@ def test_sends_out_of_order() -> None:
     assert story.errors() == {"int-nonmonotonic-send", "nonmonotonic-send"}
 
 
-def test_interleaved_writers_are_normal_and_named() -> None:
+def test_interleaved_writers_are_reported_as_allowed_anomalies() -> None:
     story = Story().does(Send("a", 1, 0), Send("a", 3, 2), Send("b", 1, 1))
     story.does(Send("a", 2, 1), Send("b", 2, 0), process=2)
     story.does(reads(a=[(0, 1), (1, 2), (2, 3)], b=[(0, 2), (1, 1)]), process=1)
@@ -222,6 +222,6 @@ def test_two_transactions_that_read_each_other_are_g1c() -> None:
     assert story.errors() == {"G1c"}
 
 
-def test_a_value_read_before_its_transaction_began_is_a_cycle_in_time() -> None:
+def test_a_value_read_before_its_transaction_began_is_g1c() -> None:
     story = Story().does(reads(a=[(0, 1)]), process=1).does(Send("a", 1, 0))
     assert story.errors() == {"G1c"}

@@ -1,5 +1,5 @@
-"""The checker finds a missing, a doubled and an early copy, and a copy of a record that does not
-exist."""
+"""The checker finds a missing copy, a second copy, a copy of a record that is not below the
+committed offset, and a copy of a record that does not exist."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ def test_i7_a_marker_of_the_transaction_before_ends_the_next_one() -> None:
 
 def compacted(decisions: int, version: int) -> Hand:
     """Return a log of the coordinator without its first records, with commits that are complete or,
-    for the last one, prepared. Partition a-0 has an ABORT and as many markers as there are
-    decisions."""
+    for the last one, prepared. Partition a-0 has an ABORT, then a COMMIT for each complete commit:
+    as many markers as there are decisions."""
     hand = Hand()
     hand.ends[TXN, 0] = 3
     hand.marker("a-0", PRODUCER, False)
@@ -256,7 +256,7 @@ def test_i11_a_marker_of_an_older_coordinator() -> None:
     assert found(hand) == {"I11"}
 
 
-def test_i14_a_row_that_is_missing_wrong_or_of_nothing() -> None:
+def test_i14_a_row_that_is_missing_or_wrong_or_of_a_committed_transaction() -> None:
     hand = ended(begun(A), A, committed=False)
     del hand.extra[f"a-0/{0:020d}.txnindex"]
     assert found(hand) == {"I14"}
@@ -304,7 +304,7 @@ def test_a_torn_batch_is_found() -> None:
     assert found(hand) == {"I16"}
 
 
-def test_i7_an_id_that_moves_to_its_group_and_back_has_a_life_in_each_log() -> None:
+def test_i7_a_transactional_id_that_moves_between_two_logs_has_separate_states_in_each() -> None:
     hand = Hand()
     hand.state("t", EMPTY, PRODUCER)
     hand.state("t", DEAD, PRODUCER)
@@ -417,7 +417,7 @@ def test_i12_live_transactions_are_those_of_the_replay() -> None:
         assert {violation.invariant for violation in found} == {"I12"}
 
 
-def test_directories_that_were_put_aside_are_no_partitions() -> None:
+def test_directories_and_files_to_be_deleted_are_no_partitions() -> None:
     hand = begun(A)
     files = hand.files()
     files[f"a-0.0123456789abcdef0123456789abcdef-delete/{0:020d}.log"] = b"x"

@@ -7,7 +7,7 @@ from tests.simulation.checking.lag import realtime_lag, unseen_over_time
 from tests.simulation.checking.test_anomalies import Story, reads
 
 
-def test_a_reader_is_behind_since_something_newer_was_shown() -> None:
+def test_the_lag_of_a_reader_begins_when_a_newer_value_was_shown() -> None:
     story = Story().does(Send("a", 1, 0))  # completes at 10
     story.does(reads(a=[(0, 1)]), process=1)
     story.does(Send("a", 2, 1))  # at 30

@@ -23,7 +23,7 @@ def test_i9_what_was_acknowledged_is_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_i7_an_answer_and_the_log_say_the_same(committed: bool) -> None:
+def test_i7_a_response_and_the_log_say_the_same(committed: bool) -> None:
     logs = ended(begun(A), A, committed=committed).partitions()
     promises = Promises(ended=[Ended("t", *PRODUCER, committed)])
     assert promises.check(logs) == []

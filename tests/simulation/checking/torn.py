@@ -10,7 +10,8 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """Find torn transactions by their values, and by the final offsets of their groups."""
+    """Yield an anomaly for each torn transaction. Values show some of them, and the final offsets
+    of groups show the others."""
     for operation in order.operations:
         if operation.is_transaction:
             yield from _torn_values(operation, history, order)
@@ -19,7 +20,8 @@ def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[An
 
 
 def _is_missing(key: str, value: int, history: History, order: VersionOrder) -> bool:
-    """Return True if readers have passed the value's offset and none of them has read it."""
+    """Return True if no successful operation has read the value, but one has read a later value of
+    the key. Also return True if the key was read to its end and no operation has read the value."""
     if (key, value) in order.readers:
         return False
     ranks = order.indexes.get((key, value))
@@ -36,18 +38,18 @@ def _torn_values(operation: Operation, history: History, order: VersionOrder) ->
 
 
 def _torn_offsets(group_key: GroupKey, offset: int, order: VersionOrder) -> Iterator[Anomaly]:
-    """Find offsets that were not committed with their transaction. The offsets of a group and key
-    only grow, because every copy loop works forward."""
+    """Yield anomalies if the final offset was not committed together with its transaction. The
+    offsets of a group and key only grow, because every client of the group reads forward."""
     declared = [op for op in order.operations if group_key in op.group_offsets]
-    group = f"{group_key[0]} at {group_key[1]} is {offset}"
+    group = f"group {group_key[0]} has offset {offset} in {group_key[1]}"
     writers = [op for op in declared if op.group_offsets[group_key] == offset]
     if declared and not any(op.outcome is not Outcome.FAIL for op in writers):
-        yield Anomaly("torn-txn", f"{group}: no operation that can have happened said so")
+        yield Anomaly("torn-txn", f"{group}, but no operation can have committed it")
     for operation in declared:
         promised = operation.group_offsets[group_key]
         if promised > offset and order.must_have_committed(operation):
-            yield Anomaly("torn-txn", f"{group}: a committed transaction said {promised}")
+            yield Anomaly("torn-txn", f"{group}, but a transaction has committed {promised}")
     for operation in writers:
         unseen = [s for s in operation.sends if (s.key, s.value) not in order.seen]
         if operation.outcome is Outcome.INFO and len(writers) == 1 and operation.sends and unseen:
-            yield Anomaly("torn-txn", f"{group}, but {unseen} of that transaction cannot be read")
+            yield Anomaly("torn-txn", f"{group}, but {unseen} of its transaction cannot be read")

@@ -14,8 +14,9 @@ class VersionOrder:
     """The order of versions. The `index` of a value is the rank of its offset among the key's
     offsets with a visible value.
 
-    The values of all polls are visible, even in failed operations, because a reader must never see
-    an undecided value. The values of sends are visible if their operation has certainly happened.
+    The values of all polls are visible, even those of failed operations, because a read_committed
+    reader sees only committed values. The values of sends are visible if their operation has
+    certainly happened (`must_have_committed`).
     """
 
     def __init__(self, history: History) -> None:
@@ -62,8 +63,8 @@ class VersionOrder:
 
     @cached_property
     def bounds(self) -> dict[Key, int]:
-        """Return the highest rank of each key that operations with outcome OK have read. The rank
-        of a duplicate is its first."""
+        """Return, for each key, the highest rank that operations with outcome OK have read. A
+        duplicate counts with its lowest rank."""
         bounds: dict[Key, int] = {}
         for key, value in self.readers:
             bounds[key] = max(bounds.get(key, -1), self.indexes[key, value][0])

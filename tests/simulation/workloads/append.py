@@ -1,4 +1,4 @@
-"""W1: transactions of one to four appends to random partitions, with reads between them."""
+"""W1: transactions of one to four steps, each an append to a random partition or a read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Append(TransactionalClient):
 
     @property
     def has_done_enough(self) -> bool:
-        """Return True if the whole world has enough transactions. Every world has such a client, so
-        that few clients or early deaths do not make the world too small."""
+        """Return True if this client has done enough and the whole world has enough transactions.
+        Every world has an `Append` client, so few clients or early deaths do not make a world too
+        small."""
         return super().has_done_enough and self.world.recorder.transactions >= LEAST_TRANSACTIONS
 
     async def work(self) -> None:

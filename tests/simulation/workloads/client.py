@@ -19,8 +19,8 @@ PAUSE_S: Final = 0.03
 
 
 class Client(ABC):
-    """A client. It has done `done` of `quota` operations. Only these two numbers survive a
-    process."""
+    """A client. It has done `done` of `quota` operations. These two numbers survive the death of
+    a process of the client."""
 
     kind: ClassVar[str]
 

@@ -1,6 +1,6 @@
-"""W8: one commit decision for the batches of several producers, as Spark's sink writes them. The
-same decision commits the number of the next batch as a group offset. After a crash the next driver
-reads the last batch's outcome from this offset."""
+"""W8: batches that several producers write together, with one commit decision for all of them, as
+in Spark's sink. The same decision commits the number of the next batch as a group offset. After a
+crash the next driver reads the last batch's outcome from this offset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Batch:
 
 
 class GroupCommit(TransactionalClient):
-    """A driver. `generation`, `decided` and `pending` survive its crashes."""
+    """A driver. `decided`: the number of decided batches. `generation`, `decided` and `pending`
+    survive its crashes."""
 
     kind = "group-commit"
 
@@ -87,7 +88,8 @@ class GroupCommit(TransactionalClient):
         return TransactionGroup(self.name, self.generation)
 
     async def look(self, admin: Admin) -> None:
-        """Find the outcome of the last batch. The outcome is final only after the fence."""
+        """Find the outcome of the last batch. Call this after `take_over`, because an older
+        generation could still decide the batch before that."""
         try:
             offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
         except RetriableError:
@@ -106,7 +108,9 @@ class GroupCommit(TransactionalClient):
             self.pending.attempt.end(Outcome.OK if committed else Outcome.FAIL)
             self.pending = None
         if found < self.decided and not self.world.options.is_lossy:
-            self.world.violate(f"{self.name}: {self.decided} batches were decided, {found} are")
+            self.world.violate(
+                f"{self.name}: {self.decided} batches were decided, but the group offset is {found}"
+            )
         self.decided = found
 
     async def batch(self, admin: Admin, parent: TransactionMember) -> None:
@@ -150,7 +154,7 @@ class GroupCommit(TransactionalClient):
                 offsets = {}
                 continue
             return
-        raise KafkaError("the group commit is not answered")
+        raise KafkaError("the outcome of the group commit stays unknown")
 
     async def member(self, admin: Admin, number: int, attempt: Attempt) -> TransactionMember | None:
         """Run one task. It adopts the producer that the driver has initialized, writes, and leaves

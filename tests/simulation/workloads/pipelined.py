@@ -40,7 +40,7 @@ class Pipelined(Client):
             producer.close()
 
     async def transaction(self, producer: RawProducer) -> bool:
-        """Run a transaction. Return True if the producer can continue without a new epoch."""
+        """Run a transaction. Return True if the producer can run another one."""
         identity = (producer.producer_id, producer.epoch)
         self.world.promises.hands(*identity, f"process {self.me.index}")
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
@@ -118,7 +118,7 @@ class Pipelined(Client):
         return whole
 
     def compare(self, row: Any, offset: int | None) -> None:
-        """Check that a resent batch gets its first offset (R1)."""
+        """Check that the response to a resent batch has the offset of the first write (R1)."""
         if row.error_code == ErrorCode.NONE and offset is not None and row.base_offset >= 0:
             self.world.sometimes.met("duplicate answered with its first offset")
             if row.base_offset != offset:

@@ -49,7 +49,7 @@ class RawBatch:
 
 
 class RawProducer:
-    """A producer with one connection and one transactional id. Every call raises KafkaError."""
+    """A producer with one connection and one transactional id. Every call may raise KafkaError."""
 
     def __init__(self, config: ClientConfig, transactional_id: str, *, v2: bool) -> None:
         self.transactional_id = transactional_id
@@ -70,8 +70,8 @@ class RawProducer:
             self._connection.close()
 
     async def _ask(self, request: object, response: type[R], newest: int, *, again: bool) -> R:
-        """Send a request until its outcome is known. With `again`, also retry after a broken
-        connection or a timeout, because a repetition is safe."""
+        """Send a request, and retry after a code in RETRIED. With `again`, also retry after a
+        broken connection or a timeout: only for requests that are safe to repeat."""
         for attempt in range(ATTEMPTS):
             try:
                 connection = await self.connection()
@@ -130,7 +130,7 @@ class RawProducer:
         return RawBatch(topic, partition, values, sequence)
 
     async def produce(self, batch: RawBatch, now_ms: int) -> asyncio.Future[Any]:
-        """Send a batch. `outcome` reads the result from the future."""
+        """Send a batch. Return the future of the response. `outcome` reads the response."""
         records = build_batch(
             [NewRecord(now_ms, None, b"%d" % value) for value in batch.values],
             producer_id=self.producer_id,

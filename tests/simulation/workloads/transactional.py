@@ -46,7 +46,7 @@ class TransactionalClient(Client):
         """Add records. Raises KafkaError."""
 
     async def after_abort(self) -> None:
-        """Return to the last committed position."""
+        """Return to the last committed position, if the client consumes."""
 
     async def send(
         self, producer: Producer, attempt: Attempt, topic: str, partition: int, value: int
@@ -56,8 +56,8 @@ class TransactionalClient(Client):
         ticket.add_done_callback(lambda done: _acked(attempt, step, done))
 
     async def transaction(self, producer: Producer) -> bool:
-        """Run one transaction. Return True if the producer can continue. Raises KafkaError if the
-        transaction cannot begin."""
+        """Run one transaction. Return True if the producer can continue. Raises KafkaError if
+        `after_abort` fails."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:

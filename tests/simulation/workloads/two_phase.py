@@ -113,7 +113,7 @@ class TwoPhase(TransactionalClient):
                 self.decided = None
             self.may_be_open = False
             return
-        raise KafkaError("the commit is not answered")
+        raise KafkaError("the outcome of the transaction stays unknown")
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
         for _ in range(self.rng.randint(1, 3)):

@@ -31,8 +31,8 @@ def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> S
 
 
 def with_rows(progress: queue.Queue[BatchProgress], query: str, count: int) -> list[BatchProgress]:
-    """Wait until the query has run this number of batches, not counting its empty first batch.
-    Progress reports of earlier queries may arrive in between."""
+    """Wait until the query has run this number of batches with rows, and return their progress.
+    Skip batches without rows, and reports of earlier queries."""
     batches: list[BatchProgress] = []
     while len(batches) < count:
         batch = progress.get(timeout=DEADLINE_S)

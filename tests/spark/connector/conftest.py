@@ -18,7 +18,7 @@ from tests.spark.connector.process import SparkProcess
 
 Broker = Oncelog | Kafka
 
-# Some records are from 2023, and retention may delete them at any time.
+# Some records have timestamps from 2023, so that the default retention would delete them.
 KEPT = {"log.retention.ms": "-1"}
 
 

@@ -23,7 +23,7 @@ class Log(Topics):
 
     @contextmanager
     def open_transaction(self, topic: str, rows: Iterable[Row]) -> Iterator[None]:
-        """Rows in a transaction that is committed at the end of the block."""
+        """Append rows in a transaction, and commit it at the end of the block."""
         name = f"open-on-{topic}"
         settings = {
             "bootstrap.servers": self.bootstrap,

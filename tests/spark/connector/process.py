@@ -34,7 +34,7 @@ class SparkError(Exception):
 
 
 class SparkHangs(Exception):
-    """The process sent no response in time (or at all) and was killed."""
+    """The process sent no response in time (or at all) and was ended."""
 
 
 class SparkProcess:
@@ -71,7 +71,9 @@ class SparkProcess:
         stdin = self._process.stdin
         assert stdin is not None
         if stdin.closed:
-            raise SparkHangs(f"{operation}: ended, because an earlier call got no response")
+            raise SparkHangs(
+                f"{operation}: the process was ended, because an earlier call got no response"
+            )
         stdin.write(json.dumps({"operation": operation, "fields": fields}) + "\n")
         stdin.flush()
         try:

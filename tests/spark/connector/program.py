@@ -59,7 +59,7 @@ class Program:
         return [[name, kind] for name, kind in frame.dtypes]
 
     def read(self, options: Options) -> list[dict[str, Any]]:
-        """Return all rows, by topic, partition and offset."""
+        """Return all rows, in no particular order."""
         return _rows(self._spark.read.format(FORMAT).options(**options).load())
 
     def parts(self, options: Options) -> int:
@@ -99,7 +99,7 @@ class Program:
         self._queries.pop(name).stop()
 
     def progress(self, name: str) -> list[dict[str, Any]]:
-        """Return the progress of every micro-batch, oldest first."""
+        """Return the progress of the query's recent micro-batches, oldest first."""
         return [json.loads(progress.json) for progress in self._queries[name].recentProgress]
 
 

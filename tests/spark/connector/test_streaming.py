@@ -119,7 +119,8 @@ def test_a_query_continues_after_a_restart_of_the_broker(
     after = [b"after-%03d" % i for i in range(100)]
     log.append(running.topic, after)
     running.catch_up()
-    # At least once: the idempotent producer resends a batch if the response is lost.
+    # The connector promises at least once. No row is there twice, because its producer is
+    # idempotent: the broker ignores a batch that was resent after a lost response.
     assert running.copied() == sorted(value.decode() for value in before + after)
 
 
@@ -147,7 +148,7 @@ def test_a_query_finds_new_topics_of_its_pattern(copy: Copy, log: Log) -> None:
     assert copy.copied() == ["first", "second"]
 
 
-def test_a_query_starts_at_the_end_by_default(copy: Copy, log: Log) -> None:
+def test_a_query_with_starting_offsets_latest_reads_only_new_records(copy: Copy, log: Log) -> None:
     log.append(copy.topic, [Row(b"old", partition=0), Row(b"old", partition=1)])
     copy.start(source(log, copy.topic, startingOffsets="latest"))
     try:

@@ -66,7 +66,7 @@ class Line:
         outcome = run(self._pipeline._replace(poisoned=poisoned), self._session)
         missed = [point for point in points if self._fail_points.reached(point) is None]
         self._fail_points.clear()
-        assert not missed, f"never came to {missed}; the run ended by {outcome}"
+        assert not missed, f"no process reached {missed}; the exception of the run: {outcome}"
 
     def _append(self) -> None:
         append_purchases(self._pipeline, PURCHASES)

@@ -1,5 +1,5 @@
-"""How a run of the pipeline reaches a step of the protocol. Every run reaches some steps; other
-steps need a fault first."""
+"""The faults that a run of the pipeline needs to reach a step of the protocol. Some steps need
+none, because every run reaches them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _ROADS: Final[dict[Step, Road]] = {
 
 
 _JANITOR: Final = {
-    # The fence of a new generation aborts the transactions of older generations. The open
-    # transaction must therefore belong to the current generation.
+    # PLAN_JANITOR aborts open transactions that it finds. The fence of a new generation has already
+    # aborted those of older generations, so one of the current generation must be open.
     CommitKind.GROUP: Road(late_attempt=True),
     CommitKind.RECORD: Road(before=("commit.read.before", "abort.read.before")),
 }

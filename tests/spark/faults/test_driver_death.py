@@ -1,4 +1,5 @@
-"""Drivers that die while they commit, and paused drivers that resume after their successor."""
+"""Drivers that die while they commit, and paused drivers that resume after their successor has
+committed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ AFTER_DECISION = "commit.decide.after"
 
 @pytest.fixture
 def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
-    """A driver of this test. Its pipeline has run once, so its next batch is not the first."""
+    """A driver of this test. The test lets it run the pipeline once, so that the batch with the
+    fault is not the first."""
     with Driver(tmp_path / "driver") as running:
         yield running
 

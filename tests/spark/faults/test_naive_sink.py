@@ -1,4 +1,4 @@
-"""The same faults and audit with a sink that is not exactly once: the audit finds the errors."""
+"""A sink that is not exactly once, with faults: the audit of the other tests finds its errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Sinks on oncelog that decide a batch by a record, as on any other broker. A process dies before
-and after each step that only a decision by a record has."""
+and after the decision, and before and after each step that only a decision by a record has."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.spark.faults.line import Line
 
 pytestmark = pytest.mark.parametrize("lines", ["record"], indirect=True)
 
-# Only the steps of the decision differ. test_group_steps.py (oncelog) and test_kafka_steps.py (by a
-# record) kill processes at the other steps.
+# On oncelog, decisions by a record and decisions by group differ only in these steps. At all other
+# steps, test_group_steps.py kills processes on oncelog, and test_kafka_steps.py kills processes of
+# sinks that decide by a record.
 OWN = [step for step in STEPS if STEPS[step] == {CommitKind.RECORD} or step is Step.COMMIT_DECIDE]
 
 

@@ -65,7 +65,8 @@ def test_the_slower_copy_of_a_task_resumes_after_the_commit_of_its_batch(
         cluster.fail_points.pause(point)
         assert driver.run(pipeline) is None
         loser = cluster.fail_points.wait_for(point)
-        # Spark may have copied any task. Only the loser may still reach a fail point.
+        # Spark may have copied any task. Wait until the loser is the only task, because no other
+        # task may reach the next fail point.
         driver.wait_for_tasks(1)
         # The loser writes its rows before it dies at this fail point.
         cluster.fail_points.kill(WRITTEN)

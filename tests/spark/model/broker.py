@@ -1,8 +1,8 @@
 """A broker as the sink sees it: transactions of a group, the group's offset, the sink's log, and
 the rows that a read_committed reader sees. The broker is linearizable: a request is one step.
 
-The module is written from the KIPs and not compared with the real coordinator: the tests in
-`tests/spark/sink`, `record_commit` and `faults` run the machines against the real coordinator.
+The module is written from the KIPs, and no test compares it with the real coordinator. The tests in
+`tests/spark/sink`, `record_commit` and `faults` run the sink's machines against the real one.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def execute(broker: Broker, request: Request) -> tuple[Broker, Reply]:
 
 
 def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, Reply]:
-    """Assign a producer. A newer generation aborts and fences open transactions of older ones."""
+    """Assign a producer id and epoch. A newer generation aborts and fences open
+    transactions of older ones."""
     name, generation = request.transactional_id, request.generation
     changed: dict[str, Transaction] = {}
     newest = broker.newest_generation
@@ -250,9 +251,9 @@ def time_out(broker: Broker, transactional_id: str) -> Broker:
 
 
 def rest(broker: Broker, *, offsets_expire: bool = False) -> Broker:
-    """Let more time pass than the retention of transactional ids and group offsets. Every open
-    transaction is aborted, and a returning client gets a new producer id. Open two-phase
-    transactions are kept."""
+    """Let more time pass than the retention of transactional ids, and with `offsets_expire` than
+    the retention of group offsets. Open two-phase transactions are kept, other open transactions
+    are aborted. A client with an expired id gets a new producer id."""
     kept = tuple(
         (name, transaction)
         for name, transaction in broker.transactions

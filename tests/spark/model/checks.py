@@ -43,7 +43,7 @@ class Checks:
     ) -> Iterator[str]:
         seen = set(visible)
         if len(seen) < len(visible):
-            yield f"{next(row for row in visible if visible.count(row) > 1)} is there twice"
+            yield f"{next(row for row in visible if visible.count(row) > 1)} is visible twice"
         size = self._size
         for batch_id in range(size.batches):
             rows = [
@@ -53,11 +53,14 @@ class Checks:
             ]
             there = sum(row in seen for row in rows)
             if batch_id <= checkpoint.committed and there < len(rows):
-                yield f"batch {batch_id} is done for Spark, and {there} of its rows are visible"
+                yield (
+                    f"Spark has committed batch {batch_id}, but only {there} of its {len(rows)} "
+                    "rows are visible"
+                )
             if there and batch_id >= decided:
-                yield f"{there} rows of batch {batch_id} are visible, and it is not decided"
+                yield f"{there} rows of batch {batch_id} are visible, but the batch is not decided"
             if 0 < there < len(rows) and not self._sink.shows_parts:
-                yield f"{there} rows of batch {batch_id} are visible"
+                yield f"only {there} of {len(rows)} rows of batch {batch_id} are visible"
 
     def _ending(self, world: World) -> Iterator[str]:
         """Run the query without further faults. Yield the first violation until its end."""
@@ -73,7 +76,7 @@ class Checks:
             calm = self._step(calm)
             wrong = next(self._rows(calm), None)
             if wrong is not None:
-                yield f"{wrong}, on the way to the end"
+                yield f"{wrong}, in a run to the end without further faults"
                 return
         self._ends_well.update(way)
 

@@ -47,7 +47,7 @@ ONE_BY_ONE: Final = Size(batches=1, partitions=1)
 TWO_BATCHES: Final = Size(batches=2, partitions=1)
 TWO_TASKS: Final = Size(batches=1, partitions=2)
 TWO_BY_TWO: Final = Size(batches=2, partitions=2)
-# Batch 0 has no rows, batch 1 has rows. Two processes plan in turn.
+# Only batch 1 of the three has rows. Either of two processes may plan a batch.
 SOME_EMPTY: Final = Size(batches=3, partitions=1, processes=2, empty=frozenset({(0, 0), (2, 0)}))
 
 SMALL: Final = (

@@ -106,7 +106,7 @@ class Events:
         raise AssertionError(turn)
 
     def _attempt(self, world: World, driver: Driver, partition: int, number: int) -> World:
-        """Start an attempt, in the first idle Python process or in another one."""
+        """Start an attempt, in the first idle Python process, or in a new one if all are busy."""
         assert driver.plan is not None
         busy = {task.process for task in world.tasks if task.call is not None}
         processes = world.processes
@@ -150,8 +150,9 @@ class Events:
                 yield self._log(world, driver)
 
     def _plan(self, world: World, driver: Driver) -> Iterator[Event]:
-        """Plan, in the same process as before if that process is idle. The first request is sent in
-        the same step, because the request does not depend on the world."""
+        """Plan in the same process as before, or in another one: if the same process is busy, or if
+        `switches` of the budget allow it. The first request is sent in the same step, because the
+        request does not depend on the world."""
         session = world.sessions[driver.session]
         busy = {
             other.process
@@ -181,7 +182,8 @@ class Events:
     def _at_once(
         self, label: tuple[object, ...], world: World, driver: Driver, turn: Turn
     ) -> Iterator[Event]:
-        """Yield the first requests of a call from Spark, or the call's result if it sends none."""
+        """Yield the events of the first request of a call from Spark, or the event of the call's
+        result if it sends no request."""
         if not isinstance(turn, Asks):
             yield (driver, *label), self._turned(world, driver, turn)
             return

@@ -15,7 +15,8 @@ Event = tuple[tuple[object, ...], World]
 
 
 def successor(world: World, size: Size, *, heir_of: Driver | None = None) -> World:
-    """Start a driver from the checkpoint, in the session of `heir_of` or in a new session."""
+    """Return the world with a new driver, which starts from the checkpoint in the session of
+    `heir_of` or in a new session."""
     checkpoint, sessions = world.checkpoint, world.sessions
     number = 1 + max((driver.number for driver in world.drivers), default=-1)
     batch_id = checkpoint.committed + 1
@@ -79,7 +80,8 @@ def _follows(
     zombie: Driver | None,
     what: tuple[object, ...],
 ) -> Iterator[Event]:
-    """Yield the successors of a driver. A failed driver leaves nothing, so its number is reused."""
+    """Yield the events in which a new driver follows `driver`. Without a `zombie` nothing of
+    `driver` remains, so its number is reused."""
     after = world.without(driver) if zombie is None else world.having(driver, zombie)
     yield what, successor(after, size)
     if world.budget.heirs:

@@ -132,7 +132,7 @@ class Machines:
         raise NotImplementedError
 
     def decided(self, broker: Broker) -> int:
-        """Return the number of batches that durable data decides."""
+        """Return the number of batches that are decided in the broker's data."""
         raise NotImplementedError
 
 

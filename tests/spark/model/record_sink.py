@@ -96,7 +96,8 @@ class RecordSink(Machines):
             case Look(step):
                 (seen,) = replies
                 assert isinstance(seen, Seen)
-                # The decision compares the members with the result of the commit's look.
+                # Only the decision after the commit's look compares the members with the open
+                # transactions of a look.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
             case FenceParent(_, generation) if driving.inner is None:

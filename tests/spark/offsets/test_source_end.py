@@ -48,5 +48,5 @@ def test_a_stored_source_end_is_read_back() -> None:
 
 @pytest.mark.parametrize("kept", [None, "", "x", "[]", "{}", "null", '{"a":1}', "3"])
 def test_the_error_for_a_missing_source_end_names_the_sink(kept: str | None) -> None:
-    with pytest.raises(NoSourceEnd, match="sink s has committed, but has not stored"):
+    with pytest.raises(NoSourceEnd, match="sink s has stored no offsets at which"):
         of_sink("s", kept)

@@ -1,4 +1,4 @@
-"""Offsets as JSON, and the options for start and end, by their precedence.
+"""Offsets as JSON, and the options for start and end, in the order of their precedence.
 
 The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`. Each number is the
 offset of the next record to read. In options -2 means earliest and -1 means latest.
@@ -27,8 +27,9 @@ _OFFSETS_SHOWN: Final = '{"purchases":{"0":23,"1":-2}}'
 _TIMES_SHOWN: Final = '{"purchases":{"0":1700000000000}}'
 _SINK: Final = "sink:"
 
-# The start of a query that has read nothing yet. The value is constant, because Spark requests the
-# start more than once. No topic can have this name.
+# The JSON key for the start of a query. No topic can have this name. Until the query has read
+# something, the value is the text of the option, and not the offsets that the option means: Spark
+# requests the start more than once, and must get the same start.
 START: Final = ":start"
 
 
@@ -192,8 +193,8 @@ def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
 
 
 def whole_stream(start: Offsets, end: Offsets) -> dict[str, Any]:
-    """Return the end of the first batch that is not empty (the only batch of `Trigger.Once`). The
-    end contains the start, because the start is durable nowhere else."""
+    """Return, as JSON, the end of the first batch that is not empty (the only batch of
+    `Trigger.Once`). The end contains the start, because the start is durable nowhere else."""
     return {**to_json(end), START: to_json(start)}
 
 
@@ -204,8 +205,8 @@ def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | No
 
 
 def start_symbol(place: OffsetSpec) -> dict[str, str]:
-    """Return the start of a query as JSON. Spark stores this JSON until the first batch has
-    resolved the start to offsets."""
+    """Return the start of a query as JSON that names `place`. Spark stores this JSON until the
+    first batch has resolved the start to offsets."""
     return {START: _shown(place)}
 
 

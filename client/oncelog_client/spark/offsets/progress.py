@@ -18,7 +18,8 @@ ANONYMOUS: Final = "query"
 class PartitionProgress(NamedTuple):
     """One partition in one micro-batch that read the offsets [`start`, `end`). `latest` is the end
     of the partition at that time. `latest` is None if Spark did not request it, as for a repeated
-    batch. All numbers count offsets, so markers and aborted records are included."""
+    batch. `seconds` is the duration of the whole batch. The numbers of offsets include markers and
+    aborted records."""
 
     topic: str
     partition: int
@@ -34,7 +35,8 @@ class PartitionProgress(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Offsets a second of the whole micro-batch, 0 if it took no time."""
+        """The partition's offsets a second, over the duration of the whole micro-batch, or 0 for a
+        micro-batch without a duration."""
         return (self.end - self.start) / self.seconds if self.seconds else 0.0
 
 

@@ -18,7 +18,8 @@ from oncelog_client.values import TopicPartition
 
 from .offsets import Offsets, from_json, to_json
 
-# `offsets/<batchId>` of a checkpoint: the version, the batch's own data, an offset per source.
+# The lines of a checkpoint's file `offsets/<batchId>`: the version, the metadata of the batch, and
+# an offset for each source.
 _VERSION: Final = "v1"
 _SOURCES_FROM: Final = 2
 
@@ -32,8 +33,8 @@ class NoSourceEnd(ValueError):
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """Return the source end in the file `offsets/<batchId>`, or None if no source has offsets of
-    this format. Raises TwoEnds."""
+    """Return the source end in the text of the file `offsets/<batchId>`. Return None if no source
+    has offsets of this format, or the file has another version. Raises TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
         return None
@@ -58,9 +59,9 @@ def of_sink(sink_id: str, kept: str | None) -> Offsets:
         found = None
     if not found:
         raise NoSourceEnd(
-            f"sink {sink_id} has committed, but has not stored the offsets at which its sources"
-            " ended. A sink stores them only if the driver's Python can read checkpointLocation as"
-            " files, and no two sources have read one partition to different ends"
+            f"sink {sink_id} has stored no offsets at which its sources ended. A sink stores them"
+            " when it commits a batch, but only if the driver's Python can read checkpointLocation"
+            " as files, and no two sources have read one partition to different ends"
         )
     return found
 

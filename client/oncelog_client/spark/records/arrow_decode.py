@@ -185,7 +185,7 @@ def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _expanded(numbers: list[int], group: _Group) -> Numbers:
-    """Return a column of records from `numbers`, which has one number for each batch."""
+    """Return a column with a number for each record. `numbers` has one for each batch."""
     if len(set(numbers)) == 1:
         return pa.scalar(numbers[0], _INT64)
     ends, last = [], 0

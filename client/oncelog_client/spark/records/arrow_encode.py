@@ -50,9 +50,10 @@ class RowEncoder:
     with a partition for `batch_size` bytes, as in Kafka's producer. `draw(n)` returns a random
     number in 0..n-1, which chooses the next partition.
 
-    The caller is a producer's task. It calls `topics(rows)`, the producer's `partitions_for` for
-    each new topic, `partitions_now` for each topic of `outgrown(rows, ...)`, `encode(rows, ...)`,
-    and `send_encoded` for each batch.
+    The caller is a task, which has a producer. It calls in this order: `topics(rows)`, the
+    producer's `partitions_for` for each new topic, `outgrown(rows, ...)`, the producer's
+    `partitions_now` for each topic that this returns, `encode(rows, ...)`, and the producer's
+    `send_encoded` for each batch.
     """
 
     def __init__(self, topic: str | None, batch_size: int, draw: Callable[[int], int]) -> None:

@@ -15,13 +15,14 @@ from .record_columns import RecordPositions, Unusual, as_column, gather, length_
 _INT64: Final = pa.int64()
 _ENTRY: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _ENTRY))
-# Maximum number of headers here. The ordinary decoder decodes records with more headers.
+# Maximum number of headers of a record here. The ordinary decoder decodes records with more
+# headers.
 _MOST: Final = 64
 
 
 def headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
-    """Return the headers column. Raises Unusual for very many headers, or if the headers do not end
-    where their record ends."""
+    """Return the headers column. Raises Unusual if a record has very many headers, if a key is not
+    UTF-8, or if the headers do not end where their record ends."""
     if isinstance(found.headers_count, pa.Scalar) and not found.headers_count.as_py():
         return pa.nulls(found.rows, HEADERS)
     try:
@@ -96,7 +97,8 @@ def _entries(data: Bytes, places: pa.Table) -> pa.Array:
 
 
 def plain_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """Return the headers of a `Record` in the form that `pa.array` takes."""
+    """Return the headers of a `Record` in the form that `pa.array` takes, None if there are
+    none."""
     return [{"key": _text(key), "value": value} for key, value in headers] or None
 
 

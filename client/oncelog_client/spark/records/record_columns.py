@@ -29,7 +29,8 @@ _CONTINUED: Final = pa.scalar(0x80, pa.uint8())
 _LOW_BITS: Final = pa.scalar(0x7F, _INT64)
 _NO_MORE: Final = pa.scalar(0, pa.uint8())
 _OFFSET_BITS: Final = pa.scalar(32, _INT64)
-# A varint of this many bytes always fits an int32 or an int64. A longer varint may not fit.
+# A varint of 4 bytes always fits an int32, and one of 9 bytes an int64. A longer varint may not
+# fit.
 _INT32_BYTES: Final = 4
 _INT64_BYTES: Final = 9
 
@@ -221,8 +222,8 @@ def length_of(numbers: Numbers) -> Numbers:
 
 
 def nulls(length: Numbers) -> Numbers | None:
-    """Return a mask of the lengths that are -1 (in zigzag), the only valid negative length. Return
-    None if no length is -1."""
+    """Return a mask of the lengths that are -1 (in zigzag). Return None if no length is -1. Raises
+    Unusual for any other negative length."""
     if not _has_odd(length):
         return None
     null = pc.equal(length, _ONE)
@@ -252,10 +253,12 @@ _evens: Final = _Evens()
 
 
 def gather(data: Bytes, start: Numbers, end: Numbers, null: Numbers | None, rows: int) -> pa.Array:
-    """Return the bytes from each start to its end as a binary column."""
+    """Return the bytes from each start to its end as a binary column, with null where `null` is
+    true."""
     if isinstance(null, pa.Scalar):
         return pa.nulls(rows, pa.binary())
-    # One column over the whole data. Wanted pieces and the gaps after them alternate.
+    # Make one column over the whole data, in which the wanted pieces and the gaps between them
+    # alternate. Then take the wanted pieces.
     pairs = pc.bit_wise_or(start, pc.shift_left(end, _OFFSET_BITS))
     buffers = [None, pairs.buffers()[1], pa.py_buffer(data)]
     alternating = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, buffers)

@@ -1,6 +1,6 @@
-"""The partitions of the rows of an Arrow batch: the choice of `partitioner`, for many rows at once.
-The murmur2 hash of the key chooses the partition. Rows without a key stay with a partition for
-about a batch.
+"""The partitions of the rows of an Arrow batch, chosen as by `core.partitioner`, but for many rows
+at once. The murmur2 hash of the key chooses the partition. Rows without a key stay with a partition
+for about a batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEED: Final = 0x9747B28C
 _M: Final = pa.scalar(0x5BD1E995, pa.uint32())
 _SHIFTS: Final = {bits: pa.scalar(bits, pa.uint32()) for bits in (13, 15, 24)}
 _POSITIVE: Final = pa.scalar(0x7FFFFFFF, pa.uint32())
-# Up to this many keys of one length, a loop hashes faster.
+# For fewer keys of one length than this, a loop hashes faster.
 _FEW: Final = 8
 
 

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from oncelog_protocol.records.zigzag import encode_varint
 
-# The table grows up to this number; each greater number is encoded once, in a loop.
+# The table has only numbers below this. If a column has a greater number, each of its different
+# numbers is encoded once, in a loop.
 TABLE_LIMIT: Final = 1 << 17
 _SMALLEST: Final = 1 << 10
 

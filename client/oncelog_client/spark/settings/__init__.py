@@ -1,1 +1,1 @@
-"""The options of `format("oncelog")`, and the settings of our clients that follow from them."""
+"""The options of `format("oncelog")`, and the settings of the clients that follow from them."""

@@ -1,6 +1,7 @@
-"""Options `kafka.*` as settings of our clients, with Java's names. The same options are refused as
-by Spark's own connector. A `ClientSetup` holds the arguments of a client. A setup is hashable,
-because it is the key of a cache of connected clients, and picklable, because executors receive it.
+"""Options `kafka.*`, which have the names of Java's client, as settings of oncelog's clients. The
+options that Spark's own connector refuses are refused here too, and some more (`_REFUSED`). A
+`ClientSetup` holds the arguments of a client. A setup is hashable, because it is the key of a cache
+of connected clients, and picklable, because executors receive it.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
         "transaction.two.phase.commit.enable": "is not supported: the sink sets it by itself",
     },
 }
-# The values without which the sink is not exactly-once.
+# Setting -> the values with which the sink is exactly-once, and the reason for refusing others.
 _NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
     "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
 }
-# Settings of a secured connection. An unknown security setting is refused, because without the
-# setting data would be sent unencrypted.
+# Settings of a secured connection. The clients have no TLS and no SASL. So all these settings are
+# refused except `_PLAINTEXT`: without effect, they would let data be sent unencrypted.
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
-# Java has a level for each compression type. Our client has one level for all types.
+# Java's client has a level for each compression type. Oncelog's client has one level for all types.
 _LEVELS: Final = frozenset(f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd"))
 # Consumer settings about a group. The source joins no group: it assigns partitions itself.
 _GROUP: Final = frozenset(
@@ -122,7 +123,8 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
 
 
 def remarks(options: Options, side: Side) -> tuple[str, ...]:
-    """Return a sentence for the log about each `kafka.*` setting without effect."""
+    """Return a sentence for the log about each `kafka.*` setting without effect, and about
+    `groupIdPrefix`."""
     sentences = []
     if side == "source" and "groupIdPrefix" in options:
         sentences.append("groupIdPrefix has no effect: the source joins no consumer group")
@@ -130,7 +132,7 @@ def remarks(options: Options, side: Side) -> tuple[str, ...]:
         if side == "source" and name in _GROUP:
             sentences.append(f"kafka.{name} has no effect: the source joins no consumer group")
         elif not _is_known(name):
-            sentences.append(f"kafka.{name} has no effect: our clients have no such setting")
+            sentences.append(f"kafka.{name} has no effect: oncelog's clients have no such setting")
     return tuple(sentences)
 
 

@@ -1,6 +1,6 @@
 """The options of `format("oncelog")`: names in any case, values as text, read with a type.
 
-Names and defaults are those of Spark's own Kafka connector. OPTIONS marks our own.
+Names and defaults are those of Spark's own Kafka connector. OPTIONS marks the others as "ours".
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 class OptionError(ValueError):
     """An option is missing, or its value is refused. The message has the option, its value and the
-    expected form. The message omits a value that may be a secret, because messages end in the
-    driver's logs, in notebooks and bug reports."""
+    expected form. The message omits a value that may be a secret, because messages get into the
+    driver's logs, notebooks and bug reports."""
 
     def __init__(self, name: str, value: str | None, wanted: str) -> None:
         shown = None if value is None else displayed(name, value)
@@ -136,7 +136,8 @@ class Options:
         return value
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """Return the entry of `choices` that equals the value. Case is ignored."""
+        """Return the entry of `choices` that equals the value, ignoring case, or `default` if the
+        option is missing."""
         value = self.text(name)
         if value is None:
             return default
@@ -154,8 +155,8 @@ class Options:
         return None if value is None else read_integer(name, value, least=least)
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """Return a time such as `"15m"`, `"30s"`, `"250ms"` in ms. A number without a unit is in
-        ms."""
+        """Return a time such as `"15m"`, `"30s"`, `"250ms"` in ms, or `default_ms` if the option is
+        missing. A number without a unit is in ms."""
         value = self.text(name)
         if value is None:
             return default_ms

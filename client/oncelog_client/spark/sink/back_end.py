@@ -7,7 +7,7 @@ a sink between two commands, because different processes may perform the command
 same way with both (`task_writer`), except for the start of a transaction. Every attempt takes an id
 that no other attempt of its batch can have (`ids`), initializes the id, writes, and leaves the
 transaction open. The driver cannot assign ids to partitions: a task of PySpark does not know the
-attempt of its stage, so two attempts could get the same id.
+number of its stage's attempt, so tasks of two stage attempts could get the same id.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ class BackEnd(Protocol):
 
     async def perform(self, command: Command) -> Answer:
         """Carry out a command of the driver. The tables of the state machines list the results of
-        each command. Raises SinkError if the broker refuses for another reason (rights, options),
-        and RetriableError if time is up and nothing was decided.
+        each command. Raises SinkError if the broker refuses for a reason that is none of these
+        results (rights, options), and RetriableError if time is up and nothing was decided.
 
         Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, in all
         generations. The state and the ids may be read at the same time. FenceParent: sends
         InitProducerId for the parent, the driver's own producer with the transactional id `sinkId`.
-        The parent's producer id and epoch stay the same through the generation. The command returns
-        after the parent's open transaction is aborted or committed. AbortOpen: runs before the
-        decision of its batch. A committer that has paused must not end transactions that a newer
-        generation has decided meanwhile.
+        The parent keeps its new producer id and epoch until the next FenceParent. The command
+        returns after the parent's open transaction is aborted or committed. AbortOpen: is sent only
+        before the decision of its batch. A newer generation may decide while the sender is paused.
+        Even then AbortOpen must not end a decided transaction.
         """
         ...
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
         """Begin a transaction on an executor. The call first bumps the epoch of the producer's
-        transactional id, which aborts the id's open transaction. `Producer.hand_over_transaction`
-        comes next. Raises FencedInGroupError or ProducerFencedError if a newer driver has taken
-        over."""
+        transactional id, which aborts the id's open transaction. After the last row, the task calls
+        `Producer.hand_over_transaction`. Raises FencedInGroupError or ProducerFencedError if a
+        newer driver has taken over."""
         ...

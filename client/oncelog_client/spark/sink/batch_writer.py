@@ -43,8 +43,8 @@ class BatchWriter(DataSourceArrowWriter):
         kind = driver.commit_kind(options)
         if options.sink_id is None:
             driver.check_timeout(options)
-            # The name is used only once, and no state is stored: all transactions under the name
-            # belong to this write.
+            # This sink id is used only once, and no state is stored: all transactions with this
+            # sink id belong to this write.
             return Plan(f"spark-write-{uuid.uuid4()}", kind, 1, None, None, 0)
         app_id, version = options.txn_app_id, options.txn_version
         return driver.plan(options, Intent(options.sink_id, kind, app_id, version, options.adopts))

@@ -15,7 +15,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def query_id(location: str | None) -> str | None:
-    """Return the id of the query from the file `metadata`, or None if the file cannot be read."""
+    """Return the id of the query from the file `metadata`, or None if it cannot be read."""
     text = _read(location, "metadata")
     if text is None:
         return None
@@ -27,8 +27,8 @@ def query_id(location: str | None) -> str | None:
 
 
 def noted_batch(location: str | None) -> int | None:
-    """Return the newest batch that the query has begun, by the files in `offsets`. Return None if
-    the files cannot be read."""
+    """Return the newest batch that the query has begun, by the names of the files in `offsets`.
+    Return None if the folder cannot be read or has no such file."""
     folder = None if location is None else _path(location)
     if folder is None:
         return None
@@ -43,8 +43,8 @@ def noted_batch(location: str | None) -> int | None:
 
 def source_end(location: str | None, batch_id: int) -> str | None:
     """Return the source end of a batch, as JSON text, from the file `offsets/<batchId>`. Return
-    None if the file cannot be read, or if two sources have read a partition to different ends. A
-    query that begins at either end would repeat or lose rows."""
+    None if the file cannot be read or has no offsets of this format, or if two sources have read a
+    partition to different ends: a query that begins at either end would repeat or lose rows."""
     text = _read(location, f"offsets/{batch_id}")
     try:
         found = None if text is None else of_checkpoint(text)
@@ -56,7 +56,7 @@ def source_end(location: str | None, batch_id: int) -> str | None:
 
 @lru_cache
 def _tell_of_two_ends(found: str) -> None:
-    """Warn, once in a process."""
+    """Warn, once in a process for each text."""
     _log.warning(
         "%s: the sink does not store the end of this batch, so startingOffsets=sink:..."
         " cannot start a query at this end",

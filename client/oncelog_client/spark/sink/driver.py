@@ -1,6 +1,7 @@
 """Runs the state machines of the driver on a back-end, with fail points around each step. Planning
-and commit run in different processes. A process keeps its connections, and the generation of a sink
-that it has begun. The next call of Spark may reach another process.
+and commit run in different processes. From one call of Spark to the next, a process keeps its
+connections, and the generation of each sink that it has begun. The next call may also reach another
+process.
 """
 
 from __future__ import annotations
@@ -228,7 +229,8 @@ def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | N
     )
     if longest_ms > options.transaction_timeout_ms / 2:
         _log.warning(
-            "a task took %d ms; the broker aborts the batch of a task that takes longer than %s=%d",
+            "a task took %d ms; if a task takes longer than %s=%d, the broker aborts its"
+            " transaction, and the batch fails",
             longest_ms,
             TIMEOUT_OPTION,
             options.transaction_timeout_ms,

@@ -41,7 +41,7 @@ from oncelog_client.spark.sink.protocol.steps import (
 )
 from oncelog_client.values import TransactionGroup, TransactionMember
 
-# A decision without a response is sent again until this time in ms has passed. The last call may
+# A decision without a response is sent again until this time in ms has passed. The last attempt may
 # end later, by its own timeout.
 PATIENCE_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
@@ -49,7 +49,7 @@ _ASK_AGAIN_S: Final = 0.2
 
 class GroupCommit:
     """The back-end. `setup` has the arguments of an admin client. Commands other than Open and
-    Decide take at most one round trip."""
+    Decide take one round trip if nothing has to be retried."""
 
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup
@@ -128,9 +128,9 @@ class GroupCommit:
         return Done()
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Abort transactions by InitProducerId. The call is idempotent and safe: decided
-        transactions are in the log, and a late decision is refused because the member's epoch has
-        changed."""
+        """Abort transactions by InitProducerId. The call is idempotent and safe: a decision that
+        was made before is in the log and stays, and a later decision is refused because the
+        member's epoch has changed."""
         group = TransactionGroup(self._sink_id, abort.generation)
         try:
             await asyncio.gather(

@@ -1,7 +1,8 @@
 """The producers of a Python worker, kept from one batch to the next with their connections.
 
-Each producer belongs to a transactional id, and ids are reused (`ids`). A producer of an older
-generation is never reused. The id of a failed task is never reused. Idle producers are closed.
+Each producer belongs to a transactional id, and later batches reuse the ids (`ids`) with their
+producers. The producers of older generations and of failed tasks are never reused. Producers that
+are idle for long are closed.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class _Idle(NamedTuple):
 
 
 class _Sink:
-    """The ids and idle producers of one sink in this process. The ids outlive the producers,
-    because with new ids the broker would have to store the old ids and the new ids."""
+    """The ids and idle producers of one sink in this process. The ids outlive the producers: the
+    broker stores each id for days, so new ids would add to the old ones."""
 
     def __init__(self) -> None:
         self.ids = ProcessIds(uuid.uuid4().hex[:12])

@@ -4,8 +4,8 @@ replacement.
 
 The new files are written with the suffix `.cleaned`, made durable, and renamed to `.swap`. From
 then on the new files are valid. The old files are then renamed for deletion, and the new files get
-their final names. A `.cleaned` file never has a smaller offset than a `.swap` file, because a start
-would then undo the swap as incomplete.
+their final names. A `.cleaned` file never has a smaller offset than a `.swap` file; otherwise a
+start would undo the swap as incomplete.
 """
 
 from __future__ import annotations

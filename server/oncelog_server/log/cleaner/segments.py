@@ -60,7 +60,8 @@ def _size(files: Files, source: Source, suffix: str) -> int:
 
 
 class Indexes:
-    """The indexes of a segment that is being written, with the entries that `Segment` makes."""
+    """The indexes of a segment that is being written. They have the entries that `Segment` would
+    add if the same batches were appended to a log."""
 
     __slots__ = (
         "_base_offset",

@@ -1,6 +1,6 @@
 """The facts that a partition's folder shows: topic, topic id, newest leader epoch and producer id.
 
-Every batch is read, even after a damaged batch.
+Every batch is read, also the batches after a damaged one.
 """
 
 from __future__ import annotations

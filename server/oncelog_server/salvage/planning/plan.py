@@ -1,7 +1,7 @@
 """The plan that makes the metadata agree with the folders. Planning changes nothing.
 
 The folders decide topics, topic ids and numbers of partitions. Settings and all other metadata come
-from the newest remaining records. Ids and epochs only increase.
+from the newest remaining records. Producer ids and leader epochs only increase.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ class Planner:
     ) -> None:
         """Decide about folders with another topic id.
 
-        A folder with records is taken if its partition has no other folder, because its topic id
-        was damaged. All other folders are moved aside, except strays, which stay as they are.
+        Strays stay as they are. Another folder is taken if it has records and its partition has no
+        folder yet: its topic id must be damaged. The other folders are moved aside.
         """
         for facts in others:
             if facts.is_stray:
@@ -318,7 +318,8 @@ class Planner:
         return following
 
     def _note_age(self) -> None:
-        """Add a note if the folders are newer than the metadata records."""
+        """Check if the folders are newer than the metadata records. If so, the newest metadata is
+        lost: add a note, and set `_is_last` to False."""
         newer: list[str] = []
         if self._newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {self._newest_id}")

@@ -325,4 +325,4 @@ def test_a_new_group_that_cannot_be_written_does_not_exist(code: int, expected: 
     assert driver.join(version=3).value.error_code == expected
     assert driver.join(instance="i").value.error_code == expected
     assert GROUP not in driver.shard.table.groups
-    assert len(driver.shard.table.timers) == 1  # The sweep of expired offsets.
+    assert len(driver.shard.table.timers) == 1  # only the sweep of expired offsets

@@ -63,7 +63,7 @@ def test_members_of_a_loaded_group_have_a_session_from_the_load_on() -> None:
     assert silent not in driver.group().members
 
 
-def test_leaving_before_version_3_is_one_member_and_one_code() -> None:
+def test_a_leave_before_version_3_has_one_member_and_one_code() -> None:
     driver = Driver()
     _, (member, _) = driver.stable_group("a", "b")
     assert driver.leave(member, version=2).value.error_code == 0
@@ -94,7 +94,7 @@ def test_the_last_member_to_leave_makes_the_group_empty_in_the_log_too() -> None
     loaded = groups_of(driver.load())["g"]
     assert loaded.state is driver.state() is GroupState.EMPTY
     assert loaded.generation_id == generation_id + 1
-    assert len(driver.shard.table.timers) == 1  # The sweep of expired offsets.
+    assert len(driver.shard.table.timers) == 1  # only the sweep of expired offsets
     assert (loaded.protocol_type, loaded.protocol_name, loaded.leader_id) == (
         "consumer",
         None,

@@ -113,7 +113,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @rule(numbers=st.sets(clients_, min_size=1))
     def settle(self, numbers: set[int]) -> None:
-        """Let these clients act as consumers do, until each has partitions or cannot get any."""
+        """Let these clients join the group, and then sync if a generation has begun."""
         for _ in range(2):
             for number in sorted(numbers):
                 if self.clients[number].generation is None:
@@ -175,7 +175,8 @@ class GroupOfClients(RuleBasedStateMachine):
     def synced(
         self, client: Client, generation: JoinGroupResponse, answer: SyncGroupResponse
     ) -> None:
-        """Check that the assignments of all members of a generation have the same stamp."""
+        """Check that the assignments of all members of a generation have the same stamp. After an
+        error code, forget the generation instead."""
         if answer.error_code != 0:
             self.outdated(client, answer.error_code)
             return

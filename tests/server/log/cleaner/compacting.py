@@ -82,8 +82,8 @@ class Compacting(Driver):
         return cleanable(self.log, self.cleaned_to, self.stable(), self.now_ms)
 
     def compact(self, before_swap: Callable[[], object] = lambda: None) -> CleanerStats | None:
-        """Run one pass. Return None if there is nothing to clean. `before_swap` runs between the
-        end of each new segment and its swap, as other work of the broker may."""
+        """Run one pass. Return None if there is nothing to clean. `before_swap` runs when
+        a new segment is complete and not yet swapped in. Other work of the broker may run then."""
         found = self.cleanable()
         if found is None:
             return None

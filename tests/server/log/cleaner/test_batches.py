@@ -90,7 +90,7 @@ def test_a_batch_with_only_current_records_stays_unchanged() -> None:
     assert kept is batch
 
 
-def test_records_without_a_key_are_removed_and_the_last_batch_stays() -> None:
+def test_records_without_a_key_are_removed_and_the_last_cleaned_batch_stays() -> None:
     offsets = OffsetMap(9, 0.9)
     offsets.put(b"other", 90)
     for end_offset, stays in ((100, False), (1, True)):
@@ -101,7 +101,7 @@ def test_records_without_a_key_are_removed_and_the_last_batch_stays() -> None:
         assert batches.records_kept == 0
 
 
-def test_an_empty_batch_stays_for_the_last_of_its_producer_only() -> None:
+def test_an_empty_batch_stays_only_in_place_of_its_producers_last_batch() -> None:
     offsets = OffsetMap(9, 0.9)
     offsets.put(b"a", 90)
     batch = bytes(build_batch([RECORDS[0]], producer_id=3, producer_epoch=0, base_sequence=0))

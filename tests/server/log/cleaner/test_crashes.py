@@ -114,8 +114,9 @@ def test_s9_s18_a_kill_at_any_change_of_the_disk_leaves_old_or_new(knows: str) -
 
 
 def test_s9_after_a_roll_before_the_swap_a_coordinator_starts_from_any_kill() -> None:
-    """The roll writes the checkpoint of sizes. A coordinator refuses a segment that is smaller than
-    in the checkpoint, and the new segment is smaller than the old one."""
+    """The roll writes the checkpoint of sizes. It must leave out the old segments: a coordinator
+    refuses a segment that is smaller than its size in the checkpoint, and the new segment is
+    smaller than the old one."""
     for operation in range(1_000):
         driver = written(Compacting())
         driver.files.stop_before(len(driver.files.operations) + operation)
@@ -149,7 +150,7 @@ def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> N
             check_restarted(driver, expected)
 
 
-def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
+def test_s9_a_pass_that_the_disk_refuses_changes_no_visible_record() -> None:
     """The pass fails, and the log stays in use. The next pass and the next start find every
     record."""
     expected = there(written(Compacting()))
@@ -327,6 +328,8 @@ def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
 
 
 def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name() -> None:
+    """The pass has left a `.log.deleted` that is to be removed. A later deletion gives a segment in
+    use the same name, and the disk refuses the other renames and the way back."""
     driver = written(Compacting())
     driver.configure(file_delete_delay_ms=1_000)
     driver.compact()

@@ -41,14 +41,14 @@ def grouped(found: list[Source], files: MemoryFiles | None = None) -> list[list[
         ([0, 0, 100, 1], [[0, 10, 20], [30]]),
     ],
 )
-def test_neighbours_are_merged_while_their_bytes_fit(
+def test_neighbors_are_merged_while_their_bytes_fit(
     sizes: list[int], expected: list[list[int]]
 ) -> None:
     assert grouped(sources(*sizes)) == expected
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_neighbours_are_merged_while_their_indexes_fit(suffix: str) -> None:
+def test_neighbors_are_merged_while_their_indexes_fit(suffix: str) -> None:
     files = MemoryFiles()
     for base in (0, 10, 20):
         files.nodes[f"{base:020}.{suffix}"] = FileNode(bytearray(20))

@@ -53,10 +53,10 @@ _RETURNED: Final = Returned(committed=False)
 def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     """Begin an abort. `messages`: one for each task, None if the task has failed.
 
-    Only the messages say which generation belongs to this driver. Without a message, no transaction
-    is aborted: the transactions of killed tasks stay open until the next planning or their timeout.
-    An abort of the newest generation would often hit a newer driver, because the start of a newer
-    driver makes all tasks of an older driver fail.
+    Only a message says which generation belongs to this driver. If no task has sent a message, no
+    transaction is aborted: the transactions of killed tasks stay open until the next planning or
+    their timeout. The sink's newest generation is no substitute for a message. Often all tasks have
+    failed because a newer driver has started, and the newest generation belongs to that driver.
     """
     known = [message for message in messages if message is not None and not message.skipped]
     members = tuple(

@@ -16,17 +16,17 @@ def admit(
     *,
     is_version: bool = False,
 ) -> int | Refusal:
-    """Return the number of batches that are done. Batches below this number are skipped. `query_id`
-    and `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion. A version that was
-    written before may be repeated, and is then skipped.
+    """Return the number of batches that are done, or the refusal of the query. Batches below the
+    number are skipped. `query_id` and `batch_id` are None if unknown. `is_version`: `batch_id` is a
+    txnVersion. Any version that was written before may be repeated, and is then skipped.
 
     A stream repeats at most the last batch, if Spark does not know that this batch is done. An
     earlier batch comes from a checkpoint that was restored from a copy. The new plan of such a
     batch may have other ends than the committed batch of the same number. If the sink skipped the
-    batch, rows would be lost.
+    batch, rows could be lost. So the query is refused.
 
     Batch numbers of two queries are never compared. A query that takes a sink over begins at its
-    batch 0. A query at a later batch is not new, and has lost the sink to another query.
+    own batch 0. Another query at a later batch is not new: it has lost the sink, and is refused.
     """
     if stored is None:
         return 0

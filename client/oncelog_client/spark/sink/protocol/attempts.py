@@ -11,7 +11,7 @@ from .refusals import Refusal, unknown_query
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The properties of a task. Spark promises only the name of the partition: any other property
+    """The properties of a task. Spark promises only the number of the partition: any other property
     may be missing, and is then None. Safety does not depend on these properties: without
     `batch_id`, a task writes a finished batch again, and the batch is then not committed."""
 

@@ -1,8 +1,9 @@
 """Step 2, the commit, in a Python process of the driver that has only the tasks' messages.
 
-The steps are: read the state, abort the attempts that did not win, put the state into the
-transaction of the driver's own producer (the parent), then decide all members at once. If the
-driver is fenced, or the transaction of a member has ended, nothing is committed.
+The steps are: read the state, abort the transactions of attempts that no message names, put the new
+state into the transaction of the driver's own producer (the parent; by group only), then decide all
+members at once. If the driver is fenced, or the transaction of a member has ended, nothing is
+committed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class CommittingPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """The state of a commit. `skips`: a task has found the batch done and written nothing."""
+    """The state of a commit. `skips`: True if a task has found the batch done and written
+    nothing."""
 
     phase: CommittingPhase
     decide: Decide | None = None
@@ -81,7 +83,7 @@ def begin(
             Refusal(
                 Reason.BAD_MESSAGES,
                 f"{len(messages)} partitions have {len(known)} messages, of {len(plans)} plans and"
-                f" {len(queries)} queries",
+                f" {len(queries)} queries, instead of a message each, of one plan and one query",
             )
         )
     plan, query_id = known[0].plan, known[0].query_id
@@ -129,8 +131,8 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
-    # If a task has skipped the batch as done, the state was set back meanwhile. Such a batch is
-    # never decided.
+    # The batch is not done. If a task has skipped it as done before, the state was set back
+    # meanwhile. Such a batch is never decided.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
     if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))

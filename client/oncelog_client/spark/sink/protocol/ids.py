@@ -2,9 +2,9 @@
 
 No two attempts of a batch have the same id, whatever Spark does (retries, another attempt of the
 stage, speculation): each Python worker process has its own ids and runs one task at a time. The
-driver cannot assign ids to partitions, because a task of PySpark does not know the attempt of its
-stage. Later batches in the same process reuse the ids. Spark ends processes that are idle for a
-minute. So with longer triggers every batch has new ids, and the broker keeps an id for days.
+driver cannot assign ids to partitions, because a task of PySpark does not know the number of its
+stage's attempt. Later batches in the same process reuse the ids. Spark ends processes that are idle
+for a minute. So with longer triggers every batch has new ids, and the broker keeps an id for days.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from .messages import Plan
 
 @dataclass(frozen=True, slots=True)
 class ProcessIds:
-    """The ids of one process for one sink. `process`: a name that no other process has. `used`: the
-    number of ids that attempts of the newest batch have taken here. `late`: the number of ids that
-    attempts of older batches have taken."""
+    """The ids of one process for one sink. `process`: a name that no other process has.
+    `generation` and `done`: those of the newest batch's plan. `used`: the number of ids that
+    attempts of the newest batch have taken here. `late`: the number of ids that attempts of older
+    batches have taken after that batch was known."""
 
     process: str
     generation: int = 0
@@ -27,11 +28,11 @@ class ProcessIds:
     late: int = 0
 
     def take(self, plan: Plan) -> tuple[ProcessIds, str]:
-        """Return an id for an attempt of a planned batch, and the ids after it.
+        """Return the changed ProcessIds, and an id for an attempt of the planned batch.
 
         A newer batch is planned when all earlier batches are done, so the ids of a newer batch
-        start from 0 again. An attempt of an older batch comes after the decision and may hold its
-        id forever. So that id is never reused.
+        start from 0 again. An attempt of an older batch begins after that batch was decided, and
+        may hold its id for any time. So its id is never reused.
         """
         batch, newest = (plan.generation, plan.done), (self.generation, self.done)
         if batch < newest:

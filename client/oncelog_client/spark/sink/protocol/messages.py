@@ -1,5 +1,5 @@
-"""The values between driver and executors. The plan of a batch goes to the executors, and each task
-returns a message."""
+"""The values that driver and executors exchange. The plan of a batch goes to the executors, and
+each task returns a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_client.values import TransactionMember
 
 class CommitKind(StrEnum):
     """The way to decide a batch. GROUP: one EndTxn for all transactions of the batch (oncelog).
-    RECORD: a record that is written before each transaction is ended (any broker)."""
+    RECORD: one record, written before the transactions are ended one by one (any broker)."""
 
     GROUP = "group"
     RECORD = "record"
@@ -26,7 +26,7 @@ class Intent:
     query id from the checkpoint if it can, and the tasks know the batch id.
     `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
     `noted_batch`: the newest batch in the checkpoint of a stream, None without one. It shows
-    if the stream is new, or if its checkpoint is older than the sink's state.
+    whether the stream is new, and whether its checkpoint is older than the sink's state.
     """
 
     sink_id: str
@@ -43,7 +43,7 @@ class Intent:
 
     @property
     def is_version(self) -> bool:
-        """Return True for a batch write, numbered by txnVersion."""
+        """Return True for a batch write with a txnVersion."""
         return self.batch_id is not None
 
 
@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def is_version(self) -> bool:
-        """Return True for a batch write, numbered by txnVersion."""
+        """Return True for a batch write with a txnVersion."""
         return self.batch_id is not None
 
 

@@ -1,4 +1,4 @@
-"""Step 0, planning: once a batch, in a Python process of the driver.
+"""Step 0, planning: once for each batch, in a Python process of the driver.
 
 A process continues its generation, as long as its last planned batch is done and no newer
 generation exists. Otherwise the process begins another generation: fence, read, make the generation
@@ -6,10 +6,10 @@ durable. The state is read after the fence, when no older decision can appear an
 processes of one driver may take turns, and a process may end. The next process then begins another
 generation.
 
-The parent is the driver's own producer. The parent's transactions keep their epoch (EndTxn v4). So
-with a commit by group, every batch begins with a new epoch. Otherwise a delayed request of the
-previous batch, or of the command Open, would count for this batch: a late TxnOffsetCommit would set
-the state back, a late EndTxn would commit the state without the members.
+The parent is the driver's own producer. The end of a transaction does not change the parent's epoch
+(EndTxn v4). So with a commit by group, every batch begins with a new epoch. Otherwise a delayed
+request of the previous batch, or of the command Open, would count for this batch: a late
+TxnOffsetCommit would set the state back, a late EndTxn would commit the state without the members.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from .steps import (
 )
 
 MOST_TAKEOVERS: Final = 40
-# The maximum step is 1 << MOST_DOUBLINGS. MOST_TAKEOVERS of these steps stay far within the 31 bits
-# of a generation.
+# The maximum step of the search for a generation (`_read`) is 1 << MOST_DOUBLINGS. MOST_TAKEOVERS
+# of these steps stay far within the 31 bits of a generation.
 MOST_DOUBLINGS: Final = 20
 
 
@@ -118,9 +118,9 @@ def _read(state: Planning, answer: Stored) -> Next:
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
-    # If the brokers refuse generations that are not in the state, the state was lost. The search
-    # for the next generation takes growing steps. The first steps are small, because a generation
-    # has 31 bits.
+    # If the brokers refuse a generation that is newer than the state's, the state was lost. The
+    # search for the next generation takes growing steps. The first steps are small, because a
+    # generation has 31 bits.
     step = 1 << min(state.refused, MOST_DOUBLINGS)
     return _fence(state, max(newest + 1, state.number + step - 1))
 
@@ -166,7 +166,7 @@ def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
 
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
-    """The decided batch is done now. Admit the query again."""
+    """Admit the query again, because the decided batch is done now."""
     done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
@@ -182,7 +182,7 @@ def _open(state: Planning) -> Next:
         state.number,
         state.done,
         0 if stored is None else stored.rows,
-        # A new query keeps the source end too, because its source may still need it.
+        # A new query keeps the last query's source end, because its source may begin there.
         None if stored is None else stored.source_end,
         is_end_too_long=stored is not None and stored.is_end_too_long,
         is_planner_known=intent.query_id is not None,

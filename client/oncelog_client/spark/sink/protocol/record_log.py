@@ -2,7 +2,7 @@
 transactions, and the next sequence number.
 
 A sink reads all records up to the high watermark, and the markers of transactions. A read_committed
-reader would wait at the first open transaction, for example of another sink whose driver has died.
+reader would wait at the first open transaction, for example of another sink with a dead driver.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class RecordLog:
-    """One sink's part of the topic, up to `next_offset`. `entry`: None for a new sink. `newest`:
-    producer id, epoch and last sequence number of the sink's newest record batch."""
+    """One sink's part of the topic, up to `next_offset`. `entry`: the newest committed entry, None
+    for a new sink. `newest`: producer id, epoch and last sequence number of the sink's newest
+    record batch."""
 
     next_offset: int = 0
     entry: Entry | None = None
@@ -79,8 +80,8 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
 
 
 def _ended(log: RecordLog, producer_id: int, *, committed: bool) -> RecordLog:
-    """Remove the open records of a producer. Aborted records are dropped. If several records are
-    committed together, the last record counts."""
+    """Return the log after the end of a producer's transaction. Its records are no longer pending.
+    Aborted records are dropped. Of several committed records, the last one counts."""
     ended = [record.entry for record in log.pending if record.producer_id == producer_id]
     if not ended:
         return log
