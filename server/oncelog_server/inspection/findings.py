@@ -34,8 +34,8 @@ RESTORE: Final = (
     " replica, or read what is left with `oncelog logs dump --print-data-log`"
 )
 REBUILT: Final = (
-    "nothing with oncelog, which computes it again from the log; for Apache Kafka, delete the file"
-    " while no broker runs"
+    "nothing with oncelog, which makes the file again; for Apache Kafka, delete the file while no"
+    " broker runs"
 )
 CUT_AT_START: Final = (
     "start the broker: it truncates the log here; these bytes were never acknowledged as flushed"

@@ -58,8 +58,9 @@ class Partition:
     in `on_flushed`. The same is true for an append after which flush.messages requires a flush. In
     both cases the partition calls `request_flush`, and `on_flushed` or `fail` must be called after
     the flush. `on_storage_error` is called for every `read` and append that fails with a
-    StorageFailure. Invariant: log_start_offset <= last_stable_offset <= high_watermark <=
-    log_end_offset.
+    StorageFailure.
+
+    Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
     """
 
     __slots__ = (

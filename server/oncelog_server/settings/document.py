@@ -67,8 +67,8 @@ def document() -> str:
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Of a topic\n",
         "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name in the column\n"
-        "`default` is the broker's setting with the default. Of several names, the first one that is\n"
-        "set applies.\n",
+        "`default` is the broker's setting with the default. Of several names, the first one that "
+        "is\nset applies.\n",
         *_topics(row for row in TOPIC_SETTINGS.values() if row.name not in INTERNAL),
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
