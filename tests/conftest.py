@@ -46,7 +46,8 @@ sys.addaudithook(_GUARD)
 
 @pytest.fixture
 def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start this test's brokers as a user does, and not as forks."""
+    """Start each broker of this test in a new interpreter, as a user does, and not as a fork of a
+    process with all imports."""
     monkeypatch.setattr(Oncelog, "preloads", False)
 
 

@@ -47,8 +47,8 @@ async def write(bootstrap: str, path: str, rows: int) -> None:
 
 
 async def until_written(bootstrap: str, path: str, rows: int) -> None:
-    """Write all rows. After an error, for example because the broker was killed, start again as a new
-    process would."""
+    """Write all rows. After an error, for example because the broker was killed, start again as a
+    new process would."""
     while True:
         with suppress(KafkaError):
             return await write(bootstrap, path, rows)

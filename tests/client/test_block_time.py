@@ -54,8 +54,8 @@ async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
 def in_a_transaction(
     broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
 ) -> tuple[float, KafkaError]:
-    """Return the time (ms) until `call` failed, and its error. The call is made in a transaction with
-    a record. The script `unanswered` handles all requests of the transaction."""
+    """Return the time (ms) until `call` failed, and its error. The call is made in a transaction
+    with a record. The script `unanswered` handles all requests of the transaction."""
 
     async def scenario() -> tuple[float, KafkaError]:
         producer = Producer(
@@ -105,7 +105,7 @@ def test_a_call_takes_max_block_ms_as_a_whole(name: str) -> None:
     assert type(error) is kind, error
 
 
-def test_initialisation_takes_max_block_ms() -> None:
+def test_initialization_takes_max_block_ms() -> None:
     broker = ScriptedBroker(lambda api, _: DROP if api is ApiKey.INIT_PRODUCER_ID else None)
 
     async def scenario() -> float:

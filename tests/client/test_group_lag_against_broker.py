@@ -1,6 +1,6 @@
-"""The lag of a group is the number of records that its read_committed reader gets now. The reader
-gets the other records when their open transactions are committed. The admin client and the metrics
-page show the same numbers."""
+"""The lag of a group is the number of records that its read_committed reader gets now. When all
+open transactions are committed, the reader also gets the records that were held back. The admin
+client and the metrics page show the same numbers."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from oncelog_client.errors import ConfigError
 
 
 class Row(NamedTuple):
-    """`kip_98`: the default in KIP-98 (2017), or None if the default is unchanged. `refused`: values
-    that raise an error."""
+    """`kip_98`: the default in KIP-98 (2017), or None if the default is unchanged. `refused`:
+    values that raise an error."""
 
     name: str
     default: Any

@@ -48,8 +48,8 @@ async def write(producer: Producer, count: int, value: bytes) -> None:
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """Stop the broker as a power failure does: of the READ records it keeps KEPT. Then write records
-    until the log has REGROWN, more than before."""
+    """Stop the broker as a power failure does: of the READ records it keeps KEPT. Then write
+    records until the log has REGROWN, more than before."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
     broker.kill()

@@ -325,7 +325,7 @@ def test_all_of_several_rows_have_to_be_there() -> None:
     assert missing_rows(ApiKey.OFFSET_COMMIT, request, response, 9) == ["a-1"]
 
 
-def test_a_topic_whose_metadata_lack_a_partition_has_no_leader_for_its_neighbours() -> None:
+def test_a_partition_that_the_metadata_lack_does_not_get_the_leader_of_the_next() -> None:
     """A former defect: the client took the second row, of partition 2, for partition 1."""
     m = messages(ApiKey.METADATA)
     rows = [m.MetadataResponsePartition(partition_index=index, leader_id=index) for index in (0, 2)]

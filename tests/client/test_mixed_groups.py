@@ -21,7 +21,8 @@ STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 async def librdkafka(
     bootstrap: str, topic: str, group: str, strategy: str
 ) -> AsyncIterator[set[int]]:
-    """Run a member in its own thread. Yield its current partitions."""
+    """Run a librdkafka member in its own thread. Yield a set that always has its current
+    partitions."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,

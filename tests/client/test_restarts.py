@@ -26,7 +26,7 @@ from tests.harness.client_reading import DEADLINE_S, eventually, read, read_valu
 from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
-# The time for three starts of a process, on a busy computer.
+# Time limit for the writing and three restarts of the broker, on a busy computer.
 RESTARTS_S = 100.0
 # Records without a response. They fill several batches, so a kill hits some of them.
 MOST_IN_FLIGHT = 1_000
@@ -47,8 +47,8 @@ def restart(broker: Oncelog) -> None:
 async def restarting(
     broker: Oncelog, times: int, done: Callable[[], int], step: int
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Kill and start the broker while the block runs, each time after `done` has grown by `step`.
-    The block runs at least until this task has ended."""
+    """Kill and start the broker `times` times while the block runs, each time after `done()` has
+    grown by `step`. The block must run until the yielded task has ended."""
 
     async def crash() -> None:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""A producer writes whole encoded batches like single records. All their records share one
+"""A producer writes whole encoded batches like single records. The records of a batch share one
 future."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def test_a_batch_too_large_for_the_topic_is_split(
     assert await read_values(bootstrap, name, committed=True) == values
 
 
-async def test_a_part_that_cannot_be_written_fails_them_all(
+async def test_a_part_that_cannot_be_written_fails_the_whole_batch(
     bootstrap: str, admin: Admin, name: str
 ) -> None:
     await admin.create_topics([NewTopic(name, 1, 1, configs={"max.message.bytes": "2000"})])
@@ -95,7 +95,8 @@ async def test_a_part_that_cannot_be_written_fails_them_all(
         written = await producer.send_encoded(
             TopicPartition(name, 0), encoded(b"small", b"x" * 4000, b"small")
         )
-        # Later batches of the partition fail at once and do not wait for delivery_timeout_ms.
+        # The parts after the refused one fail at once, so `flush` does not wait for
+        # delivery_timeout_ms.
         async with asyncio.timeout(DEADLINE_S):
             await producer.flush()
         assert isinstance(written.exception(), RecordTooLargeError)

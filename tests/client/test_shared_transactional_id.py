@@ -21,7 +21,7 @@ from tests.harness.client_reading import poll_until, read, read_decided
 
 
 class Pair:
-    """Two members with one partition each."""
+    """The two members. Each has one partition."""
 
     def __init__(self, stack: AsyncExitStack, bootstrap: str, name: str) -> None:
         self.stack, self.bootstrap, self.name = stack, bootstrap, name
@@ -59,7 +59,7 @@ class Pair:
         return producer
 
     async def begin(self, number: int, producer: Producer) -> None:
-        """Begin a transaction with a member's share."""
+        """Begin a transaction with the next record of a member, and its offset."""
         consumer = self.consumers[number]
         (record,) = await read(consumer, 1)
         await producer.begin_transaction()
@@ -83,8 +83,9 @@ async def test_g8_of_two_members_with_one_transactional_id_one_is_fenced_and_not
         try:
             await second.commit_transaction()
         except AbortableError:
-            # The refused first producer has sent InitProducerId with its old epoch, to learn whether
-            # it is fenced. In Kafka, this request aborts the open transaction of the second.
+            # After its refused commit, the first producer has sent InitProducerId with its old
+            # epoch, to learn if it is fenced. In Kafka, this request aborts the open transaction of
+            # the second producer.
             await second.abort_transaction()
             await pair.consumers[1].reset_to_last_committed()
             await pair.begin(1, second)

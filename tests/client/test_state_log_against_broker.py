@@ -66,7 +66,7 @@ async def test_a_sequence_number_that_was_written_is_not_written_again(
     assert [entry for entry in entries(await log.read()) if entry[2]] == [(0, None, [b"0"])]
 
 
-async def test_a_fenced_parent_appends_nothing_and_what_it_left_open_is_aborted_by_then(
+async def test_a_fenced_parent_appends_nothing_and_its_open_transaction_is_aborted(
     bootstrap: str, admin: Admin, name: str
 ) -> None:
     await admin.create_topics([NewTopic(name, 1, 1)])

@@ -49,7 +49,7 @@ from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
 from tests.harness.quick import QUICK
 
-# The transaction timeout. One test waits for it. In another test a transaction must end before it,
+# The transaction timeout. A test waits for it, and then a second transaction must end before it,
 # also if the computer pauses.
 TIMEOUT_MS = 4_000
 # Time limit of a commit that gets no response, because the proxy loses all responses to EndTxn.
@@ -121,7 +121,7 @@ async def test_empty_transactions_are_nothing(
     async with transactional.transaction():
         await transactional.send(topic, b"one", partition=0)
     assert await read_decided(bootstrap, topic) == [b"one"]
-    # The log has one record and one marker, so the other calls wrote no marker.
+    # The log has one record and one marker, so the empty transactions have no marker.
     async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
         place = TopicPartition(topic, 0)
         assert (await consumer.end_offsets([place]))[place] == 2
@@ -220,8 +220,8 @@ async def test_offsets_of_a_zombie_consumer_are_refused_and_the_producer_goes_on
 async def test_offsets_of_a_member_that_was_removed_between_two_polls_are_refused(
     bootstrap: str, transactional: Producer, topic: str, name: str
 ) -> None:
-    """A heartbeat notices the removal before the offsets are sent. Without a generation, the broker
-    would accept them unchecked (KIP-447)."""
+    """A heartbeat notices the removal before the offsets are sent. The offsets must still have the
+    old generation, because the broker would accept offsets without a generation (KIP-447)."""
     settings: dict[str, Any] = {"group_id": name, "heartbeat_interval_ms": 100}
     async with Consumer(bootstrap, **settings) as consumer:
         await consumer.subscribe([topic])
@@ -343,7 +343,7 @@ async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, na
 async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
     bootstrap: str, topic: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A cluster without transaction.version 2 responds with this version.
+    # The client acts as in a cluster without transaction.version 2.
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     tp = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer, Admin(bootstrap) as admin:
@@ -414,8 +414,8 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """Commit. The coordinator decides, but the response is lost. EndTxn has a short timeout, other
-    requests keep their timeouts."""
+    """Commit a record, and return the error: the coordinator commits, but all responses to EndTxn
+    are lost. Only this commit has the short timeout."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
     session = producer._lifecycle._session

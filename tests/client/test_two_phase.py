@@ -68,7 +68,7 @@ def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
 
 
 async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
-    """Prepare a transaction. Its producer then disappears."""
+    """Prepare a transaction, and close its producer. Return the prepared state."""
     async with participant(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -133,7 +133,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
         await admin.create_topics([NewTopic("t", 2, 1), NewTopic("control", 1, 1)])
     state = await prepared(broker, b"held")
     for number in range(3):
-        # An ordinary transaction times out in the same time.
+        # Meanwhile an ordinary transaction times out.
         async with Producer(
             broker.address, transactional_id=f"o{number}", transaction_timeout_ms=400
         ) as ordinary:
@@ -157,7 +157,8 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert (row["transactional_id"], row["prepared_state"]) == ("p", str(state))
     assert row["age_ms"] > 3 * 400
     assert row["topic_partitions"] == ["t-0"]
-    # These values come from the log, because the restarted process has had no request yet.
+    # These values come from the log, because the restarted broker has had no request of the
+    # producer.
     assert (row["client_id"], row["client_address"]) == ("voter", "/127.0.0.1")
     async with participant(broker) as producer:
         await producer.init_transactions(keep_prepared_txn=True)
@@ -196,8 +197,8 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
 
 
 async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
-    """No verb ends the whole transaction through its coordinator, or a part of it in one
-    partition."""
+    """Without --include-two-phase, no verb ends the transaction through its coordinator. No verb
+    ends its part in one partition."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"one", b"two")
@@ -214,7 +215,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)
     assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
-    # After its decision, the transaction is no longer prepared.
+    # The transaction is decided, so the verb does not need --include-two-phase.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
     terminate = "transactions", "force-terminate", "p", "--include-two-phase"

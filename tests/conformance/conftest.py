@@ -24,7 +24,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
-# Records of this topic are older than a week, so default retention may delete them at any time.
+# For topics with records older than a week, which default retention may delete at any time.
 KEPT = {"retention.ms": "-1"}
 
 

@@ -37,7 +37,8 @@ COMMIT_AFTER_ABORT = Difference(
     case="EndTxn v5 wants to commit with the epoch of a transaction that has been aborted",
     kafka=ErrorCode.INVALID_TXN_STATE,
     oncelog=ErrorCode.PRODUCER_FENCED,
-    source="KAFKA-20785: a producer that timed out is fenced; it has not broken the protocol",
+    source="KAFKA-20785: a transaction that timed out fences its producer, which has not misused "
+    "the protocol",
 )
 ZOMBIE_ASKS_ITS_EPOCH = Difference(
     case="InitProducerId v4+ names a stale epoch while a transaction is open",

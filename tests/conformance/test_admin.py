@@ -45,7 +45,7 @@ def partition_count(admin: Any, name: str) -> int:
 
 
 def test_confluent_topics(admin: Any, name: str) -> None:
-    """Topics are created, extended, described and deleted. A duplicate name and an invalid name are
+    """Topics are created, extended, listed and deleted. A duplicate name and an invalid name are
     refused."""
     topics = [NewTopic(name, 2, config={"cleanup.policy": "compact"}), NewTopic("bad/name", 1)]
     assert outcome(admin.create_topics(topics)) == ["NO_ERROR", "TOPIC_EXCEPTION"]
@@ -62,8 +62,8 @@ def test_confluent_topics(admin: Any, name: str) -> None:
 
 
 def test_confluent_settings(admin: Any, topic: str) -> None:
-    """Settings change incrementally, and a default names its source. An invalid value is
-    refused."""
+    """Settings are changed and deleted one by one, and their description marks defaults. An invalid
+    value is refused."""
 
     def change(name: str, value: str | None) -> list[str]:
         operation = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
@@ -113,8 +113,7 @@ def test_records_before_an_offset_are_deleted(
 def test_confluent_groups(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """Groups are listed, and their offsets are described and altered. A group with members cannot
-    be deleted."""
+    """Groups are described, listed and deleted. A group with members cannot be deleted."""
     client = python_clients["confluent-kafka"]
     member = client.consumer(target.address, topic, group=topic)
     poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all partitions")
@@ -145,8 +144,8 @@ def kafka_python_admin(target: Target) -> Iterator[Any]:
 
 
 def commits(consumer: Consumer, offsets: Mapping[int, int]) -> bool:
-    """Commit, or return False while the client rejoins; a poll completes the rejoin. The client
-    rejoins once, when it gets the topic's metadata."""
+    """Return True if the commit succeeds. If the client has to rejoin first, poll once for the
+    rejoin and return False. The client rejoins once, when it gets the topic's metadata."""
     try:
         consumer.commit(offsets)
     except Refused as refused:

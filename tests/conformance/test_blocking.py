@@ -60,8 +60,8 @@ def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
 def test_readers_learn_which_producer_holds_them_back(
     target: Target, command_line: CommandLine, topic: str
 ) -> None:
-    """The row names the transaction, its age, and the number of records and bytes after its first
-    record."""
+    """The row names the transaction, its age, and the number of records and bytes from its first
+    record on."""
     assert command_line.json("transactions", "blocking", topic) == []
     with Wire(target.address, "the-writer") as wire:
         producer = new_identity(wire, topic, timeout_ms=50_000)

@@ -18,7 +18,7 @@ from tests.conformance.test_dump import dump
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.waiting import wait_until
 
-# Kafka's minimum segment size: a hundred batches of about 10 kB fill a segment.
+# Kafka's minimum segment size: about a hundred batches of 10 to 15 kB fill a segment.
 SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",
@@ -31,7 +31,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def padded(number: int) -> bytes:
-    """Return a value of about 15 kB that every codec makes slightly smaller."""
+    """Return a value of about 15 kB. Every codec shortens it to about 10 kB."""
     return b"%d:" % number + random.Random(number).randbytes(10_000) + bytes(5_000)
 
 
@@ -43,7 +43,7 @@ class Compacted:
     offsets: list[tuple[int, ...]]
 
     def closed(self, suffix: str) -> list[Path]:
-        """Return the files of the compacted segments."""
+        """Return the files with this suffix of all segments before the active one."""
         active = max(int(log.stem) for log in self.directory.glob("*.log"))
         files = sorted(self.directory.glob(f"*{suffix}"))
         return [file for file in files if int(file.stem) < active]
@@ -106,7 +106,7 @@ def test_l11_a_compacted_topic_with_transactions(
     assert [record.key for record in once] == [b"%d" % number for number in committed]
     assert [record.offset for record in once] == [
         compacted.offsets[number][1] for number in committed
-    ], "offsets are what they were"
+    ], "compaction changed offsets"
     latest = {record.key: record.value for record in kept if record.value != b"once"}
     assert latest == {b"key-%d" % (number % KEYS): padded(number) for number in committed}
 
@@ -120,7 +120,7 @@ def test_l11_a_compacted_topic_with_transactions(
     aborted = {
         offset for number in range(0, TRANSACTIONS, 3) for offset in compacted.offsets[number]
     }
-    assert not aborted & set(offsets), "aborted records are gone"
+    assert not aborted & set(offsets), "compaction kept aborted records"
     assert "endTxnMarker: COMMIT" in printed
     for codec in CODECS:
         assert f"compresscodec: {codec} " in printed

@@ -99,8 +99,9 @@ def is_decided(wire: Wire, topic: str) -> bool:
 
 
 def is_complete(wire: Wire, transactional_id: str) -> bool:
-    """Return True if the id's state is CompleteCommit or CompleteAbort. Kafka writes the markers
-    first, and until this state the next transaction gets CONCURRENT_TRANSACTIONS."""
+    """Return True if the id's state is CompleteCommit or CompleteAbort. Kafka enters this state
+    after it has written the markers. Until then the next transaction gets
+    CONCURRENT_TRANSACTIONS."""
     (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
     state: str = found.transaction_state
     return state.startswith("Complete")
@@ -168,7 +169,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wait_until(lambda: is_complete(wire, topic), "the coordinator has completed the transaction")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
-    # The same request counts as a retry until the next transaction is open.
+    # The next transaction is open. Before that, the same request would count as a retry.
     assert ErrorCode(through.answer().error_code).name == "PRODUCER_FENCED"
     assert last_stable_offset(wire, topic) == (2, 3)
     assert write(wire, topic, heir, 1, b"third", V2["produce"]) == ErrorCode.NONE
@@ -222,7 +223,8 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
 def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V1: a client that drops a batch asks for its next epoch (KIP-360)."""
+    """V1: a client that drops a batch requests its next epoch (KIP-360), so the late batch has an
+    old epoch."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -244,8 +246,8 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
 def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
-    """V2: the request is fenced. V1: the request opens an empty transaction. Its timeout aborts the
-    transaction, and readers lose nothing."""
+    """V2: the request is fenced. V1: the request opens a transaction without records, which is
+    aborted at its timeout. Readers lose nothing."""
     versions = V1 if spoken == "V1" else V2
     # Longer than a pause of the computer: the first transaction must end before its timeout.
     producer = new_identity(wire, topic, timeout_ms=5_000)

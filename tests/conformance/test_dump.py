@@ -36,8 +36,8 @@ def log_with(target: Target, topic: str, text: str) -> Path:
 
 def in_smallest(target: Target, topic: str, name: str) -> str:
     """Return an id, made from `name`, in the smallest partition of an internal topic. Other
-    partitions may have transactions of thousands of partitions, and Kafka's tool prints these for
-    minutes."""
+    tests have transactions of thousands of partitions, and Kafka's tool takes minutes to print
+    them."""
     sizes = {
         int(log.parent.name.rpartition("-")[2]): log.stat().st_size
         for log in target.data.glob(f"{topic}-*/*.log")
@@ -94,7 +94,8 @@ def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> No
     printed = dump(java_driver, *logs)
     assert printed.count("isTransactional: true isControl: false") == 120
     assert printed.count("isTransactional: true isControl: true") == 120
-    # The option reports an error for any segment that does not begin at offset 0.
+    # With --deep-iteration the tool reports an error for every segment that does not begin at
+    # offset 0.
     deep = dump(java_driver, first, options=("--deep-iteration",))
     assert deep.count("endTxnMarker: COMMIT") > 40
     assert deep.count("endTxnMarker: ABORT") > 40
@@ -186,7 +187,8 @@ def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: Jav
         file
         for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
         for file in sorted(rolled.glob(f"*.{suffix}"))
-        # The open segment's indexes are incomplete, and Kafka pads them with zeros.
+        # Leave out the indexes of the open segment: they are incomplete, and Kafka pads them with
+        # zeros.
         if suffix in ("log", "snapshot") or file.stem == f"{0:020}"
     ]
     assert len({file.suffix for file in files}) == 5

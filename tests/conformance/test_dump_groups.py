@@ -16,8 +16,8 @@ GROUP = "dumped-group"
 
 
 async def write(address: str) -> None:
-    """Write a group commit of two members, a member that leaves the group, and a producer without a
-    group."""
+    """Commit the transactions of two members of a group together. Then one of them leaves the
+    group, and a producer without a group starts."""
     group = TransactionGroup(GROUP, 3, frozenset({TopicPartition("in", 0)}))
     async with Admin(address) as admin:
         await admin.create_topics([NewTopic("out", 1, 1)])

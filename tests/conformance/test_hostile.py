@@ -22,7 +22,7 @@ BACKLOG = 40
 # `socket.request.max.bytes`: Kafka refuses a greater length.
 LARGEST_FRAME = 104_857_600
 
-# A complete frame with truncated contents: a KIP-511 header and Metadata v12.
+# A complete frame with truncated contents: a flexible header (KIP-482) and Metadata v12.
 CUT_METADATA = struct.pack(">hhihB", 3, 12, 1, -1, 0) + b"\x05"
 
 NONSENSE = {

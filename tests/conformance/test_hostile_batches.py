@@ -73,7 +73,7 @@ def test_h42_a_control_batch(wire: Wire, topic: str, version: int) -> None:
 def test_h42_a_marker_of_the_producers_own_transaction(
     wire: Wire, topic: str, version: int, committed: bool
 ) -> None:
-    """The open transaction of the producer is unchanged."""
+    """The marker is refused, and the open transaction of the producer is unchanged."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     assert (
@@ -156,7 +156,7 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         response = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
         answered = response.responses[0].partition_responses[0].error_code
         assert code(answered) == "INVALID_TOPIC_EXCEPTION"
-        # The coordinators may write at any time for the transactions of other tests.
+        # The end offsets may differ, because the coordinators write for other tests at any time.
         for partition, offset in enumerate(before):
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
 

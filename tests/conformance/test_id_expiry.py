@@ -36,7 +36,7 @@ SETTINGS = {
 def forgetful(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Wire]:
-    """Start a broker with a transactional.id.expiration.ms of 400."""
+    """A connection to a broker with a transactional.id.expiration.ms of 400."""
     folder: Path = tmp_path_factory.mktemp("forgetful")
     broker: Oncelog | Kafka
     if request.param == "kafka":

@@ -1,6 +1,6 @@
-"""A reader may get a part of a committed transaction. The other records may be deleted, in other
-members' partitions, or before the reader's first offset. Neither the client nor the broker chooses
-the part."""
+"""A reader may get only a part of a committed transaction: some records may be deleted, in
+partitions of other members, or before the reader's first offset. The reader gets all other
+records."""
 
 from __future__ import annotations
 

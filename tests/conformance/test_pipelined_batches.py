@@ -88,7 +88,8 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
 
 @pytest.mark.parametrize(
     ("client_of_version_2", "is_known"),
-    # Our client sends a single batch to a partition that has no batch of its producer yet.
+    # Our client with a new partition is left out: until the partition has a batch of its producer,
+    # our client sends one batch at a time.
     [("java", False), ("java", True), ("oncelog-client", True)],
     indirect=["client_of_version_2"],
 )

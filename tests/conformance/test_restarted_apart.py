@@ -68,8 +68,8 @@ def made(wire: Wire, topic: str) -> None:
 
 def filled(wire: Wire) -> tuple[Identity, Identity]:
     """Write a batch of an idempotent producer to one topic, and an aborted and a non-transactional
-    record to another. Return that producer, and a producer with its third epoch at the
-    coordinator."""
+    record to another. Return the idempotent producer, and a transactional producer that has been
+    initialized three times."""
     made(wire, "snapshot")
     made(wire, "txnindex")
     writer = new_identity(wire)

@@ -235,7 +235,8 @@ def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: I
 
 @pytest.mark.parametrize("version", range(6))
 def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int) -> None:
-    """Both brokers refuse the group first, in any state of the transaction."""
+    """Both brokers refuse the empty group id before they check the producer, which may be a
+    zombie."""
     find_coordinator(wire, topic, key_type=0)
     zombie = new_identity(wire, topic)
     for producer in (new_identity(wire, topic), zombie):

@@ -74,7 +74,7 @@ OTHER_PRODUCER = [
     Row("produce", range(3, 13), UNKNOWN),
     Row("commit-offset", range(0, 6), UNKNOWN),
 ]
-# Requests for an unknown id with the identity of its first producer.
+# Requests with a producer id and no epoch, or with an epoch and no producer id.
 HALF_NAMED = [Row("init", range(3, 7), "INVALID_REQUEST")]
 
 

@@ -137,8 +137,8 @@ def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
 
 
 def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
-    """KIP-227: a full response, incremental responses, added and forgotten partitions, and the
-    close of the session."""
+    """KIP-227: the session has a full response, incremental responses, added and forgotten
+    partitions, and a close."""
     first = wire.call(FetchRequest(session_epoch=0, topics=[place(topic, (0, 0), (1, 0))]), 12)
     session = first.session_id
     assert session != 0

@@ -77,7 +77,8 @@ def code(error_code: int) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
-    """Half a request. It is sent to oncelog and to Kafka before the first test of this file."""
+    """Connections to oncelog and to Kafka. On each, the first half of a request is sent before the
+    first test of this file."""
     with (
         Oncelog(tmp_path_factory.mktemp("standing"), QUICK) as broker,
         Wire(broker.address) as ours,
@@ -98,8 +99,8 @@ class Worn(NamedTuple):
     producers: Mapping[str, Identity]
 
 
-# The transactional ids and epochs of the producers. Kafka cannot bump the epoch of KEPT to the last
-# epoch, so Kafka's log also gets KEPT_AT_THE_LAST.
+# The transactional ids and epochs of the producers. Kafka fails to bump the epoch of KEPT to the
+# last epoch. In the test of Kafka, KEPT_AT_THE_LAST therefore replaces KEPT at the last epoch.
 BY_TRANSACTION: Final = "patient-by-transaction"
 KEPT: Final = "patient-kept"
 KEPT_AT_THE_LAST: Final = "patient-kept-at-the-last"
@@ -110,7 +111,8 @@ EPOCHS: Final = {BY_TRANSACTION: LAST, KEPT: LAST - 1, KEPT_AT_THE_LAST: LAST}
 def worn(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Worn]:
-    """oncelog after thousands of requests, then Apache Kafka after a load of the same state."""
+    """oncelog after the thousands of requests that lead to these epochs, then Apache Kafka after a
+    load of the same state."""
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
         with aged_kafka(tmp_path_factory.mktemp("worn")) as (wire, producers):
@@ -175,7 +177,8 @@ def write_state(wire: Wire, transactional_id: str, producer: Identity) -> None:
 
 
 def worn_out(wire: Wire, transactional_id: str, last: int) -> Identity:
-    """Return the producer after enough new instances to reach the epoch `last`."""
+    """Initialize the id again and again, until its epoch is `last`. Return the producer with that
+    epoch."""
     producer = new_identity(wire, transactional_id, timeout_ms=TIMEOUT_MS)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
@@ -212,8 +215,8 @@ def described(wire: Wire, transactional_id: str) -> TransactionDescription:
 
 
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> None:
-    """EndTxn returns a new producer id, and a retry gets the same id. The old id has no producer
-    any more (KAFKA-20090)."""
+    """EndTxn returns a new producer id, and a retry gets the same id. Other requests with the old
+    id get INVALID_PRODUCER_ID_MAPPING (KAFKA-20090)."""
     wire, topic = worn.wire, BY_TRANSACTION
     producer = worn.producers[topic]
     timed_out(wire, producer, topic, 12)
@@ -237,9 +240,10 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> Non
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
-    """A client of this kind requests its next epoch and its next id itself. A retry gets the same
-    response at the last epoch but one (B10) and at the last epoch. Kafka fails at the last epoch
-    but one, and does not recognize the retry at the last epoch."""
+    """EndTxn does not bump the epoch of this client. After the timeout, the client requests the
+    next epoch or the next producer id with InitProducerId. A retry gets the same response at the
+    last epoch but one (B10) and at the last epoch. Kafka fails at the last epoch but one, and does
+    not recognize the retry at the last epoch."""
     wire, topic = worn.wire, KEPT
     before = worn.producers[topic]
     timed_out(wire, before, topic, 11)
@@ -270,8 +274,8 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
 
 # the last test of the file: the others run while the request stands still
 def test_h6_a_request_that_stands_still_in_its_middle(standing: tuple[Wire, Wire]) -> None:
-    """The client sends the second half after oncelog has closed the connection. Kafka still accepts
-    the second half."""
+    """oncelog closes the connection before it gets the second half of the request. Kafka still
+    accepts the second half."""
     ours, theirs = standing
     ended = {"oncelog": CLOSED if ours.is_closed() else "answered"}
     theirs.socket.sendall(FRAME[HALF:])

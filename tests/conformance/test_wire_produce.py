@@ -43,7 +43,8 @@ def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
 
 
 def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
-    """A higher epoch begins at 0, and the old epoch gets INVALID_PRODUCER_EPOCH."""
+    """The first sequence number of a higher epoch is 0, and a batch of the old epoch gets
+    INVALID_PRODUCER_EPOCH."""
     producer = new_identity(wire)
     produce(wire, topic, batch(producer, 0))
     newer = producer.aged(1)

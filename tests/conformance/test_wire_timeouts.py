@@ -45,7 +45,8 @@ class Watch:
         return (time.monotonic() - self._began) * 1000 + 1
 
     def look(self) -> None:
-        """Call this method between any two requests."""
+        """Add the time since the last call, at most ANSWER_MS, to `running_ms`. A test calls this
+        method between any two requests."""
         now = time.monotonic()
         self.running_ms += min((now - self._looked) * 1000, ANSWER_MS)
         self._looked = now
@@ -160,8 +161,8 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     wait_until(lambda: is_over(wire, topic), "the marker")
     ended = last_stable_offset(wire, topic)
     assert late or ended == (2, 2)
-    # The scan aborts a later transaction with the same timeout, so it has passed over the first
-    # one.
+    # When the scan has aborted a later transaction with the same timeout, it has passed the first
+    # one, too.
     other = new_identity(wire, f"{topic}-other", timeout_ms=TIMEOUT_MS)
     assert produce(wire, topic, batch(other, 0), producer=other).error_code == ErrorCode.NONE
     expected = (ended[0] + 2, ended[1] + 2)

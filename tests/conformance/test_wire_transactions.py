@@ -71,7 +71,8 @@ def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
 
 
 def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
-    """A new id gets INVALID_TXN_STATE, and an unknown id INVALID_PRODUCER_ID_MAPPING."""
+    """A transactional id without a transaction gets INVALID_TXN_STATE. An unknown transactional id,
+    or one with another producer id, gets INVALID_PRODUCER_ID_MAPPING."""
     producer = new_identity(wire, topic)
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
     other = Identity(producer.producer_id + 7, 0, topic)
@@ -123,8 +124,8 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
 
 
 def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
-    """KIP-890: an old client that has not added the partition gets the error code of its
-    version."""
+    """KIP-890: a Produce by a client that has not added the partition gets INVALID_TXN_STATE up to
+    v10, and TRANSACTION_ABORTABLE in v11."""
     producer = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):
@@ -189,8 +190,8 @@ def test_o9_offsets_of_no_member(
 def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
-    """At the timeout the broker aborts the transaction, readers continue, and its producer is
-    fenced."""
+    """At the timeout the broker aborts the transaction and fences the producer, and readers
+    continue."""
     producer = new_identity(wire, topic, timeout_ms=1_500)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert last_stable_offset(wire, topic) == (0, 1)

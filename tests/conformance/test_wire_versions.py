@@ -16,7 +16,8 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.conformance.conftest import Target
 from tests.harness.wire import Wire
 
-# Invalid names and versions of client software (KIP-511).
+# The name and version of the client software. Kafka refuses an ApiVersions request with empty ones
+# (KIP-511).
 CLIENT = ("conformance", "1")
 # Versions in the message tables of 4.4 that Kafka 4.3.1 does not have.
 NEWER = {
@@ -27,7 +28,7 @@ NEWER = {
 }
 
 
-# Fields of an ACL filter: every resource type, operation and permission.
+# In an ACL filter: every resource type, every operation or every permission.
 ANY = 1
 
 
@@ -125,7 +126,8 @@ def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
 
 
 def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
-    """Null means all topics, an empty list no topic; version 0 has no null."""
+    """Null means all topics, and an empty list no topic. Version 0 has no null, so there an empty
+    list means all topics."""
     for version, topics in ((1, None), (9, None), (0, [])):
         response = wire.call(MetadataRequest(topics=topics), version)
         assert topic in [topic.name for topic in response.topics], version

@@ -107,7 +107,7 @@ def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
 def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
-    """The partition does not know the zombie, but its coordinator does."""
+    """The partition does not know the zombie, but the transaction coordinator does."""
     late = produce(wire, topic, batch(zombie, 0), producer=zombie, partition=2, version=version)
     assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert end_offset(wire, topic, 2) == 0
@@ -136,7 +136,8 @@ def test_z5_a_zombies_offsets_are_not_even_pending(
 def taken_by_many(
     address: str, topic: str, disturb: threading.Event | None = None
 ) -> set[Identity]:
-    """Return the results of 20 clients that initialize the same id at the same time."""
+    """Return the results of 20 clients that initialize the same id at the same time. `disturb`: set
+    when the first client has its result; the other clients then retry after any error."""
     found: list[Identity] = []
     failures: list[BaseException] = []
 
@@ -258,7 +259,7 @@ def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
 def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
     wire: Wire, topic: str, sequence: int, expected: str | None
 ) -> None:
-    """The broker checks the sequence number first."""
+    """The broker checks the sequence number before it finds that the batch is not transactional."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     plain = Identity(producer.producer_id, producer.producer_epoch)
@@ -270,7 +271,7 @@ def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
 
 @pytest.mark.parametrize("version", [9, 11, 12])
 def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) -> None:
-    """A client with the right to one id cannot write as another id's producer."""
+    """A client with the right to one transactional id cannot write as the producer of another."""
     mine = new_identity(wire, f"{topic}-mine")
     theirs = new_identity(wire, topic)
     assert add_partitions(wire, theirs, (topic, 1)) == [ErrorCode.NONE]

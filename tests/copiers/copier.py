@@ -1,9 +1,10 @@
 """A copier process. It can be suspended, killed, or replaced by a process of another kind.
 
-`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. NAME is the group's name, and
-the topics are NAME-in and NAME-out. TIMEOUT_MS is the transaction timeout. SIGTERM ends the process
-after its current transaction. SIGUSR1 suspends it (as SIGSTOP does) in the next transaction,
-between its records and its offsets. Exit code 3 means that its producer cannot continue.
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. KIND is `old` or a key of
+`KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS is the
+transaction timeout. SIGTERM ends the process after its current transaction. SIGUSR1 suspends any
+kind but `old` (as SIGSTOP does) in the next transaction, between its records and its offsets. Exit
+code 3 means that the copier's producer cannot continue.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Interrupted(Exception):
 
 
 class Copier(RebalanceListener, ABC):
-    """The loop that all kinds share. Whenever a transaction does not commit, the positions return
+    """The loop of all kinds but `old`. Whenever a transaction does not commit, the positions return
     to the committed offsets."""
 
     def __init__(self, work: Work) -> None:
@@ -109,7 +110,9 @@ class Copier(RebalanceListener, ABC):
     async def close(self) -> None: ...
 
     async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
-        """Copy in one transaction. Raises the client's exception after an abort."""
+        """Copy the records in one transaction. After an AbortableError, or with ABORT_PROBABILITY
+        (`Interrupted`), abort the transaction and raise the exception. Any other exception of the
+        client leaves the transaction as it is."""
         await producer.begin_transaction()
         try:
             for record in records:
@@ -202,7 +205,8 @@ class ConsumerCopier(Copier):
 
 
 class GroupCopier(Copier):
-    """One producer per process. Each generation initializes it (KIP-447, early draft)."""
+    """One producer per process. Each generation of the group initializes the producer anew
+    (KIP-447, early draft)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -223,7 +227,8 @@ class GroupCopier(Copier):
     async def copy(self, records: Sequence[ConsumerRecord]) -> None:
         assert self.producer is not None
         if not self.initialized:
-            # The producer is fenced in a generation that may still be the newest.
+            # The group has fenced the producer. The generation may still be the newest, so no
+            # rebalance would initialize the producer again.
             metadata = self.consumer.group_metadata()
             await self.on_partitions_assigned((), metadata.generation_id)
             raise Interrupted
@@ -233,8 +238,8 @@ class GroupCopier(Copier):
             self.initialized = False
             raise
         except CommitOutcomeUnknown as unknown:
-            # The error is fatal for this generation only. The loop requests the committed offsets
-            # again.
+            # The error is fatal for this generation only. After the AbortableError, the loop
+            # returns to the committed offsets.
             self.initialized = False
             raise AbortableError("outcome unknown") from unknown
 

@@ -58,7 +58,7 @@ class Copiers:
         self.start(number, kind)
 
     def revive(self) -> None:
-        """Restart copiers that have ended."""
+        """Restart copiers that have ended because their producer could not continue."""
         for number, (kind, process) in list(self.running.items()):
             code = process.poll()
             if code is not None:
@@ -74,7 +74,7 @@ class Copiers:
 
 @dataclass
 class Feed:
-    """Writes numbered records to all partitions, until it is closed."""
+    """Writes numbered records to all partitions, until `stop` is called."""
 
     work: Work
     per_second: int = 400

@@ -23,7 +23,8 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def go_through(pipeline: Pipeline, failure: Failure) -> bool:
-    """Cause a failure. Print its effects and the contents of the log. Return True if it passed."""
+    """Cause a failure. Print the system's reactions and the audit. Return True if the outcome is
+    the article's and the audit passed."""
     console.print(f"\n[bold]{failure.number}. {failure.title}[/bold]")
     console.print(f"   the article: “{failure.article}”", style="dim")
     began = time.monotonic()
@@ -38,7 +39,7 @@ def go_through(pipeline: Pipeline, failure: Failure) -> bool:
 
 
 def show(result: Audit, purchases: int, seconds: float) -> bool:
-    """Print the audit in one line. Return True if it passed."""
+    """Print the audit in one line, then examples of its errors. Return True if it passed."""
     passed = result.passed and result.results == 2 * purchases
     colour = "green" if passed else "red"
     console.print(

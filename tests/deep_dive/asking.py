@@ -23,7 +23,8 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
-# Retriable errors of a listing, while the coordinator loads or is not elected yet.
+# Error codes of a listing after a restart: none, or a retriable error while the coordinator loads
+# or is not elected yet.
 _WHILE_LOADING = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -78,7 +79,8 @@ def transactions(wire: Wire) -> dict[str, Described]:
 
 
 def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
-    """Return the epoch and last sequence number of every producer in a partition of the outputs."""
+    """Return the epoch and last sequence number of every producer in every partition of the output
+    topics, by producer id and partition."""
     wanted = [TopicRequest(topic, [*range(PARTITIONS)]) for topic in OUTPUTS]
     found: dict[tuple[int, Place], tuple[int, int]] = {}
     for topic in wire.call(DescribeProducersRequest(wanted)).topics:

@@ -38,8 +38,8 @@ class Death:
     """The death of a broker at `point`. `before`, `at_death` and `after`: the logs before this
     run's purchases are added, at the death, and when all purchases are billed. `earlier`: frames
     before the death. `frames` and `events`: those after the death. `seconds`: the time from the
-    death until all purchases are billed. `begun_anew` and `aborted_on_purpose`: from the workers'
-    output."""
+    death until all purchases are billed. `begun_anew` and `aborted_on_purpose`: the numbers of
+    transactions that the workers printed as begun anew and as aborted on purpose."""
 
     point: str
     before: Logs
@@ -140,9 +140,10 @@ def die(
 
 
 def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
-    """Wait for the result of each EndTxn that the coordinator had when it died. Its producer gets a
-    response from the next coordinator, or begins anew and sends no more EndTxn. `began` and `died`
-    count frames."""
+    """Wait until the producer of each EndTxn from before the death has a response, from the old or
+    the new coordinator. If a producer begins anew (InitProducerId), do not wait, because it sends
+    no more EndTxn. `began` and `died`: the numbers of frames at the start of the run and at the
+    death."""
     asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
 
     def answered() -> bool:

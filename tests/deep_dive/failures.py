@@ -106,7 +106,7 @@ def _count(things: Iterable[object], single: str, many: str) -> str:
 
 
 def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Send SIGKILL when the logs have everything of a transaction except its end."""
+    """Send SIGKILL to worker 0 when the logs have everything of its transaction except the end."""
     ending = Drop(cut=False)
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
     pipeline.feed(portion)
@@ -145,7 +145,8 @@ def _open_transaction(pipeline: Pipeline) -> Step:
 
 
 def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str:
-    """Return the outcome of the transaction that the previous producer left open."""
+    """Check that the transaction that the previous producer left open was aborted for the next
+    instance. Return a line about it."""
     logs = read_logs(pipeline.broker.data, GROUP)
     ends = [
         step.name
@@ -181,7 +182,7 @@ def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | N
 
 
 def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Send SIGSTOP in a transaction, start a new instance, then send SIGCONT."""
+    """Send SIGSTOP to worker 0 in a transaction, start a new instance of it, then send SIGCONT."""
     zombie = pipeline.workers[0]
     ending = Hold()
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
@@ -218,7 +219,8 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
-    """Return the last response to EndTxn that this producer got, from frame `since` on."""
+    """Return the error code of the last response to EndTxn that this producer got, from frame
+    `since` on."""
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
@@ -271,7 +273,8 @@ def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 def kill_broker_at(
     steps: tuple[str, ...], outcome: Callable[[Death], Iterator[str]]
 ) -> Callable[[Pipeline, int], Iterator[str]]:
-    """Let the broker kill itself at each of the steps, and restart it on the same files."""
+    """Return a function for `Failure.inflict`. It lets the broker kill itself at each of the steps,
+    and restarts it on the same files."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         for step in steps:

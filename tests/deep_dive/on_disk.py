@@ -104,7 +104,8 @@ class Logs:
         return sum(step.state in states for steps in self.steps.values() for step in steps)
 
     def ends(self, *states: TransactionState) -> dict[str, Step]:
-        """Return the newest steps in these states, by transactional id."""
+        """Return the transactional ids with a newest step in one of these states, each with that
+        step."""
         return {name: step for name, step in self.last().items() if step.state in states}
 
     def markers_in(self, topic: str) -> int:

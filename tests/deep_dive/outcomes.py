@@ -43,7 +43,7 @@ LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
 
 
 def landed(death: Death) -> Iterator[str]:
-    """Check by its files that the broker died at its fail point."""
+    """Check with the logs of the dead broker that it died at its fail point."""
     written, whole = death.written, death.at_death
     assert LANDED[death.point](written, whole), f"not a death at {death.point}: {written}"
     seen = [
@@ -114,9 +114,9 @@ def _completed(death: Death, step: Step) -> str:
 
 
 def _assert_answered(death: Death, steps: list[Step]) -> None:
-    """Check that a producer gets its result. Without a response it repeats its EndTxn. The
-    producer's epoch is one below the step's epoch, because the end of a transaction bumps the
-    epoch."""
+    """Check that at least one producer of these steps has the result of its EndTxn, from the old
+    coordinator or by a retry. The producer's epoch is one below the step's epoch, because the end
+    of a transaction bumps the epoch."""
     codes = death.ends()
     found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
     assert ErrorCode.NONE in found_codes, f"no producer learned how {steps} ended: {codes}"
@@ -146,7 +146,7 @@ def leader(death: Death) -> Iterator[str]:
         again, appended = again + (before is not None), appended + (before is None)
     if death.point.startswith(("after", "answer")):
         assert again, "a batch that was logged without a response has not come again"
-    assert all(len(there) == 1 for there in death.after.data.values()), "a batch is there twice"
+    assert all(len(there) == 1 for there in death.after.data.values()), "a batch is in the log twice"
     yield (
         f"with clients again: {again} resent batches got their first offsets, {appended} batches "
         f"were appended, and each batch is in the log once"
@@ -158,7 +158,8 @@ def leader(death: Death) -> Iterator[str]:
 
 
 def group_coordinator(death: Death) -> Iterator[str]:
-    """Offsets of an open transaction are pending again. Offsets of a decided one are committed."""
+    """Offsets of an open transaction are pending again. Offsets of a transaction with a decided
+    commit are committed."""
     yield from landed(death)
     open_ids = {step.producer_id for step in death.at_death.ends(OPEN).values()}
     found: Counter[str] = Counter()

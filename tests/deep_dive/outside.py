@@ -38,7 +38,7 @@ class Outside:
         return set(self._lines())
 
     def run_to_the_end(self) -> set[str]:
-        """Run the next process. Return the parcels that this process sends."""
+        """Run the next process until it has sent all parcels. Return the parcels that it sent."""
         before = self.calls()
         with self._start() as process:
             self._pipeline.wait(lambda: self._is_done(before), "all parcels are sent")

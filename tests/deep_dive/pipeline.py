@@ -33,7 +33,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 
-# The APIs that begin a transaction. An older client first sends a request to the coordinator.
+# The APIs that begin a transaction: an older client first adds partitions or offsets at the
+# coordinator, a newer client begins with the write.
 WRITES = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.PRODUCE,
@@ -96,7 +97,8 @@ class Pipeline:
     def said(
         self, direction: Direction, api: ApiKey, client_id: str, since: int = 0
     ) -> list[tuple[Frame, Any]]:
-        """Return the messages from and to a client that the proxy has seen since frame `since`."""
+        """Return the requests or responses of one API and client that the proxy has seen since
+        frame `since`."""
         found: Sequence[Frame] = list(self.proxy.frames)[since:]
         wanted = (direction, api, client_id)
         return [
@@ -114,8 +116,8 @@ class Pipeline:
 
     def die_at(self, point: str, portion: int) -> None:
         """Let the broker die at this fail point during the workers' next `portion`. The workers
-        begin to write after the whole portion is fed. Clients reach no broker until
-        `let_clients_in`."""
+        begin to write after the whole portion is fed. After the death, clients reach no broker
+        until `let_clients_in`."""
         self._is_writing = False
         self.feed(portion)
         self.broker.stop()
@@ -131,14 +133,14 @@ class Pipeline:
         self.proxy.target = self.broker.address
 
     def _lost(self, frame: Frame) -> Fate | None:
-        """Return the fate of a frame while the workers must not write."""
+        """Return `Drop` for a write of a worker while the workers must not write, else None."""
         is_write = frame.direction is Direction.REQUEST and frame.api in WRITES
         if is_write and frame.client_id.startswith(GROUP) and not self._is_writing:
             return Drop(cut=False)
         return None
 
     def counted(self, word: str) -> int:
-        """Count the lines with a message in the workers' output."""
+        """Return the number of lines in the workers' output that begin with `word`."""
         return sum(worker.counts[word] for worker in self.workers)
 
     def start_broker(self) -> None:

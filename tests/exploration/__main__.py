@@ -16,7 +16,9 @@ from tests.exploration.world_model import Budget
 
 
 class Corner(NamedTuple):
-    """One exploration: the protocol version, the transactional ids and the start."""
+    """One exploration. `version`: the transaction version, 2 for KIP-890. `same_id`: the two
+    producers have one transactional id. `start`: the start of `starts.world`. `depth`: the maximum
+    number of steps."""
 
     version: int
     same_id: bool

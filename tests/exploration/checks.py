@@ -36,11 +36,11 @@ def read_log(log: tuple[Entry, ...]) -> Reading:
     for offset, entry in enumerate(log):
         producer_id = entry.producer_id
         if entry.epoch < newest.get(producer_id, -1):
-            wrong.append(f"I11: epoch {entry.epoch} at {offset}")
+            wrong.append(f"I11: epoch {entry.epoch} at {offset} is below an earlier epoch")
         newest[producer_id] = entry.epoch
         if entry.committed is not None:
             if entry.coordinator_epoch < coordinators.get(producer_id, -1):
-                wrong.append(f"I11: coordinator epoch {entry.coordinator_epoch} at {offset}")
+                wrong.append(f"I11: coordinator epoch {entry.coordinator_epoch} at {offset} is below an earlier one")
             coordinators[producer_id] = entry.coordinator_epoch
             first = opened.pop(producer_id, None)
             if first is not None and first[1].ghost is not None:
@@ -48,7 +48,7 @@ def read_log(log: tuple[Entry, ...]) -> Reading:
             continue
         producer = (producer_id, entry.epoch, entry.sequence)
         if producer in sequences:
-            wrong.append(f"I3: {producer} at {offset}")
+            wrong.append(f"I3: {producer} at {offset} is a duplicate")
         sequences.add(producer)
         _, first_entry = opened.setdefault(producer_id, (offset, entry))
         if (first_entry.ghost, first_entry.epoch) != (entry.ghost, entry.epoch):
@@ -76,7 +76,7 @@ def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple
             wrong.append(f"I7: {transition.state} after {states.get(name)} of {name}")
         states[name] = transition.state
         if transition.epoch < epochs.get(transition.producer_id, -1):
-            wrong.append(f"I11: epoch {transition.epoch} of {name}")
+            wrong.append(f"I11: epoch {transition.epoch} of {name} is below an earlier epoch")
         epochs[transition.producer_id] = transition.epoch
         found.append(transition)
     return tuple(wrong), tuple(found)
@@ -96,24 +96,24 @@ def check(world: WorldModel) -> Iterator[str]:
             yield f"I2: LSO {partition.last_stable_offset()}, the log says {reading.unstable}"
         for ghost, committed in reading.outcomes:
             if committed and (ghost, True) not in world.asked:
-                yield f"I7: {ghost} is committed, but its client never asked for a commit"
+                yield f"I7: {ghost} is committed, but its client never requested a commit"
             if outcomes.setdefault(ghost, committed) != committed:
-                yield f"I5: {ghost} is torn"
+                yield f"I5: {ghost} is committed in one partition and aborted in another"
         yield from _known(index, partition.log, transitions)
     for answered in world.answered:
         outcome = outcomes.get(answered.ended.ghost, answered.ended.committed)
         if outcome != answered.ended.committed:
-            yield f"I7: {answered} was answered"
+            yield f"I7: {answered} was answered, but the markers have the opposite outcome"
         if not _is_decided(answered.ended.producer, answered.ended.committed, transitions):
-            yield f"I9: {answered} was answered and is not in the log"
+            yield f"I9: {answered} was answered, but its decision is not in the log"
 
 
 @lru_cache(maxsize=1 << 16)
 def _known(
     index: int, log: tuple[Entry, ...], transitions: tuple[Transition, ...]
 ) -> tuple[str, ...]:
-    """I6: every marker has a decision. From KIP-890 on, the coordinator also knows the transaction
-    of every record."""
+    """Return the violations of I6: the coordinator's log has a decision for every marker, and every
+    record's partition in an ongoing transaction."""
     wrong = []
     for offset, entry in enumerate(log):
         producer, name = (entry.producer_id, entry.epoch), ("a", index)
@@ -129,7 +129,7 @@ def _known(
             for transition in transitions
         )
         if not known:
-            wrong.append(f"I6: {entry} at {offset} of {index}")
+            wrong.append(f"I6: {entry} at {offset} of partition {index} is not in the coordinator's log")
     return tuple(wrong)
 
 
@@ -186,4 +186,4 @@ def _unfinished(world: WorldModel) -> Iterator[str]:
         yield "I8: a transaction is not decided in the end"
     for index, partition in enumerate(world.partitions):
         if partition.last_stable_offset() != len(partition.log):
-            yield f"I8: readers of {index} are held back for ever"
+            yield f"I8: readers of partition {index} are held back for ever"

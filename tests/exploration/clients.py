@@ -55,8 +55,8 @@ class ClientModel(NamedTuple):
     is_fenced: bool = False
 
     def choices(self, index: int, most_transactions: int) -> list[Request]:
-        """Return the requests that the client may send next. Without a response, it repeats its
-        request."""
+        """Return the requests that the client may send next. While a request has no response, the
+        client can only repeat it."""
         if self.is_fenced:
             return []
         if self.outstanding is not None:
@@ -80,8 +80,8 @@ class ClientModel(NamedTuple):
         return found
 
     def answered(self, request: Request, producer: tuple[int, int] | None) -> ClientModel:
-        """Apply the successful response to a request. `producer`: the id and epoch in the
-        response."""
+        """Return the client after the successful response to a request. `producer`: the id and
+        epoch in the response."""
         if isinstance(request, Init):
             return self._replace(producer=producer, outstanding=None)
         if isinstance(request, Add):

@@ -27,7 +27,7 @@ NOW_MS = 1_000
 TIMEOUT_MS = 60_000
 MAX_TIMEOUT_MS = 900_000
 
-# In the model, markers and responses are separate steps.
+# These effects do nothing here, because markers and responses are separate steps of the model.
 _EFFECTS: EffectTable[TransactionShard] = {
     **EFFECTS,
     WriteMarkers: EffectRow(),
@@ -89,7 +89,8 @@ class CoordinatorModel:
         self.waiting += (waiting._replace(effects=decision.effects),)
 
     def commit_next(self) -> Waiting:
-        """Move the high watermark by one record, and replay that record."""
+        """Move the high watermark by one record, and replay that record. Return the request that
+        waited for it."""
         appended = self.log[self.committed]
         self.shard.replay(appended.record, offset=self.committed, transaction=None)
         self.committed += 1
@@ -121,8 +122,8 @@ class CoordinatorModel:
             (name, live.metadata, live.pending, live.deadline_ms, tuple(sorted(live.markers_left)))
             for name, live in sorted(self.shard.transactions.items())
         )
-        # The number of a parked request's guard does not matter. WorldModel.key contains whether
-        # the guard holds.
+        # The number of a parked request's guard does not matter: WorldModel.key says if the guard
+        # holds.
         waiting = tuple(
             (transaction.client, transaction.transactional_id, transaction.asked)
             for transaction in self.waiting
@@ -141,7 +142,7 @@ def _clone_shard(shard: TransactionShard) -> TransactionShard:
 
 def _clone_live(live: LiveTransaction) -> LiveTransaction:
     twin = shallow_copy(live)
-    # The model keeps the waiting requests itself, because the decision determines the response.
+    # The model keeps the waiting requests itself (`CoordinatorModel.waiting`).
     twin.waiting = []
     if live.markers_left:
         twin.markers_left = set(live.markers_left)

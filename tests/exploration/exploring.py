@@ -1,4 +1,5 @@
-"""Depth-first search over all orders of steps. It visits each state once."""
+"""Depth-first search over all orders of steps. It visits a state again only if more steps are left
+than at the earlier visit."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from tests.exploration.world_model import WorldModel
 
 @dataclass
 class Exploration:
-    """A search of at most `depth` steps and `most_states` states. `violations` includes the steps
-    of each violation."""
+    """A search of at most `depth` steps and `most_states` states. `ends`: the number of states
+    after the last step, each continued by `Endings`. `violations` includes the steps that lead to
+    each violation."""
 
     depth: int
     most_states: int

@@ -47,8 +47,8 @@ class PartitionModel:
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
-        """Return a copy. `guards` maps the id of each old guard to its copy, for other objects that
-        hold the guard."""
+        """Return a copy. Add the copy of each guard to `guards`, by the id of the old guard, for
+        other objects that hold the guard."""
         twin = PartitionModel.__new__(PartitionModel)
         twin.log = self.log
         twin.producers = _clone_producers(self.producers)
@@ -58,7 +58,8 @@ class PartitionModel:
         return twin
 
     def append(self, producer: tuple[int, int], sequence: int, ghost: Ghost) -> bool:
-        """Append a record. Return False for a duplicate. Raises AppendError."""
+        """Append a record. Return False for a duplicate. Raises AppendError if the partition
+        refuses the record."""
         header = BatchHeader(
             0, 70, 0, 2, 0, _TRANSACTIONAL, 0, 0, 0, producer[0], producer[1], sequence, 1
         )
@@ -72,7 +73,7 @@ class PartitionModel:
     def append_marker(
         self, producer: tuple[int, int], committed: bool, coordinator_epoch: int, version: int
     ) -> None:
-        """Append a marker. Raises AppendError."""
+        """Append a marker. Raises AppendError if the partition refuses it."""
         self.producers.check_marker(*producer, coordinator_epoch, version)
         offset = len(self.log)
         completed = self.producers.completed_by(producer[0], offset=offset, committed=committed)

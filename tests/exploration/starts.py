@@ -1,5 +1,5 @@
-"""Start worlds. They fix the first steps of two producers, because no order of these steps can
-violate an invariant."""
+"""The worlds at the start of an exploration. Some have already taken the first steps of the
+producers, because no order of these steps can violate an invariant."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# The budget of worlds before KIP-890. It has no delayed frames, because such a frame looks like a
-# frame of the next transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). The broker
-# avoids the exposure if it checks that the connection is still open.
+# The budget of worlds before KIP-890. It has no delayed frames, because a delayed EndTxn looks like
+# the end of the next transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). The broker
+# drops an EndTxn of a closed connection, but the model has no connections.
 BEFORE_890 = Budget(holds=0)
 
 

@@ -27,7 +27,8 @@ NONE = -1
 
 
 class Step(NamedTuple):
-    """A step. `which` is the index of the client, the held request or the marker."""
+    """A step. `which` is the index of the client, the held request or the marker. For a restart, it
+    is the number of uncommitted records that stay in the log."""
 
     name: str
     which: int = NONE
@@ -174,7 +175,7 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
         world.violations.append(f"{code.name} for a marker of the live coordinator")
     if any(other.work == work for other in world.owed):
         return
-    # The attempt has ended, so the coordinator sends markers without a response again.
+    # The attempt has ended. The coordinator now sends again each marker that got no response.
     retried = tuple(other for other in world.again if other.work == work)
     world.again = tuple(other for other in world.again if other.work != work)
     world.owed += retried

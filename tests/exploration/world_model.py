@@ -44,8 +44,8 @@ class Answered(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen. Each event multiplies the number of
-    orders."""
+    """The number of rare events that may still happen. Each event multiplies the number of orders.
+    `transactions` is the maximum number for each client, and does not decrease."""
 
     transactions: int = 2
     restarts: int = 1

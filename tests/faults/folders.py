@@ -22,7 +22,8 @@ class Print(NamedTuple):
 
 
 def fingerprint(folder: Path) -> dict[str, Print]:
-    """Return a print of every name below `folder`, and of `folder` itself by the name "."."""
+    """Return a `Print` of every file and directory below `folder`, and of `folder` itself by the
+    name "."."""
     found = {}
     for path in (folder, *folder.rglob("*")):
         status = path.lstat()
@@ -46,7 +47,7 @@ def lose_store(broker: Oncelog, *, copy: bool = False) -> None:
 
 
 def save_metadata(broker: Oncelog, place: Path) -> None:
-    """Copy the metadata as an operator does by hand."""
+    """Copy the metadata to `place`, as an operator does by hand."""
     place.mkdir()
     for path in (*store_files(broker), broker.data / COPY):
         shutil.copy2(path, place)

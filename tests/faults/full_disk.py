@@ -13,8 +13,8 @@ SETTINGS = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
 
 
 class FullFor:
-    """A control file for the disk. `fill` takes regular expressions that match paths below the data
-    directory."""
+    """The control file that makes the disk full for some files (ONCELOG_FULL_FOR). `fill` takes
+    regular expressions that match paths below the data directory."""
 
     def __init__(self, control: Path) -> None:
         self._control = control

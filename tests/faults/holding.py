@@ -1,5 +1,5 @@
-"""How long a broker keeps a client waiting, in CPU time. Other processes of the computer do not
-count."""
+"""Measurements of the CPU time for which a broker keeps a client waiting. Other processes of the
+computer do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Logs written by hand, and the responses of a partition with an unusable log."""
+"""Logs with known positions of their batches, and the responses of a partition with an unusable
+log."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.harness.writing import produce, records
 
 
 def write(wire: Wire, topic: str, count: int, size: int = 400) -> list[int]:
-    """Write batches of one record. Return the position of each in a log of one segment."""
+    """Write `count` batches of one record with Produce. Return the position of each batch in a log
+    of one segment."""
     positions, position = [], 0
     for number in range(count):
         data = build_batch(records(1, b"%d" % number * size))

@@ -14,7 +14,8 @@ from tests.harness.driving import damage
 
 
 def empty_store(store: Path, keep: tuple[str, ...]) -> None:
-    """Delete all but some records, as a transaction of the broker does."""
+    """Delete all records except those with a key in `keep`, in one transaction of the metadata
+    store, as the broker does."""
 
     async def empty() -> None:
         opened = await SqliteStore.open(store)

@@ -297,12 +297,13 @@ STILL: Mapping[str, str] = {
 
 def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
     """Read the state of a directory that a kill left behind. Lose its metadata, recover, and
-    compare the states. `older`: the metadata at the first kill."""
+    compare the states. `older`: the metadata at the first kill. `lost`: a key of LOSSES or DAMAGES,
+    or AGED. `killed`: before the loss, the broker is killed and not stopped."""
     broker = Oncelog(directory, STILL)
     try:
         broker.start()
         before = state_of(broker, (GROUP,))
-        assert before.offsets  # unless the kill came before any transaction
+        assert before.offsets  # fails only if the kill came before any transaction
         broker.kill() if killed else broker.stop()
         if lost == AGED:
             restore_metadata(broker, older)
@@ -337,7 +338,7 @@ def folders_of_the_torture(
             save_metadata(broker, aged)
         lost = rng.choice([*LOSSES, *DAMAGES, AGED])
         # After a kill, sqlite's write-ahead log has the pages that the damage removes from the
-        # file.
+        # file. So DAMAGES need a clean stop.
         killed = lost not in DAMAGES and rng.random() < 0.5
         folder_of_the_torture(place, aged, lost, killed=killed)
         yield lost

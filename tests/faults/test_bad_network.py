@@ -34,7 +34,8 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 
 PARTITIONS = range(3)
 TRANSACTIONS = 60
-# The transactions of each writer and the number of writers, for delayed requests and responses.
+# In the test with delayed requests and responses: the transactions of each writer, and the number
+# of writers.
 LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
 LATEST_S = 2.0
 SEED = 7
@@ -177,14 +178,14 @@ def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy:
 
 
 def overtaken(proxy: Proxy, late: Frame) -> bool:
-    """Return True if other connections have sent something while this frame was delayed."""
+    """Return True if one of the ten frames after the delayed frame is from another connection."""
     following = proxy.frames[proxy.frames.index(late) + 1 :][:10]
     return any(frame.connection != late.connection for frame in following)
 
 
 def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
     """The real case of KAFKA-17754. While the broker is paused, an old client sends EndTxn and
-    closes that connection. The resumed broker does not serve this EndTxn. The client then ends the
+    closes the connection. The resumed broker does not serve this EndTxn. The client then ends the
     transaction on another connection, with the opposite result."""
     with Wire(broker.address) as wire:
         create(wire, "t")

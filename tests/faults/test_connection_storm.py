@@ -30,7 +30,8 @@ OF_EACH = 100
 IDLE = len(ADDRESSES) * OF_EACH
 # Connections beyond the idle ones, for working clients and for tested connections.
 SPARE = 100
-# The number of connects, at 5,000 a second, and the number of open connections at a time.
+# The number of connects, about 5,000 a second, and the maximum number of open connections at a
+# time.
 STORM, AT_ONCE = 10_000, 200
 LIMITS = {
     "max.connections": str(IDLE + SPARE),
@@ -39,14 +40,14 @@ LIMITS = {
     # If the backlog is full, the kernel delays a client by a second.
     "socket.listen.backlog.size": "4096",
 }
-# An ApiVersions v0 request, and the memory of an idle connection.
+# An ApiVersions v0 request, and the maximum memory of an idle connection (KiB).
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 KIB_EACH = 24
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """A broker with the maximum number of descriptors, and enough descriptors for this process."""
+    """A broker. It and this process may open enough descriptors for all connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = IDLE + 3_000
     assert hard == resource.RLIM_INFINITY or hard >= wanted, f"only {hard} descriptors"
@@ -65,7 +66,7 @@ def connection(broker: Oncelog, address: str) -> socket.socket:
 
 
 def is_served(connection: socket.socket) -> bool:
-    """Return False if the connection was closed."""
+    """Send a request. Return True if it gets a response, and False if the connection was closed."""
     with suppress(ConnectionError):
         connection.sendall(SMALL)
         return bool(connection.recv(1))

@@ -48,8 +48,7 @@ from tests.harness.writing import (
 )
 
 SEGMENT_BYTES = 4_000
-# A pattern for each kind of file of a partition. The last file of each kind belongs to the active
-# segment.
+# A pattern for each kind of file of a partition beside the log.
 KINDS = {
     "index": "*.index",
     "timeindex": "*.timeindex",
@@ -99,8 +98,8 @@ class Restarted:
 def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Restarted]:
-    """A broker with one topic for each kind of file beside the log. During one stop, a file of each
-    kind is damaged."""
+    """A broker with one topic for each kind of file beside the log. While the broker is down, all
+    files of this kind are damaged in the topic."""
     broker = Oncelog(tmp_path_factory.mktemp("corruption"), QUICK)
     broker.start()
     topics = list(KINDS)
@@ -187,7 +186,8 @@ def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coord
     broker: Oncelog,
 ) -> None:
     """The commit marker cannot be written yet, and its epoch differs from the epoch of the records.
-    The partition would accept an abort marker, so the command must refuse."""
+    The partition would accept an abort marker, so `oncelog transactions abort` must refuse to write
+    one."""
     with Wire(broker.address) as wire:
         create(wire, "bad", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -319,7 +319,7 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
 
 def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> None:
     """Check the commands for hanging transactions. The coordinator of the open transaction in
-    "open" does not respond. The transaction may be about to commit, so the commands neither report
+    "open" is not available. The transaction may be about to commit, so the commands neither report
     nor abort it."""
     before = end_offset(wire, "open")
     for version in range(3):

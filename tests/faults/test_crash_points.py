@@ -35,7 +35,8 @@ from tests.harness.writing import (
 PARTITIONS = range(3)
 OFFSET = 42
 TOPIC = "t"
-# Cells of the crash matrix, with the fail point of each cell.
+# Cells of the crash matrix, with a fail point of each cell. The matrix has no cell for the group's
+# offsets.
 CELLS = [
     ("C0", "before-add-partitions"),
     ("C0", "before-add-partitions:3"),
@@ -154,9 +155,9 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
 
 
 def parameters(version: int) -> list[tuple[str, str]]:
-    """Return the cells for a client of this version. Version 1 adds its partitions itself. It
-    leaves out the cells of a torn record and of an offsets record, because these are the same in
-    both versions."""
+    """Return the cells for a client of this transaction version. Version 1 has cells of its own,
+    because it adds its partitions itself. The fail points at a torn record or at an offsets record
+    are left out for version 1, because they are the same in both versions."""
     if version == 2:
         return CELLS
     return [cell for cell in CELLS if cell[0] and "torn" not in cell[1]] + ONLY_VERSION_1

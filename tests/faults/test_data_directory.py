@@ -64,7 +64,8 @@ def _rewrite(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
-    """S8: the logs have the same contents, and a log event names the checkpoints."""
+    """S8: the logs have the same contents, except that deleted records may be visible again. A log
+    event names the checkpoints."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         write(wire, "t", 4)
@@ -83,10 +84,10 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
-    """A damaged digit or lost records can be the cause. The broker cannot distinguish them, so it
-    serves no client and deletes nothing. There is one exception: after a crash, a log may end below
-    its start, because a power failure has taken its end. As in Kafka, the log begins again at its
-    start, and a log event says so."""
+    """A damaged digit or lost records can be the cause of the contradiction. The broker cannot
+    distinguish them, so the partition serves no client and nothing is deleted. There is one
+    exception: after a crash, a log may end below its start, because a power failure has taken its
+    end. As in Kafka, the log begins again at its start, and a log event says so."""
     with Wire(broker.address) as wire:
         create(wire, "point", "start", "sound", flush_messages=1)
         for topic in ("point", "start"):

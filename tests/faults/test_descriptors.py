@@ -69,8 +69,8 @@ def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) ->
 
 
 def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
-    """D6: the partition responds with code 56, and the process continues. Later the log continues
-    at its end."""
+    """D6: the partition responds with KAFKA_STORAGE_ERROR, and the process continues. When
+    descriptors are free again, the log continues at its end."""
     sent: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=2_000)

@@ -58,7 +58,7 @@ from tests.harness.writing import (
 )
 
 TMPFS_SIZE = "6m"
-# Maximum size of a file: more than the metadata at rest, less than two batches.
+# Maximum size of a file: more than the metadata at rest, less than three batches.
 FILE_BYTES = 150_000
 VALUE = b"v" * 60_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
@@ -207,8 +207,8 @@ def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Ide
 
 
 def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
-    """Fill the transaction log until it refuses the smallest record of an id. No other file grows
-    meanwhile."""
+    """Fill the disk, then the transaction log, until the log refuses even the record of a short id.
+    No other file grows meanwhile."""
     disk.fill()
     refused = init_producer_id(wire, "f")
     for _ in range(5_000):
@@ -230,7 +230,7 @@ def refusals(broker: Oncelog) -> list[str]:
 def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
-    """Only the disk of the transaction log is full. The client gets a retriable error. The
+    """Only the transaction log has no space for a record. The client gets a retriable error. The
     partitions have space, but get no marker. Once the disk has space again, the transaction is
     decided once."""
     name = "an id that is longer than the other one"
@@ -455,9 +455,9 @@ FREEING = {
 def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
-    """The broker itself can free a full disk, even after a kill and a restart. It refuses
-    DeleteRecords until a checkpoint has space for the new log start. The deleted segments make that
-    space."""
+    """The broker itself can free a full disk, even after a kill and a restart. The first
+    DeleteRecords may be refused, because the checkpoint has no space for the new log start. It
+    deletes the segments nevertheless, so a retry finds space."""
     with Wire(broker.address) as wire:
         fill_with(broker, wire, disk, "t", "u")
     if through == "kill":

@@ -1,5 +1,5 @@
-"""Resources that a client can use up: producer ids, transactional ids, open transactions. The tests
-use a real broker and kill it in between."""
+"""Resources that a client of a real broker can use up: producer ids, transactional ids and the
+producers of a partition."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Pa
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Wire]:
-    """A broker with at most five producer ids per address and three per partition."""
+    """A connection to a broker with at most five producer ids per address and three per
+    partition."""
     with Oncelog(tmp_path, LIMITED) as broker, Wire(broker.address) as wire:
         create(wire, "a", partitions=2)
         yield wire
@@ -117,7 +118,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
 
 
 def test_h60_either_limit_is_logged(tmp_path: Path) -> None:
-    """There is one log event a minute for each limit. Metrics count the other refusals."""
+    """There is one log event a minute for each limit. Metrics count all refusals."""
     with Oncelog(tmp_path, LIMITED | PORT) as broker, Wire(broker.address) as wire:
         create(wire, "a")
         writers = [Identity(number, 0) for number in producer_ids(wire, 5)]

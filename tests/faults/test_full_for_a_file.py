@@ -144,7 +144,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         wait_until(lambda: healed(broker, where), "the event of the recovery", HEALED_S)
         if code is not ErrorCode.NONE:
             wait_until(lambda: end(wire, aborting, commit=False)[0] not in TRY_AGAIN, "an abort")
-        # The id's new instance aborts its open transaction, as an operator would.
+        # A new instance of the id `h` aborts the open transaction, as an operator would.
         assert new_identity(wire, "h").producer_id >= 0
         wait_until(
             lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"),
@@ -303,7 +303,7 @@ def delete(wire: Wire, topic: str) -> ErrorCode:
     return ErrorCode(response.responses[0].error_code)
 
 
-def test_a_stop_while_side_files_are_owed_is_not_clean(broker: Oncelog, disk: FullFor) -> None:
+def test_a_stop_before_the_txn_index_is_written_is_not_clean(broker: Oncelog, disk: FullFor) -> None:
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire, "a")

@@ -41,8 +41,7 @@ from tests.harness.writing import produce, records
 MAX = 2**31 - 1
 MIB = 1 << 20
 # Maximum delay of small requests by a hostile request. The maximum also holds for a request with
-# every partition of the largest cluster, each in its own topic: four times the usual number of
-# elements.
+# every partition of the largest cluster, each in its own topic: that is four times MAX_ELEMENTS.
 HELD_MS = 50.0
 
 

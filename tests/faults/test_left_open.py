@@ -67,8 +67,8 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
 
 
 def due_after_s(wire: Wire) -> float:
-    """Return a timeout that is long enough to begin all transactions. Measure it on some of
-    them."""
+    """Return a timeout that is long enough to begin all transactions. Measure it on the
+    transactions of another topic."""
     began_s = time.monotonic()
     begin_transactions(wire, "pace", PIPELINED, began_s + LONG_S)
     took_s = time.monotonic() - began_s

@@ -146,8 +146,8 @@ def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -> None:
-    """Readers get the error code, and parked fetches get it at once. The files are deleted, and a
-    new topic of the same name is empty."""
+    """A parked Fetch gets UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER at once. The files
+    are deleted, and a new topic of the same name is empty."""
     create(wire, "gone")
     fill(wire, "gone", 5)
     reader = Consumer(
@@ -253,8 +253,7 @@ def test_a_thousand_partitions_start_again(
 
 @pytest.mark.parametrize("client", [Confluent(), Aiokafka()], ids=lambda c: c.name)
 def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Client) -> None:
-    """Acknowledgements, transactions and committed offsets wait for the disk and survive kill -9.
-    The recovery point shows that acknowledged records were durable."""
+    """Acknowledged records, transactions and committed offsets survive kill -9."""
     settings = {"oncelog.flush.on.ack": "true", "log.flush.offset.checkpoint.interval.ms": "50"}
     broker = Oncelog(tmp_path, merged(QUICK, settings))
     broker.start()

@@ -1,6 +1,6 @@
 """Clients that send requests without a pause while the broker starts and loads the coordinators'
-state (C-H). A coordinator serves clients only after it has loaded everything. An earlier request
-waits or gets a retriable error. No response says that an id or a group is unknown."""
+state (C-H). A coordinator serves clients only after it has loaded everything. A request during the
+load waits or gets a retriable error. No response says that an id or a group is unknown."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ LAST_EPOCH = 32_000
 
 @dataclass
 class Hammer:
-    """A client that sends requests in a loop: for an open transaction, for an id that new instances
-    initialize again and again, and for a group."""
+    """A client that sends requests in a loop: for an open transaction, for an idle id with an epoch
+    that is bumped again and again, and for a group."""
 
     address: str
     number: int

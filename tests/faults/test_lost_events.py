@@ -44,7 +44,7 @@ def unheard(tmp_path: Path) -> Iterator[Oncelog]:
     broker.kill()
 
 
-def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
+def test_transactions_time_out_and_are_fenced_though_no_log_event_can_be_written(
     unheard: Oncelog,
 ) -> None:
     with Wire(unheard.address) as wire:
@@ -75,8 +75,8 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_path: Path) -> None:
-    """The broker refuses requests that need the disk, with the reason. Once the disk has space
-    again, they succeed."""
+    """A Produce that adds its partition in the full transaction log gets NOT_ENOUGH_REPLICAS. Once
+    the disk has space again, it succeeds."""
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
         create(wire, "t")

@@ -97,8 +97,8 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
 def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
     broker: Oncelog,
 ) -> None:
-    """The limit is a hundred thousand partitions in all. Created partitions survive a crash and can
-    be deleted."""
+    """The client requests a hundred thousand partitions in all, and gets no more than LIMIT.
+    Created partitions survive a crash and can be deleted."""
     with Wire(broker.address) as wire, Wire(broker.address) as bystander:
         create(bystander, "t")
         codes: list[int] = []

@@ -164,7 +164,8 @@ class Dumper:
         self._index = IndexDump(
             verify_only=flags["verify_index_only"], sanity_only=flags["index_sanity_check"]
         )
-        self._outcomes: tuple[str, Outcomes] = "", Outcomes()
+        # A directory, the first segment that was read for its outcomes, and the outcomes.
+        self._outcomes: tuple[str, int, Outcomes] = "", 0, Outcomes()
         self._failed = False
 
     def dump(self, path: str) -> None:
@@ -284,9 +285,11 @@ class Dumper:
         """Return the outcomes of transactions, from the markers in this segment and in later ones.
         A marker may be in a later segment than the transaction's batches.
         """
-        if self._outcomes[0] != directory:
-            self._outcomes = directory, Outcomes.of(self._batches_from(directory, offset))
-        return self._outcomes[1]
+        known, first, outcomes = self._outcomes
+        if known != directory or offset < first:
+            outcomes = Outcomes.of(self._batches_from(directory, offset))
+            self._outcomes = directory, offset, outcomes
+        return outcomes
 
     def _batches_from(self, directory: str, offset: int) -> Iterator[RawBatch]:
         for name in self._files.list(directory):

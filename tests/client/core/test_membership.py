@@ -73,9 +73,7 @@ def test_joining_makes_a_member_with_partitions() -> None:
     assert member.identity == ConsumerGroupMetadata("g", 1, "me", None)
 
 
-def test_a_heartbeat_or_a_join_between_two_polls_keeps_the_metadata_of_the_polled_records() -> (
-    None
-):
+def test_a_heartbeat_or_a_join_between_two_polls_keeps_the_metadata_of_the_polled_records() -> None:
     """With newer metadata, the broker would accept the offsets of records that the member polled
     before its removal (KIP-447)."""
     member = stable(ONE)

@@ -124,8 +124,8 @@ def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
                 core = reach(state)
                 if event in (Event.FATAL, Event.FENCED, Event.COMMITTED):
                     continue
-                # This event needs a response of the coordinator that refuses the commit. After such a
-                # response the outcome is known.
+                # Only a response that refuses the commit causes this event. After such a response
+                # the outcome is known.
                 if (state, event) == (State.COMMITTING, Event.ABORTABLE):
                     continue
                 try:

@@ -80,7 +80,9 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
     await cluster.close()
 
 
-async def test_a_member_that_does_not_poll_sends_heartbeats_after_the_rebalance(member: Any) -> None:
+async def test_a_member_that_does_not_poll_sends_heartbeats_after_the_rebalance(
+    member: Any,
+) -> None:
     """A former defect: a member was removed if more than a session timeout passed between two
     polls."""
     session, coordinator = member

@@ -74,7 +74,9 @@ def test_each_record_gets_its_own_offset_if_the_broker_says_one(
 
 
 @pytest.mark.parametrize(("append_ms", "expected_ms"), [(-1, 7), (0, 0), (9, 9)])
-def test_a_timestamp_that_the_broker_set_is_returned_for_each_record(append_ms: int, expected_ms: int) -> None:
+def test_a_timestamp_that_the_broker_set_is_returned_for_each_record(
+    append_ms: int, expected_ms: int
+) -> None:
     broker = ScriptedBroker()
     _appended_at(broker, append_ms)
 

@@ -77,7 +77,9 @@ async def test_a_batch_that_cannot_be_encoded_fails_alone(
     assert await read_values(bootstrap, topic, committed=False) == [b"before", b"after"]
 
 
-async def test_a_transaction_with_a_batch_that_cannot_be_encoded_is_aborted(bootstrap: str, topic: str, name: str) -> None:
+async def test_a_transaction_with_a_batch_that_cannot_be_encoded_is_aborted(
+    bootstrap: str, topic: str, name: str
+) -> None:
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

@@ -112,8 +112,8 @@ class ConfluentConsumer:
 
     def close(self) -> None:
         # librdkafka waits for ever for an assignment that arrives while it closes (its issue 4884).
-        # After `unsubscribe` no assignment arrives, and `poll` takes a waiting one. A static member
-        # keeps its subscription, because `unsubscribe` would make it leave its group.
+        # After `unsubscribe` no assignment arrives, and `poll` handles one that arrived before. A
+        # static member keeps its subscription, because `unsubscribe` would make it leave its group.
         if not self._is_static:
             self.consumer.unsubscribe()
             while self.consumer.poll(0) is not None:

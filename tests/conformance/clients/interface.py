@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-# Maximum wait of a client, so that a broker without a response soon fails the test.
+# Maximum wait of a client. If the broker does not respond, the test fails after this time.
 ANSWER_TIMEOUT_S = 20.0
 # The session timeout. It is longer than a pause of the computer or the absence of a static member,
 # and shorter than the wait of a test.

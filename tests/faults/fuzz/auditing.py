@@ -1,4 +1,5 @@
-"""Request all state that the frames may have left, in every version, and check the responses."""
+"""Requests for all state that the frames may have left, in every version, and a check of the
+responses."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Findings:
 
 
 async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math.inf) -> Findings:
-    """Send this number of frames, or send frames for this time. A neighbour and an auditor run
-    beside them."""
+    """Send `frames` frames. Stop earlier after `seconds`, or after 20 errors. A neighbour and an
+    auditor run beside the frames."""
     findings = Findings()
     drawing = Drawing(seed)
     neighbour = Neighbour(broker.address)
@@ -122,8 +122,8 @@ class _Line:
         self._writer.transport.abort()
 
     async def _answer_to(self, frame: Frame) -> bytes:
-        """Return the response. Skip responses to earlier Produce requests: a hostile field may have
-        changed their acks."""
+        """Return the response. Skip responses to earlier Produce requests with acks=0, because a
+        hostile field may have changed their acks."""
         while True:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             body = await self._reader.readexactly(size)
@@ -131,7 +131,7 @@ class _Line:
             if correlation_id == frame.correlation_id:
                 return body
             if correlation_id not in self._unanswered:
-                raise AssertionError(f"answer {correlation_id}, not to {frame.correlation_id}")
+                raise AssertionError(f"response to {correlation_id}, not to {frame.correlation_id}")
 
     async def exchange(self, frame: Frame, drawing: Drawing, findings: Findings) -> bool:
         """Send a frame and check the response. Return True if the connection can still be used."""

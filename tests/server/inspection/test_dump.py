@@ -73,32 +73,55 @@ def test_a_batch_with_invalid_records_is_named(tmp_path: Path) -> None:
     assert "payload: last" in result.stdout
 
 
+def transactional(offset: int, producer_id: int, committed: bool | None) -> bytearray:
+    """Return a marker, or a batch with a record if `committed` is None."""
+    if committed is None:
+        batch = build_batch(
+            [NewRecord(NOW_MS, None, b"v")],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    else:
+        batch = build_marker_batch(
+            EndTransactionMarker(committed, 0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp_ms=NOW_MS,
+        )
+    batch[0:8] = offset.to_bytes(8)
+    return batch
+
+
+def outcomes_in(output: str) -> list[str]:
+    batches = [line for line in output.splitlines() if line.startswith("baseOffset: ")]
+    assert all(" magic: 2 " in line for line in batches)
+    return [line.partition(" transaction: ")[2] for line in batches]
+
+
 def test_a_directory_is_dumped_with_the_outcome_of_each_transaction(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    data, offset = b"", 0
-    for producer_id, committed in [(7, None), (8, None), (9, None), (7, True), (8, False)]:
-        if committed is None:
-            batch = build_batch(
-                [NewRecord(NOW_MS, None, b"v")],
-                producer_id=producer_id,
-                producer_epoch=0,
-                base_sequence=0,
-                is_transactional=True,
-            )
-        else:
-            batch = build_marker_batch(
-                EndTransactionMarker(committed, 0),
-                producer_id=producer_id,
-                producer_epoch=0,
-                timestamp_ms=NOW_MS,
-            )
-        batch[0:8] = offset.to_bytes(8)
-        data, offset = data + batch, offset + 1
+    rows = [(7, None), (8, None), (9, None), (7, True), (8, False)]
+    data = b"".join(transactional(offset, *row) for offset, row in enumerate(rows))
     (folder / f"{0:020}.log").write_bytes(data)
     result = CliRunner().invoke(logs, ["dump", str(folder)])
     assert result.exit_code == 0, result.stderr
-    batches = [line for line in result.stdout.splitlines() if line.startswith("baseOffset: ")]
-    ends = [line.partition(" transaction: ")[2] for line in batches]
-    assert ends == ["COMMITTED", "ABORTED", "OPEN", "", ""]
-    assert all(" magic: 2 " in line for line in batches)
+    assert outcomes_in(result.stdout) == ["COMMITTED", "ABORTED", "OPEN", "", ""]
+
+
+def test_segments_dumped_in_any_order_have_the_outcomes_of_their_own_markers(
+    tmp_path: Path,
+) -> None:
+    """The first transaction ends in the first segment. The same producer aborts another transaction
+    in the second segment."""
+    segments = []
+    for base, rows in ((0, [(7, None), (7, True)]), (2, [(7, None), (7, False)])):
+        path = tmp_path / f"{base:020}.log"
+        path.write_bytes(b"".join(transactional(base + n, *row) for n, row in enumerate(rows)))
+        segments.append(str(path))
+    in_order = CliRunner().invoke(logs, ["dump", *segments])
+    assert outcomes_in(in_order.stdout) == ["COMMITTED", "", "ABORTED", ""]
+    reversed_order = CliRunner().invoke(logs, ["dump", *reversed(segments)])
+    assert outcomes_in(reversed_order.stdout) == ["ABORTED", "", "COMMITTED", ""]
