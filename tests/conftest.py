@@ -53,8 +53,8 @@ def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Freeze imported and collected objects. They never become garbage, and collections that skip
-    them save a tenth of the quick lane's processor time."""
+    """Exempt all objects that exist after the collection of the tests from garbage collection. They
+    never become garbage, and the exemption saves a tenth of the quick lane's processor time."""
     gc.disable()
     try:
         return (yield)

@@ -30,7 +30,8 @@ IN_ROTATION: Final = 16
 
 
 class Slices:
-    """Runs pieces of work in slices. Work that fails abandons its response and stops no other work.
+    """Runs pieces of work in slices. An exception of queued work abandons the work's Deferred, and
+    stops no other work.
 
     `steps_per_slice` limits a slice in addition to the clock, because a simulated clock stands
     still while the broker works.
@@ -54,14 +55,14 @@ class Slices:
 
     @property
     def is_idle(self) -> bool:
-        """Return True if no work waits for a slice."""
+        """Return True if no work waits for a slice, and no slice is running."""
         return not self._rotation and not self._is_working
 
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
-        """Run the work. Return its result if it ends within AT_ONCE_MS, else the Deferred of it.
+        """Run the work. Return its result if it ends within AT_ONCE_MS, else a Deferred result.
 
-        If other work waits, the work is queued at once. A cancelled Deferred ends the work. An
-        exception within AT_ONCE_MS is raised.
+        Unless `is_idle`, the work is queued at once (see `queue`). A cancelled Deferred ends the
+        work. An exception within AT_ONCE_MS is raised.
         """
         if self.is_idle and not self._stopped:
             budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
@@ -75,7 +76,8 @@ class Slices:
         return self.queue(steps)
 
     def queue(self, steps: Steps[T]) -> Deferred[T]:
-        """Run the work from the next slice on. Return the Deferred of its result."""
+        """Run the work from the next slice on. Return its Deferred result. After `stop`, the work
+        is closed instead, and the Deferred stays pending."""
         result: Deferred[T] = Deferred()
         if self._stopped:
             steps.close()

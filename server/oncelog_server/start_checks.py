@@ -1,6 +1,6 @@
 """The checks of a start: identity, metadata and logs of the data directory must belong together.
 
-A refused start changes nothing.
+They run before the logs are opened, so a start that they refuse changes no log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oncelog_server.strays import Folders, look_at_folders
 
 
 class StartChecks:
-    """The checks of one start, on the data directory of `environment`, which is already locked."""
+    """The checks of one start. The data directory of `environment` is already locked."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self._settings = settings

@@ -1,9 +1,11 @@
-"""Strays: directories of partitions that belong to no topic any more, and other leftovers of a
-killed process. A crash leaves strays if it comes after the deletion of a topic from the store and
-before the deletion of the topic's files. As in Kafka, strays are not deleted but put aside under
-another name. They are put aside only if the store records that the topic was deleted or has moved
-to other brokers. A directory that is unknown to the store shows that the store is out of date. If
-the deletion of a directory had begun, the directory is deleted.
+"""Strays: directories of partitions that do not belong to this broker any more, and other leftovers
+of a killed process.
+
+A crash leaves strays if it comes after the deletion of a topic from the store and before the
+deletion of the topic's files. As in Kafka, strays are not deleted but put aside under another name.
+They are put aside only if the store records that the topic was deleted, or that the partition has
+moved to other brokers. A directory that is unknown to the store shows that the store is out of
+date. If the deletion of a directory had begun before the crash, the directory is deleted.
 """
 
 from __future__ import annotations
@@ -65,12 +67,13 @@ class _Place(Enum):
 
 
 class Folders(msgspec.Struct):
-    """The directories that the data directory holds.
+    """The directories and leftover files that the data directory holds.
 
-    `leaving` are those with a deletion that has begun, and `unfinished` files that were never
-    completed. `put_strays_aside` leaves in `unfinished` what the disk refuses to remove. `strays`
-    are to be put aside. `unknown` are partitions that the store does not know. `remembered` are the
-    ids of deleted topics that still have a directory here.
+    `leaving` are those with a deletion that has begun. `unfinished` are temporary files that were
+    never completed. `put_strays_aside` empties `unfinished`, except for files that the disk refuses
+    to rename. `strays` are to be put aside. `unknown` are partitions that the store does not know.
+    `remembered` are the ids of deleted topics with strays, and of the topics with directories that
+    earlier starts have put aside.
     """
 
     leaving: list[str] = msgspec.field(default_factory=list)
@@ -118,7 +121,8 @@ def put_strays_aside(
     leaving = list(folders.leaving)
     for name in list(folders.unfinished):
         # The file is renamed first, because the next checkpoint may be written before the deletion.
-        # If a full disk refuses the rename, the first checkpoint that the disk accepts removes it.
+        # If a full disk refuses the rename, the file stays until the disk accepts the next write of
+        # the same checkpoint, because that write uses the same temporary name.
         with suppress(StorageError):
             files.rename(name, name + DELETED_SUFFIX)
             folders.unfinished.remove(name)
@@ -155,7 +159,7 @@ def _place(
 
 
 def is_of_topic(files: Files, directory: str, topic_id: bytes) -> bool:
-    """Return whether a directory may belong to a topic: it has the topic's id, or none."""
+    """Return True if a directory has the topic's id, or no readable topic id."""
     return _topic_id(files, directory) in (None, topic_id)
 
 

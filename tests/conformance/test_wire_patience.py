@@ -63,7 +63,8 @@ WINDOW = 64
 # Kafka opens its internal topics to clients with this client id.
 MAY_WRITE_INTERNAL_TOPICS = "__admin_client"
 STATE_PARTITIONS = int(QUICK["transaction.state.log.num.partitions"])
-# A frame may make no progress for 30 s. oncelog checks every few seconds.
+# oncelog closes the connection of a frame that makes no progress for 30 s. It checks every few
+# seconds.
 STANDS_S = 45.0
 # An ApiVersions request, and the position at which it stops.
 _BODY = struct.pack(">hhih", 18, 0, 77, -1)
@@ -111,8 +112,8 @@ EPOCHS: Final = {BY_TRANSACTION: LAST, KEPT: LAST - 1, KEPT_AT_THE_LAST: LAST}
 def worn(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Worn]:
-    """oncelog after the thousands of requests that lead to these epochs, then Apache Kafka after a
-    load of the same state."""
+    """oncelog after the thousands of requests that lead to EPOCHS, then Apache Kafka after a load
+    of the same state."""
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
         with aged_kafka(tmp_path_factory.mktemp("worn")) as (wire, producers):
@@ -242,8 +243,8 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> Non
 def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
     """EndTxn does not bump the epoch of this client. After the timeout, the client requests the
     next epoch or the next producer id with InitProducerId. A retry gets the same response at the
-    last epoch but one (B10) and at the last epoch. Kafka fails at the last epoch but one, and does
-    not recognize the retry at the last epoch."""
+    last epoch but one and at the last epoch. Kafka fails at the last epoch but one, and does not
+    recognize the retry at the last epoch."""
     wire, topic = worn.wire, KEPT
     before = worn.producers[topic]
     timed_out(wire, before, topic, 11)

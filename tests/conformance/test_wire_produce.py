@@ -104,7 +104,7 @@ BAD_BATCHES = {
 def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
     wire: Wire, topic: str, kind: str
 ) -> None:
-    """The batch gets its own error code. The connection, the partition and the next batch are
+    """The bad batch gets an error code. The connection, the partition and the next batch are
     unaffected."""
     data, code = BAD_BATCHES[kind]
     refused = produce(wire, topic, bytearray(data))

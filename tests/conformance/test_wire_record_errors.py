@@ -93,7 +93,7 @@ def test_timestamps_outside_the_limits_are_named(
         assert (stamp, offset, last - first) == (now_ms + ahead_ms, index, 3 * HOUR_MS)
 
 
-def test_a_timestamp_is_what_a_batch_is_refused_for(
+def test_a_batch_without_keys_is_refused_for_its_invalid_timestamps(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
     """A batch with missing keys and invalid timestamps gets INVALID_TIMESTAMP. A record with both

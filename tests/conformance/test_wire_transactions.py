@@ -84,8 +84,8 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
-    """KIP-360: InitProducerId with the current id and epoch returns the next epoch, once per
-    epoch."""
+    """KIP-360: InitProducerId with the current id and epoch returns the next epoch. A retry gets
+    the same epoch."""
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer)
     assert bumped == producer.aged(1)
@@ -124,8 +124,8 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
 
 
 def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
-    """KIP-890: a Produce by a client that has not added the partition gets INVALID_TXN_STATE up to
-    v10, and TRANSACTION_ABORTABLE in v11."""
+    """KIP-890: a Produce by a client that has not added the partition gets INVALID_TXN_STATE in v9,
+    and TRANSACTION_ABORTABLE in v11."""
     producer = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):
@@ -172,7 +172,8 @@ def test_o9_offsets_of_no_member(
     member: dict[str, Any],
     code: str,
 ) -> None:
-    """KIP-447: the group coordinator fences a member of another generation."""
+    """KIP-447: a group with members (`live`) refuses an unknown member, and a generation without a
+    member. A group without members refuses any generation, and does not check the member id."""
     if live:
         member_of_group = python_clients["confluent-kafka"].consumer(
             target.address, topic, group=topic

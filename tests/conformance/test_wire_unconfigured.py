@@ -1,5 +1,5 @@
 """The first requests of administration consoles, to a broker without security, quotas, elections
-and reassignments (B5)."""
+and reassignments."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_of_all_leaders_none_has_to_be_elected(wire: Wire, topic: str) -> None:
     )
 
 
-def test_an_unclean_election_and_one_of_no_kind(wire: Wire, topic: str) -> None:
+def test_an_unclean_election_and_one_of_an_unknown_type(wire: Wire, topic: str) -> None:
     for kind, code, of_each in (
         (1, "NONE", NOT_NEEDED),
         (5, REQUEST, (REQUEST, "Unknown election type 5")),

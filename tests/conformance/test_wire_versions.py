@@ -100,7 +100,9 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
     ("key", "version"),
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
-def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
+def test_h10_an_unknown_api_or_version_closes_the_connection(
+    wire: Wire, key: int, version: int
+) -> None:
     """A client that sends an unknown API or version could not read any response."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))

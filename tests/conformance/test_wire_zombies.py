@@ -136,8 +136,9 @@ def test_z5_a_zombies_offsets_are_not_even_pending(
 def taken_by_many(
     address: str, topic: str, disturb: threading.Event | None = None
 ) -> set[Identity]:
-    """Return the results of 20 clients that initialize the same id at the same time. `disturb`: set
-    when the first client has its result; the other clients then retry after any error."""
+    """Return the results of 20 clients that initialize the same id at the same time. `disturb`: an
+    event to set when the first client has its result. With it, clients retry after any error for 30
+    s."""
     found: list[Identity] = []
     failures: list[BaseException] = []
 

@@ -15,7 +15,7 @@ PROCESSES = 3
 
 async def bounce(feed: Feed, copiers: Copiers, kind: str) -> None:
     """Replace one process after another, one of them by SIGKILL. After each replacement, wait until
-    the processes of both kinds have copied more records."""
+    the group has copied more records."""
     for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
         copiers.replace(number, kind, how)
         await progress(feed.work, copiers, 150)

@@ -1,1 +1,1 @@
-"""The seven failures in the transaction deep dive, caused in the purchases pipeline."""
+"""The seven failures in an article, the transaction deep dive, caused in the purchases pipeline."""

@@ -1,6 +1,6 @@
-"""A broker that kills itself at a named step of the workers' transactions. The module records its
-files, its state after the restart before any client connects, and the behavior of the workers after
-that."""
+"""A broker that kills itself at a named step of the workers' transactions. The module records the
+broker's files, its state after the restart before any worker connects, and the behavior of the
+workers after that."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from tests.harness.wire import Wire
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """The restarted broker before any client can connect. It has completed the decided
-    transactions. `stable` and `plain`: the group's offsets with and without require_stable."""
+    """The state of the restarted broker before any worker can connect. The broker has completed the
+    decided transactions. `stable` and `plain`: the group's offsets with and without
+    require_stable."""
 
     transactions: dict[str, Described]
     tails: dict[tuple[int, Place], tuple[int, int]]

@@ -1,5 +1,5 @@
-"""The article's first attempt: an idempotent producer without transactions. Offsets are committed
-afterwards.
+"""The first attempt in the article, the transaction deep dive: an idempotent producer without
+transactions. Offsets are committed afterwards.
 
     python -m tests.deep_dive.idempotent_worker BOOTSTRAP_SERVERS NUMBER
 """

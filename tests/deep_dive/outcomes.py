@@ -1,6 +1,6 @@
-"""The article's outcomes of failures 5 to 7 (a dead coordinator, leader, and group coordinator),
-compared with the observations. Each function yields lines about the observations, and raises
-AssertionError if they differ from the article."""
+"""The outcomes of failures 5 to 7 in the article, the transaction deep dive (a dead coordinator,
+leader, and group coordinator), compared with the observations. Each function yields lines about the
+observations, and raises AssertionError if they differ from the article."""
 
 from __future__ import annotations
 
@@ -146,7 +146,9 @@ def leader(death: Death) -> Iterator[str]:
         again, appended = again + (before is not None), appended + (before is None)
     if death.point.startswith(("after", "answer")):
         assert again, "a batch that was logged without a response has not come again"
-    assert all(len(there) == 1 for there in death.after.data.values()), "a batch is in the log twice"
+    assert all(len(there) == 1 for there in death.after.data.values()), (
+        "a batch is in the log twice"
+    )
     yield (
         f"with clients again: {again} resent batches got their first offsets, {appended} batches "
         f"were appended, and each batch is in the log once"

@@ -1,6 +1,6 @@
-"""Each failure of the article with real processes: the system's reactions, and an audit without
-duplicates or losses. tests/conformance has the same failures as raw requests, also on Apache
-Kafka."""
+"""Each failure in the article, the transaction deep dive, with real processes: the system's
+reactions, and an audit without duplicates or losses. tests/conformance has the same failures as raw
+requests, also on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -89,8 +89,9 @@ def test_first_list_1_a_lost_produce_is_no_duplicate(tmp_path: Path) -> None:
 
 
 def test_first_list_2_a_restarted_producer_does_duplicate(tmp_path: Path) -> None:
-    """The article: "We have a duplicate". The old producer died before it committed offsets, and
-    the new producer id does not know the old one's records. Nothing is lost."""
+    """The article: "We have a duplicate". The old producer died before it committed offsets. The
+    new producer has another id, so the broker does not recognize the records that it sends again.
+    Nothing is lost."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         committing = Drop(cut=False)
         pipeline.proxy.on(ApiKey.OFFSET_COMMIT, committing, client_id="billing-0")

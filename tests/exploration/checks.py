@@ -1,4 +1,5 @@
-"""Checks of every reachable world against its logs: the invariants I2 to I9 and I11."""
+"""Checks of every reachable world against its logs: the invariants I2 to I9 and I11 of
+docs/testing.md."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def read_log(log: tuple[Entry, ...]) -> Reading:
         newest[producer_id] = entry.epoch
         if entry.committed is not None:
             if entry.coordinator_epoch < coordinators.get(producer_id, -1):
-                wrong.append(f"I11: coordinator epoch {entry.coordinator_epoch} at {offset} is below an earlier one")
+                wrong.append(
+                    f"I11: coordinator epoch {entry.coordinator_epoch} at {offset} is too low"
+                )
             coordinators[producer_id] = entry.coordinator_epoch
             first = opened.pop(producer_id, None)
             if first is not None and first[1].ghost is not None:
@@ -129,7 +132,9 @@ def _known(
             for transition in transitions
         )
         if not known:
-            wrong.append(f"I6: {entry} at {offset} of partition {index} is not in the coordinator's log")
+            wrong.append(
+                f"I6: {entry} at {offset} of partition {index} is not in the coordinator's log"
+            )
     return tuple(wrong)
 
 

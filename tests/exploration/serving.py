@@ -79,8 +79,8 @@ def ask_to_add(
 
 
 def produce(world: WorldModel, client: ClientModel, caller: int | None, request: Produce) -> None:
-    """Handle a Produce. The first record of a transaction needs the coordinator's verification
-    (KIP-890)."""
+    """Handle a Produce. The first record of a transaction in a partition needs the coordinator's
+    verification (KIP-890)."""
     partition = world.partitions[request.partition]
     if partition.has_open_transaction(request.producer):
         append(world, caller, request, SUCCESS)

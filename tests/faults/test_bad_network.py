@@ -1,5 +1,6 @@
 """A network that duplicates requests, and delays or reorders requests on different connections,
-during transactions of current clients (V2). Also an old client that closes its connection."""
+during transactions of current clients (transaction version 2). Also an old client that closes its
+connection."""
 
 from __future__ import annotations
 

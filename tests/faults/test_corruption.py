@@ -182,7 +182,7 @@ def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog
     assert path.read_bytes() == whole
 
 
-def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coordinator(
+def test_a_decided_transaction_of_an_offline_partition_is_not_aborted_by_the_command(
     broker: Oncelog,
 ) -> None:
     """The commit marker cannot be written yet, and its epoch differs from the epoch of the records.

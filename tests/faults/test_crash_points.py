@@ -35,8 +35,8 @@ from tests.harness.writing import (
 PARTITIONS = range(3)
 OFFSET = 42
 TOPIC = "t"
-# Cells of the crash matrix, with a fail point of each cell. The matrix has no cell for the group's
-# offsets.
+# Cells of the crash matrix, each with a fail point. The matrix has no cell ("") for the steps of
+# the group's offsets.
 CELLS = [
     ("C0", "before-add-partitions"),
     ("C0", "before-add-partitions:3"),

@@ -139,8 +139,8 @@ def test_h8_a_client_that_never_reads_is_not_served(
 def test_garbage_costs_its_sender_alone(
     broker: Oncelog, wire: Wire, before: Taken, crowd: list[socket.socket]
 ) -> None:
-    """Clients send random bytes, some with the header of a real request. Half of these clients end
-    with a reset."""
+    """Clients send random bytes, half of them with the header of a request. A quarter of the
+    clients end with a reset."""
     chosen = random.Random(SEED)
     for number, connection in enumerate(crowd):
         with suppress(ConnectionError):
@@ -160,7 +160,7 @@ def test_garbage_costs_its_sender_alone(
 
 def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
     """The test opens 12,000 connections, as many as 200 a second for one minute. Every other
-    connection sends half a request or whole requests, and some of these end with a reset. The
+    connection sends a part of a request or a whole one, and half of these end with a reset. The
     limits are still exact afterwards."""
     used = cpu_ms(broker)
     for number in range(RECONNECTS):

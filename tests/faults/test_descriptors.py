@@ -68,7 +68,9 @@ def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) ->
     events(broker)
 
 
-def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
+def test_d6_a_record_that_needs_a_new_segment_is_refused_without_descriptors(
+    broker: Oncelog,
+) -> None:
     """D6: the partition responds with KAFKA_STORAGE_ERROR, and the process continues. When
     descriptors are free again, the log continues at its end."""
     sent: list[bytes] = []

@@ -227,7 +227,7 @@ def refusals(broker: Oncelog) -> list[str]:
 @BOTH
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("through", ["no crash", "kill"])
-def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
+def test_d2_a_decision_that_cannot_be_written_is_taken_later_and_once(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
     """Only the transaction log has no space for a record. The client gets a retriable error. The

@@ -64,7 +64,7 @@ def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
     assert seen == sorted(seen)
 
 
-def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Path) -> None:
+def test_e10_thirty_two_thousand_instances_of_one_id_get_two_producer_ids(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
         producer = new_identity(wire, "t")
         responses = [(producer.producer_id, producer.producer_epoch)]
@@ -93,7 +93,7 @@ def limited(tmp_path: Path) -> Iterator[Wire]:
         yield wire
 
 
-def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limited: Wire) -> None:
+def test_h60_h61_an_address_gets_producer_ids_up_to_its_limit(limited: Wire) -> None:
     assert len(producer_ids(limited, 3)) == 3
     known = [new_identity(limited, name) for name in ("one", "two")]
     for name in (None, "three"):
@@ -104,7 +104,7 @@ def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limite
         assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 
-def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
+def test_h60_a_partition_above_its_limit_refuses_a_producer_with_the_setting(
     limited: Wire,
 ) -> None:
     writers = [Identity(number, 0) for number in producer_ids(limited, 4)]

@@ -1,5 +1,6 @@
-"""A disk that is full for one kind of file. Acknowledged records stay, and refused requests name
-the reason. Once the disk has space again, everything continues without a restart (D1-D4, D6)."""
+"""A disk that is full for one kind of file. Acknowledged records stay, and a log event names the
+reason of the refusals. Once the disk has space again, everything continues without a restart
+(D1-D4, D6)."""
 
 from __future__ import annotations
 
@@ -303,7 +304,9 @@ def delete(wire: Wire, topic: str) -> ErrorCode:
     return ErrorCode(response.responses[0].error_code)
 
 
-def test_a_stop_before_the_txn_index_is_written_is_not_clean(broker: Oncelog, disk: FullFor) -> None:
+def test_a_stop_before_the_txn_index_is_written_is_not_clean(
+    broker: Oncelog, disk: FullFor
+) -> None:
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire, "a")

@@ -1,4 +1,4 @@
-"""A short run of `python -m tests.faults.fuzz`, and tests of the defects that it found (A4, A5)."""
+"""A short run of `python -m tests.faults.fuzz`, and tests of the defects that it found."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("which", range(9))
 def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, which: int) -> None:
-    """A5: the connection stays open, and the broker logs nothing."""
+    """The connection stays open, and the broker logs no defect."""
     with Wire(broker.address) as wire:
         request, version = requests_with_long_words("fz-0")[which]
         response = wire.call(request, version)
@@ -113,7 +113,7 @@ def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> N
 
 @pytest.mark.parametrize("size", [32_730, 32_731, 32_767])
 def test_a_member_with_a_very_long_client_id_stops_no_group(broker: Oncelog, size: int) -> None:
-    """A4: the group's leader gets its response, and DescribeGroups works in all versions."""
+    """The group's leader gets its response, and DescribeGroups works in all versions."""
     group = f"long-{size}"
     with Wire(broker.address, "c" * size) as wire, Wire(broker.address) as other:
         find_coordinator(wire, group, 0)

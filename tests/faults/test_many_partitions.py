@@ -1,5 +1,5 @@
-"""A client that creates topics and partitions by the hundred thousand (scenario H64). A limit
-refuses them with a clear error, other clients are served meanwhile, and the broker can start
+"""A client that creates topics and partitions by the hundred thousand (scenario H64). The broker
+refuses those above a limit with a clear error, serves other clients meanwhile, and can start
 again."""
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
         assert counted(bystander) == 0
 
 
-def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
+def test_h64_a_client_that_repeats_itself_gets_at_most_the_limit(
     broker: Oncelog,
 ) -> None:
     """The client requests a hundred thousand partitions in all, and gets no more than LIMIT.

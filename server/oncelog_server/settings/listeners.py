@@ -108,9 +108,9 @@ def shares_an_address(host: str, other: str) -> bool:
 def inter_broker_listener(settings: BrokerSettings) -> str:
     """Return the name of the listener for other brokers.
 
-    It is `inter.broker.listener.name`, else the listener named like
-    `security.inter.broker.protocol`, which is PLAINTEXT, else the first listener (KafkaConfig 4.3,
-    getInterBrokerListenerNameAndSecurityProtocol).
+    It is `inter.broker.listener.name`, else the listener with the name PLAINTEXT, else the first
+    listener. PLAINTEXT is the only accepted `security.inter.broker.protocol`, which names the
+    listener in Kafka (KafkaConfig 4.3, getInterBrokerListenerNameAndSecurityProtocol).
     """
     names = [listener.name for listener in listeners_of(settings)]
     name = (settings.inter_broker_listener_name or "PLAINTEXT").upper()
@@ -122,8 +122,8 @@ def advertised_endpoints(
 ) -> tuple[Endpoint, ...]:
     """Return the addresses that clients get.
 
-    `bound_ports` are the ports by listener name. `host_name` is the host of listeners that are
-    bound to every address.
+    `bound_ports` are the ports by listener name. `host_name` is the advertised host of a listener
+    that is bound to every address and has no advertised host of its own.
     """
     endpoints = []
     for listener in listeners:

@@ -10,13 +10,14 @@ HIGH = Importance.HIGH
 FOREVER = 2**63 - 1
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SMALLEST_SEGMENT = 1 << 20
-# The minimum up to Kafka 3: the size of an empty record of the oldest format. The value is still
-# valid for topics of an older release, and for an internal setting that Kafka's tests and ours use.
+# The minimum of segment.bytes up to Kafka 3: the size of an empty record of the oldest format. It
+# still applies to topics of an older release, and to an internal setting for tests (Kafka's and
+# ours).
 SMALLEST_STORED_SEGMENT = 14
 
 
 def gzip_level(value: int) -> str | None:
-    """Return the reason why `value` is no level of gzip, None if it is a level (Kafka's
+    """Return the reason why `value` is not a compression level of gzip, None if it is one (Kafka's
     GzipLevelValidator)."""
     return (
         None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
@@ -140,7 +141,8 @@ class LogSettings:
     log_flush_scheduler_interval_ms: int = honoured(
         Kind.LONG,
         FOREVER,
-        "Interval between searches for partitions to fsync.",
+        "Value of log.flush.interval.ms if that is not set. The broker looks for partitions to "
+        "fsync every second.",
         importance=HIGH,
         topic="flush.ms",
     )
@@ -150,7 +152,7 @@ class LogSettings:
     log_preallocate: bool = honoured(
         Kind.BOOLEAN,
         False,
-        "No effect. Kafka preallocates segments with it on Windows.",
+        "No effect. With true, Kafka preallocates the file of a new segment.",
         topic="preallocate",
     )
     log_message_timestamp_type: str = honoured(

@@ -17,7 +17,8 @@ KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
 FROM_ARGUMENT = "--set"
 
-# Variables of Kafka's image and scripts, and those that Kubernetes sets for a service "kafka".
+# Variables of Kafka's image and scripts, those that Kubernetes sets for a service "kafka", and
+# oncelog's own for injected faults.
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
     r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_DELAY_MS"
@@ -86,7 +87,7 @@ def from_environment(
 
 
 def from_argument(argument: str) -> SettingAssignment:
-    """Return the setting of one --set argument. Raises UnreadableSource if it has no `=`."""
+    """Return the setting of one --set argument. Raises UnreadableSource without name or `=`."""
     name, equals, text = argument.partition("=")
     if not equals or not name.strip():
         shown = HIDDEN if displayed(argument, argument) == HIDDEN else argument

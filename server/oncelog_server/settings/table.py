@@ -1,4 +1,4 @@
-"""A row of the tables of settings: a name, a type, a default, a range and a sentence.
+"""A row of the tables of settings: a name, a type, a default, a check and a description.
 
 The types, the wording of errors and the text form of values are those of Kafka's ConfigDef.
 """
@@ -42,7 +42,7 @@ Check = Callable[[Any], str | None]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A row. `topic` is the topic setting with this row as default, None without one."""
+    """A row. `topic` is the topic setting that defaults to this setting, None if there is none."""
 
     name: str
     kind: Kind
@@ -79,7 +79,7 @@ def parse_value(setting: Setting, text: str) -> SettingValue:
 
 
 def check_length(name: str, text: str) -> None:
-    """Raise InvalidValue if a text is too long for some version of DescribeConfigs."""
+    """Raise InvalidValue if a text is longer than a string of DescribeConfigs may be."""
     size = len(text.encode())
     if size > MAX_STRING:
         raise InvalidValue(
@@ -97,7 +97,7 @@ def _parse_kind(setting: Setting, text: str) -> SettingValue:
         return truth
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
-        # int() also accepts "1_000" and the digits of other scripts, which Java refuses.
+        # int() also accepts "1_000", which Java refuses, and the digits of other scripts.
         if not _NUMBER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
             raise _invalid(setting, text, f"Not a number of type {kind.name}")
         return int(text)
@@ -119,7 +119,8 @@ def _invalid(setting: Setting, text: str, reason: str) -> InvalidValue:
 
 
 def format_value(kind: Kind, value: SettingValue) -> str | None:
-    """Return the text of a value, as DescribeConfigs shows it: the inverse of `parse_value`."""
+    """Return the text of a value, as DescribeConfigs shows it: the inverse of `parse_value`. Return
+    None for a password, and for a setting without a value."""
     if value is None or kind is Kind.PASSWORD:
         return None
     if isinstance(value, bool):

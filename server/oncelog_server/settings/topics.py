@@ -66,7 +66,8 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] 
     ),
 }
 
-# What differs in topic settings from the broker setting, such as LONG for INT.
+# The fields of a topic setting that differ from those of its broker setting. For example, the type
+# is LONG instead of INT.
 _OWN_RULES: dict[str, dict[str, Any]] = {
     "segment.bytes": {"check": at_least(SMALLEST_STORED_SEGMENT)},
     "retention.ms": {
@@ -163,7 +164,8 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 
 def topic_default(settings: Settings, name: str) -> SettingValue:
-    """Return the value of a setting that the topic does not set. Raises KeyError if unknown."""
+    """Return the value of a topic setting if the topic does not set it. Raises KeyError for an
+    unknown setting."""
     if name in _DERIVED:
         return _DERIVED[name][1](settings)
     if name in SYNONYMS:
@@ -188,7 +190,8 @@ def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingVal
 def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> None:
     """Raise InvalidValue for a new `segment.bytes` below Kafka 4's minimum.
 
-    A stored value stays valid, because an older release accepted it.
+    `own` and `before` are the topic's own settings after and before the change. A value that is in
+    `before` stays valid, because an older release may have accepted it.
     """
     text = own.get("segment.bytes")
     if text is None or text == before.get("segment.bytes"):

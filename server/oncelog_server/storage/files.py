@@ -33,7 +33,7 @@ Done: TypeAlias = Callable[[StorageError | None], None]
 class File(Protocol):
     """A file. Its descriptor is in a bounded cache, which opens and closes it between calls.
 
-    Every method raises StorageError.
+    Every method may raise StorageError.
     """
 
     @property
@@ -41,7 +41,7 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """Return the number of bytes in the file. The handle keeps it, without a system call."""
+        """Return the number of bytes in the file. The handle counts them, without a system call."""
         ...
 
     def append(self, *buffers: Buffer) -> None:
@@ -111,12 +111,16 @@ class Files(Protocol):
         ...
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        """Make the data of `files` durable off the loop; then call `done(error or None)` on it.
+        """Make the data of `files` durable outside of the event loop. After that, call
+        `done(error or None)` in the loop.
 
         This is fdatasync; the first sync of a file also makes its directory entry durable.
         """
         ...
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
-        """Delete files or whole directories, off the loop. Missing files are no error."""
+        """Delete files or whole directories, outside of the event loop. Missing files are no error.
+
+        `done` is called as in `sync`.
+        """
         ...

@@ -14,7 +14,8 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-# Second suffixes of a file: to be deleted, being written by compaction, about to replace others.
+# Second suffixes of a file: to be deleted, being written by compaction, about to replace others,
+# being written by any other part.
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -22,7 +23,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
-# Oncelog's own, because Kafka's txnindex has no checksum.
+# Oncelog's own: checksums of the .txnindex files, because Kafka's format has none.
 TXN_INDEX_CHECKPOINT: Final = "txn-index-checkpoint"
 
 # In the data directory itself.
@@ -32,7 +33,7 @@ LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-# Oncelog's own: the last boot of the computer in which all logs were open; see
+# Oncelog's own: the computer's boot id at the time when all logs were last opened; see
 # DataDirectory.was_kept_by.
 BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
@@ -115,7 +116,8 @@ def is_deleted_directory(name: str) -> bool:
 
 
 def parse_stray_directory(name: str) -> TopicPartition | None:
-    """Return the partition of a stray directory, None if it is not one. The topic may be cut."""
+    """Return the partition of a stray directory, None for any other name. Long topic names are
+    cut."""
     match = _STRAY_PARTITION.fullmatch(name)
     if match is None:
         return None

@@ -15,8 +15,9 @@ def in_turns(
 ) -> None:
     """Begin the pieces in their order, with at most `at_once` in flight.
 
-    After the first error no further piece begins. `done` is called with that error, or None, when
-    no piece is in flight any more. `begin` must return before it calls its callback.
+    `begin(piece, ended)` begins a piece. `ended` must be called when the piece has ended, but only
+    after `begin` has returned. After the first error no further piece begins. `done` is called
+    with that error, or None, when no piece is in flight any more. `pieces` must not be empty.
     """
     waiting = iter(pieces)
     in_flight = 0

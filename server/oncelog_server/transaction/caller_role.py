@@ -26,14 +26,14 @@ def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch:
     They are -1 if the request names no producer."""
     if producer_id == NO_PRODUCER_ID:
         return CallerRole.NEW_INSTANCE
-    # A new transactional id has no epoch yet. Its caller used another producer id before (scenario
-    # X2).
+    # A new transactional id has no epoch yet. The producer id in the request is then from before
+    # the expiry of the transactional id (scenario X2).
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
         producer_id, producer_epoch
     ):
         return CallerRole.CURRENT
-    # This producer was not fenced: InitProducerId of a newer instance would have set the last epoch
-    # to -1.
+    # A producer with `last_producer_epoch` was not fenced: InitProducerId of a newer instance would
+    # have set `last_producer_epoch` to -1.
     if producer_epoch == metadata.last_producer_epoch:
         owner_id, owner_epoch = metadata.owner
         if producer_id == owner_id:

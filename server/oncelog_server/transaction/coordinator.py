@@ -1,10 +1,11 @@
 """The transaction coordinator of this broker. The coordinator passes commands to shards and
 completes decided transactions.
 
-For every decision the coordinator appends PREPARE, sends the markers once PREPARE is committed, and
-appends COMPLETE after the last marker. If all leaders are local, these steps happen within one turn
-of the loop and before the response to EndTxn. Only very many markers are written in slices. If some
-leader is another broker, the response is sent after PREPARE.
+For every commit or abort the coordinator appends PREPARE, sends the markers once PREPARE is
+committed, and appends COMPLETE after the last marker. If all leaders are local, these steps happen
+before the response to EndTxn, and within one turn of the loop. A large number of markers is
+written in slices, over several turns. If some leader is another broker, the response is sent once
+PREPARE is committed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
-# Back-off between attempts to write a marker that a leader has refused (T7: no busy loop).
+# Back-off between attempts to write a marker that a leader has refused (scenario T7: no busy loop).
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 2_000
 # Maximum number of transactions of one decision that get their markers in one turn of the loop.
@@ -177,8 +178,8 @@ class TransactionCoordinator:
     # --- look-ups
 
     def find(self, transactional_id: str) -> LiveTransaction:
-        """Return the transaction of an id. Raises Refused with the codes of `owner`, and with
-        TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return the transaction of an id. Raises Refused as `owner` does, and with
+        TRANSACTIONAL_ID_NOT_FOUND for an unknown id."""
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
@@ -314,7 +315,7 @@ class TransactionCoordinator:
     def abort_overdue(self, at_most: int) -> list[str]:
         """Abort transactions that are past their timeout. Return the ids of these transactions. An
         id with a failed append is left out, and the next scan finds the id again. `at_most`: the
-        maximum number in this turn of the loop (T9)."""
+        maximum number in this turn of the loop (scenario T9)."""
         aborted: list[str] = []
         now_ms = self._monotonic_ms()
         for index, shard in self.runtime.shards():
@@ -385,7 +386,7 @@ class TransactionCoordinator:
 
 
 class _Finishing:
-    """One attempt to write all markers of one transaction."""
+    """One attempt to write all missing markers of one transaction."""
 
     __slots__ = ("attempt", "coordinator", "retry", "shard", "stale", "unsettled", "work")
 
@@ -456,7 +457,7 @@ class _Finishing:
             coordinator._try_again(shard, work, self.attempt)
         elif self.stale:
             # Another coordinator has taken over. The new coordinator completes the transaction and
-            # sends the response (Z14).
+            # sends the response (scenario Z14).
             shard.give_up(work.transactional_id)
         else:
             decision = decide_complete(

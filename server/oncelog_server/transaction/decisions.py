@@ -22,8 +22,8 @@ from oncelog_server.transaction.results import (
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
-# Error codes for a producer after a failed append. All other codes become COORDINATOR_NOT_AVAILABLE
-# (Kafka's TransactionStateManager).
+# The error code that a producer gets, by the code of the failed append. All other codes become
+# COORDINATOR_NOT_AVAILABLE (Kafka's TransactionStateManager).
 APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
@@ -52,8 +52,8 @@ def change(
 
 
 def fenced(live: LiveTransaction, reason: Reason, wall_ms: int, *, aborts: bool = True) -> Fenced:
-    """Return the effect that fences the current producer of `live`. `aborts`: the decision aborts
-    an open transaction."""
+    """Return the effect that fences the current producer of `live`. `aborts`: if a transaction is
+    open, the decision aborts it."""
     metadata = live.metadata
     return Fenced(
         fence_for(
@@ -75,8 +75,8 @@ def refuse(
     *,
     in_group: bool = False,
 ) -> Decision[TransactionResult]:
-    """Return the decision that refuses a fenced producer. `in_group`: the client knows oncelog's
-    own error codes."""
+    """Return the decision that refuses a fenced or unknown producer. `in_group`: the request names
+    a consumer group for its transactional id. Such a client knows oncelog's own error codes."""
     fence = fence_of(live.fences, producer_id, producer_epoch)
     if fence is not None:
         if in_group and fence.cause is FenceCause.CONCURRENT_COMMIT:
@@ -86,8 +86,8 @@ def refuse(
     return Decision(result, effects=(counted,))
 
 
-# The response for a producer with an id that this coordinator does not have, or that is not in the
-# producer's group.
+# Refuses a transactional id that this coordinator does not have, or that is not in the consumer
+# group of the request.
 REFUSE_UNKNOWN: Final[Decision[TransactionResult]] = Decision(
     UNKNOWN_PRODUCER, effects=(RefusalCounted(),)
 )

@@ -17,7 +17,8 @@ KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
     ),
     (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.PRODUCER_FENCED): (2, ErrorCode.INVALID_PRODUCER_EPOCH),
     (ApiKey.END_TXN, ErrorCode.PRODUCER_FENCED): (2, ErrorCode.INVALID_PRODUCER_EPOCH),
-    # Produce and TxnOffsetCommit use 47 for epochs in every version.
+    # Produce and TxnOffsetCommit use 47 (INVALID_PRODUCER_EPOCH) for a fenced producer in every
+    # version.
     (ApiKey.PRODUCE, ErrorCode.PRODUCER_FENCED): (1 << 15, ErrorCode.INVALID_PRODUCER_EPOCH),
     (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.PRODUCER_FENCED): (
         1 << 15,

@@ -55,11 +55,11 @@ def taken_over_by(caller: ClientRequest | None, *, by_operator: bool = False) ->
 
 class Fence(msgspec.Struct, frozen=True):
     """The fence of a producer with this id and epoch, and of all producers before it. `owner`: the
-    fenced producer's client. `by`: the client that fenced the producer. `aborted`: True if a
-    transaction was open. `refusals`: number of requests that the fence has refused. `for_good`:
-    False if only the group refuses the producer, until the producer joins the newer generation.
-    `refuses`: False if an operator aborted the transaction without the coordinator, because such an
-    abort does not fence the producer."""
+    fenced producer's client. `by`: the client that fenced the producer. `aborted`: True if the
+    producer's open transaction was aborted. `refusals`: number of requests that the fence has
+    refused. `for_good`: False if only the group refuses the producer, until the producer joins the
+    newer generation. `refuses`: False if an operator aborted the transaction without the
+    coordinator, because such an abort does not fence the producer."""
 
     transactional_id: str
     producer_id: int

@@ -1,8 +1,9 @@
 """The consumer groups of the transactional ids in one shard (KIP-447, early draft).
 
 The newest generation of a group is the highest generation of its ids. The ids that have left count
-too, because the departure of an id must not lower the group's generation. Only `replay` changes
-this state, except for generations in flight.
+too, because the departure of an id must not lower the group's generation. Only the replay of
+records changes memberships and newest generations. `expect` and `settle` change the generations in
+flight, and `note` changes only messages.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 
-# The key of a record with the newest generation of the ids that have left a group.
+# The transactional id in the key of a record that keeps the newest generation of a group after ids
+# have left it.
 LEFT: Final = ""
 
 
 class GroupAssignment(NamedTuple):
-    """The assignment of a consumer group to the process of a transactional id: the input
-    partitions, and the generation in which the group assigned them."""
+    """The input partitions that a consumer group has assigned to the process of a transactional id,
+    and the generation of the assignment."""
 
     group_id: str
     generation_id: int
@@ -205,8 +207,8 @@ class TransactionGroups:
         self._ids[transactional_id] += 1
 
     def settle(self, transactional_id: str, membership: GroupAssignment) -> None:
-        """Undo `expect`, because the record was committed or never will be. An unloaded shard may
-        have no such record any more."""
+        """Undo `expect`, because the record was committed or never will be. After `on_unloaded`
+        there is nothing to undo."""
         coming = self._coming.get(membership.group_id, [])
         entry = (membership.generation_id, transactional_id)
         if entry in coming:
@@ -231,8 +233,9 @@ class TransactionGroups:
 
     def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
         """Return the record that keeps the group's newest generation when only the ids `staying`
-        remain in the group. Return no record if one of these ids has the newest generation. If no
-        id remains, return the tombstone of an earlier such record, if there is one."""
+        remain in the group. Return no record if one of these ids has the newest generation, or if
+        an earlier such record keeps it. If no id remains, return the tombstone of the earlier
+        record, if there is one."""
         newest = self.newest_generation(group_id)
         if not staying:
             return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []

@@ -1,4 +1,5 @@
-"""Sweeps over all transactional ids, in slices that do not block the loop (X5, D10)."""
+"""The expiry of unused transactional ids. A sweep over all ids is done in slices that do not block
+the loop (scenarios X5, D10)."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 # The check of one id takes a few tenths of a microsecond. A tombstone takes about ten microseconds.
 LOOKED_AT_PER_STEP: Final = 10_000
 TOMBSTONES_PER_STEP: Final = 200
-# Maximum size of one batch. The size is far below every usual `max.message.bytes`. An id has at
-# most 32 KiB.
+# A batch is full once its ids have this size. That is far below every usual `max.message.bytes`,
+# although the last id may add up to 32 KiB.
 TOMBSTONE_BYTES_PER_STEP: Final = 131_072
 # The wall clock was set if its advance differs from the advance of the monotonic clock by more than
 # this.
@@ -22,8 +23,8 @@ _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 class IdExpiry:
     """Expires the unused ids. `expiration_ms` is `transactional.id.expiration.ms`. The expiry uses
-    the wall clock, because the records have wall-clock times. If the wall clock jumps ahead while
-    the broker runs, no id expires (K3)."""
+    the wall clock, because the records have wall-clock times. A jump of the wall clock while the
+    broker runs expires no id (scenario K3)."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class IdExpiry:
         return wall_ms - self._jumped_ms - self._expiration_ms
 
     def _ids(self) -> Iterator[int]:
-        """Sweep once over all ids. Yield after each slice."""
+        """Yield the number of expired ids after each slice of one sweep over all ids."""
         before_ms = self._before_ms()
         for index, shard in list(self._runtime.shards()):
             ids = list(shard.transactions.values())

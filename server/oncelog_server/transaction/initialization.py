@@ -1,5 +1,5 @@
 """Checks an InitProducerId before the transaction coordinator decides. The checks are the
-generation of the group (KIP-447, early draft) and the quota of new producer ids."""
+generation of the consumer group (KIP-447, early draft) and the quota of new producer ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = TransactionResult | Deferred[TransactionResult]
 
 class Initialization:
     """One InitProducerId with a transactional id. `membership` is the producer's membership in a
-    consumer group."""
+    consumer group, None without one."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Error code for ListTransactions while some shard is unavailable. An id that is missing from the
-response would be reported as hanging (KIP-664)."""
+"""Error code for ListTransactions while some shard is unavailable. Without the error, tools would
+report the open transactions of a missing id as hanging (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ def listing_error(
     runtime: ShardRuntime[TransactionShard],
 ) -> ErrorCode:
     """Return the error for the partitions of `__transaction_state` that this broker leads, or that
-    have no leader. The error is COORDINATOR_NOT_AVAILABLE if such a partition is offline or could
-    not be loaded (S3, S14). The error is COORDINATOR_LOAD_IN_PROGRESS if such a partition is still
-    to be opened. Otherwise return NONE. Other brokers list the ids of the partitions that they
-    lead."""
+    have no leader. The error is COORDINATOR_NOT_AVAILABLE if such a partition is offline, or if the
+    load of its shard has failed (scenarios S3, S14). The error is COORDINATOR_LOAD_IN_PROGRESS if
+    such a partition is still to be opened, or its shard is being loaded. Otherwise return NONE.
+    Other brokers list the ids of the partitions that they lead."""
     topic = image.topics.get(TRANSACTION_STATE)
     code = ErrorCode.NONE
     for partition in () if topic is None else topic.partitions:
         if partition.leader not in (broker_id, NO_LEADER) or runtime.is_loaded(partition.partition):
             continue
         place = TopicPartition(TRANSACTION_STATE, partition.partition)
-        if partitions.get(place) is not None or partitions.offline_reason(place) is not None:
+        is_loading = partition.partition in runtime.loading
+        is_open = partitions.get(place) is not None
+        if (is_open and not is_loading) or partitions.offline_reason(place) is not None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return code

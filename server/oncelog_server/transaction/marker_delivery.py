@@ -31,9 +31,9 @@ class MarkerOutcome(Enum):
     STALE = "a newer coordinator has taken over: stop"
 
 
-# A leader that refuses its marker never delays the other leaders (scenario C-J). If the partition
-# already has a higher epoch, the partition has a later marker of this producer. The older marker is
-# then not needed.
+# A leader that refuses its marker never delays the other leaders (scenario C-J).
+# INVALID_PRODUCER_EPOCH means that the partition already has a higher epoch, so it has a later
+# marker of this producer and does not need this one.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NONE: MarkerOutcome.WRITTEN,
     ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,
@@ -162,8 +162,8 @@ class ImageLeaders:
         return None if leader is None or leader < 0 else self._remote(leader)
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """Return True if the image does not have the topic. Such a topic was deleted, because a
-        transaction contains only topics that an image has had."""
+        """Return True if the image does not have the partition. Its topic was then deleted, because
+        a transaction contains only partitions that an image has had."""
         return self._leader(partition) is None
 
     def _leader(self, partition: TopicPartition) -> int | None:

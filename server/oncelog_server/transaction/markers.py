@@ -11,7 +11,7 @@ from oncelog_server.transaction.metadata import TransactionMetadata
 class MarkerWork(msgspec.Struct, frozen=True):
     """The markers of one decided transaction that are not written yet. `decision` is the decided
     metadata. The identity of `decision` distinguishes the transaction from the next one with the
-    same epoch. `decision` is None in a request."""
+    same epoch. `decision` is None for the markers of a WriteTxnMarkers request."""
 
     transactional_id: str
     producer_id: int

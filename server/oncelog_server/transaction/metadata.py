@@ -84,8 +84,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_kept(self) -> bool:
-        """True if a newer instance has kept the transaction open. The only possible command is then
-        EndTxn."""
+        """Return True if a newer instance has kept the transaction open. No partitions can then be
+        added to the transaction."""
         return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
 
     @property
@@ -141,10 +141,10 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-# Every step of every transaction writes such a value. Partitions and tagged fields seldom change
-# between two steps, so these parts are encoded once and cached. Large parts (many partitions, a
-# long name) are not cached. The members of a group commit are not cached either, because they
-# differ every time.
+# Every step of every transaction writes the value of a record. Partitions and tagged fields seldom
+# change between two steps, so these parts are encoded once and cached. Large parts (many
+# partitions, a long name) are not cached. The members of a group commit are not cached either,
+# because they differ every time.
 _KEPT_PARTITIONS: Final = 32
 _KEPT_NAME: Final = 256
 _HEAD: Final = Struct(">hqhib")  # version, producer id, producer epoch, timeout, state

@@ -104,10 +104,10 @@ class TransactionalCommit:
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Write the offsets after the abort of the older transactions. Another connection may have
-        ended this transaction meanwhile. The offsets would then stay pending forever, because the
-        coordinator does not know their transaction. So the request is refused in this case. Raises
-        Refused if the group's partition is unavailable."""
+        """Write the offsets after the abort of the older transactions. Meanwhile another connection
+        may have ended the transaction of this request. The offsets would then stay pending forever,
+        because no marker would follow. So the request is refused in this case. Raises Refused if
+        the group's partition is unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
         producer_id = self._request.producer_id
@@ -144,7 +144,8 @@ class TransactionalCommit:
         self, aborted: TransactionResult
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Write the offsets if the abort of the older transactions has succeeded. Otherwise return
-        the error code of the abort."""
+        the error code of the abort. A request that names no consumer group for its transactional id
+        gets INVALID_PRODUCER_EPOCH in place of oncelog's own code CONCURRENT_PRODUCER_COMMIT."""
         code = aborted.code
         if code is ErrorCode.NONE:
             try:

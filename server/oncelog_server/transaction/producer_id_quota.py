@@ -1,5 +1,6 @@
-"""Limits the number of recent producer ids of each address (H60, H61). Every id costs a client a
-single request, and costs the broker memory for `producer.id.expiration.ms`."""
+"""Limits the number of recent producer ids of each address (scenarios H60, H61). Every id costs a
+client only a single request, but it uses memory of the broker until `producer.id.expiration.ms` has
+passed."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ class _Given:
 
 
 class ProducerIdQuota:
-    """Allows `limit` ids within `window_ms` of monotonic time."""
+    """Allows each address `limit` ids within `window_ms` of monotonic time."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class ProducerIdQuota:
         return len(self._given)
 
     def charge(self, address: str, now_ms: int) -> None:
-        """Count one more id of this address. Raises Refused (POLICY_VIOLATION)."""
+        """Count one more id of this address. Raises Refused (POLICY_VIOLATION) at the limit."""
         step = now_ms // self._step_ms
         if step != self._swept:
             self._sweep(step)

@@ -16,7 +16,7 @@ LOW_WATER: Final = 500
 
 class ProducerIds:
     """Assigns ids from blocks. `ask` requests another block. The block arrives by `add`. After
-    `failed`, the block is requested again later."""
+    `failed`, the next `take` may request the block again."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
@@ -29,8 +29,8 @@ class ProducerIds:
         return self._left
 
     def start_at(self, first: int) -> None:
-        """Set the start of the next block. Earlier brokers have assigned all ids below `first`.
-        These ids must be known even if a full disk refuses the first block."""
+        """Set the start of the next block. All ids below `first` belong to blocks of earlier
+        runs. `is_given` must know these ids even if a full disk refuses the first block."""
         self._end = first
 
     def add(self, block: range) -> None:
@@ -40,8 +40,8 @@ class ProducerIds:
         self._end = max(self._end, block.stop)
 
     def is_given(self, producer_id: int) -> bool:
-        """Return True if this broker or an earlier broker has assigned the id. With a single
-        broker, blocks are consecutive."""
+        """Return True if the broker may have assigned the id, in this run or an earlier run. With a
+        single broker, blocks are consecutive."""
         return producer_id < (self._blocks[0].start if self._blocks else self._end)
 
     def failed(self) -> None:
@@ -49,7 +49,7 @@ class ProducerIds:
 
     def take(self) -> int:
         """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS) while
-        the next block is requested (E9). Clients retry this code."""
+        the next block is requested (scenario E9). Clients retry this code."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True
             self._ask()

@@ -1,10 +1,10 @@
 """The state of one partition of `__transaction_state`: every transactional id that hashes to the
-partition.
+partition. For an id in a consumer group, the group id is hashed instead.
 
 Only `replay` changes durable state. A decision marks its id as pending until the record is
-committed. Meanwhile every other command on the id gets CONCURRENT_TRANSACTIONS. This error is part
-of the protocol, so no state has to be rolled back. Effects of decisions (`EFFECTS`) change the
-other state. The decisions are in `commands` and `grouped`.
+committed. Meanwhile every other command on the id gets CONCURRENT_TRANSACTIONS, which clients
+retry. So no decision depends on an uncommitted record, and no state has to be rolled back. Effects
+of decisions (`EFFECTS`) change the other state. The decisions are in `commands` and `grouped`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class TransactionShard:
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
         """Apply a record. Raises ValueError for an invalid record. The caller must then refuse the
-        shard (S14)."""
+        shard (scenario S14)."""
         decided = self._decided.pop(record, None)
         if decided is not None:
             self._assign(decided)
@@ -216,7 +216,8 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # Records of newer types are skipped too, as in Kafka's loader (scenario S15).
+            # The record may be that of a group. `groups` skips records of newer types, as Kafka's
+            # loader does (scenario S15).
             self.groups.replay(record)
             return
         if record.value is None:
@@ -269,7 +270,8 @@ class TransactionShard:
             self.prepared[transactional_id] = live
 
     def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
-        """Give reloaded transactions the rest of their timeout, not a new timeout (T5)."""
+        """Give reloaded transactions the rest of their timeout, not a new timeout (scenario
+        T5)."""
         for live in self.ongoing.values():
             timeout_ms = live.metadata.timeout_ms
             elapsed_ms = wall_ms - live.metadata.start_ms
@@ -285,12 +287,13 @@ class TransactionShard:
     # --- markers
 
     def marker_work(self, transactional_id: str) -> MarkerWork | None:
-        """Return the missing markers of an id. Return None if no marker is missing."""
+        """Return the missing markers of a prepared id, possibly none. Return None if the id is not
+        prepared."""
         live = self.prepared.get(transactional_id)
         return None if live is None else self._work_of(live)
 
     def marker_works(self) -> list[MarkerWork]:
-        """Return the missing markers of all ids, in the order of their decisions."""
+        """Return the missing markers of all prepared ids, in the order of their decisions."""
         return [self._work_of(live) for live in self.prepared.values()]
 
     def _work_of(self, live: LiveTransaction) -> MarkerWork:
@@ -336,8 +339,8 @@ class TransactionShard:
     # --- time
 
     def overdue(self, now_ms: int, at_most: int) -> list[str]:
-        """Return the ids with a transaction past its timeout, except ids with a pending decision
-        (T3)."""
+        """Return at most `at_most` ids with a transaction past its timeout. Ids with a pending
+        decision are left out (scenario T3)."""
         overdue = (
             transactional_id
             for transactional_id, live in self.ongoing.items()

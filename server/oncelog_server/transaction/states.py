@@ -6,10 +6,11 @@ Rules of this file:
 1. The tables contain states and verdicts only: no epochs, no clock, no log. The caller has already
 checked that the request comes from the current producer.
 
-2. A pair that is not in a table is INVALID_TXN_STATE. There is no other default.
+2. A state and command that are not in a table give INVALID_TXN_STATE. There is no other default.
 
 3. A transactional id with an uncommitted record or with missing markers is busy. Every command on a
-busy id, except a retry, gets CONCURRENT_TRANSACTIONS. The PREPARE_* rows implement this rule.
+busy id gets CONCURRENT_TRANSACTIONS, even a retry. The PREPARE_* rows implement this rule for
+missing markers, and the commands implement it for an uncommitted record.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ class TransactionViews:
         return details_of(self._find(transactional_id), now_ms=self._monotonic_ms())
 
     def undecided(self) -> Mapping[int, State]:
-        """Return the states of transactions that are open or not complete. The keys are producer
-        ids."""
+        """Return the states of transactions that are open, or decided but not complete. The keys
+        are producer ids."""
         return {
             live.metadata.producer_id: live.metadata.state
             for _, shard in self._runtime.shards()

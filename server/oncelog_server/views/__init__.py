@@ -1,2 +1,2 @@
-"""Frozen read models, built by the owners of the state: Describe and List requests and metrics show
-them. They are values of one moment, independent of shards."""
+"""Frozen read models for Describe and List requests and for metrics. The component that has a state
+builds the view of it. A view has the values of one moment, and never changes."""

@@ -18,7 +18,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, gc=False):
 
 class PartitionView(msgspec.Struct, frozen=True, gc=False):
     """Offsets, sizes and producers at one moment. Counters are since the start. `refuses_writes`:
-    the disk refused a side file of the log, but the partition is not offline."""
+    the disk has refused to write a file of the log, and has not accepted the file since. The
+    partition is not offline."""
 
     partition: TopicPartition
     is_leader: bool
@@ -56,9 +57,9 @@ class ReplicaView(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerView(msgspec.Struct, frozen=True, gc=False):
-    """A producer id that a partition knows (KIP-664); numbers are -1 if there is none.
-    `held_records` and `held_bytes` are from the first record of its open transaction to the high
-    watermark, and None without an open transaction."""
+    """A producer id that a partition knows (KIP-664). A number is -1 if the producer has none.
+    `held_records` and `held_bytes` are the records and bytes from the first record of its open
+    transaction to the high watermark, and None without an open transaction."""
 
     producer_id: int
     producer_epoch: int

@@ -33,8 +33,9 @@ class FenceView(msgspec.Struct, frozen=True):
 
 
 class TransactionDetails(msgspec.Struct, frozen=True):
-    """A transactional id with all its fields. `partitions` are those without their marker.
-    `time_left_ms` is None if the transaction has no timeout or is decided."""
+    """A transactional id with all its fields. `partitions` are those of the transaction that have
+    no marker yet. `time_left_ms` is the rest of the timeout. It is None without an open
+    transaction, and if the transaction has no timeout."""
 
     transactional_id: str
     producer_id: int
@@ -50,9 +51,9 @@ class TransactionDetails(msgspec.Struct, frozen=True):
 
 
 class TransactionTotals(msgspec.Struct, frozen=True):
-    """Sums over the transactional ids of one coordinator. `oldest_start_ms` is that of the oldest
-    undecided transaction, None without one. `unappended`: number of decided transactions that have
-    all their markers, but no completion record in the log yet."""
+    """Sums over the transactional ids of one coordinator. `oldest_start_ms` is the start of the
+    oldest undecided transaction, None without one. `unappended`: number of decided transactions
+    that have all their markers, but no completion record in the log yet."""
 
     by_state: Mapping[TransactionState, int]
     two_phase: int

@@ -1,5 +1,6 @@
 """`python -m tests.faults.fuzz --frames 1000000 --seed 7`: send random frames from the message
-tables to a new broker. The exit code is 1 if the frames affected any other client."""
+tables to a new broker. The exit code is 1 if there is an error: a wrong response, a defect in the
+broker's log, or a failure of another client."""
 
 from __future__ import annotations
 

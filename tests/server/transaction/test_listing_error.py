@@ -70,3 +70,16 @@ def test_S14_the_list_is_an_error_if_a_shard_could_not_be_loaded() -> None:
     with pytest.raises(ValueError, match="offset"):
         world.transactions.lead(world.partitions[TXN_LOG])
     assert listing_error_of(world, image(HERE), partitions) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_list_is_an_error_while_a_shard_is_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, partitions = World(leads=False), Partitions()
+    partitions.add(world.partitions[TXN_LOG])
+    monkeypatch.setattr(world.transactions.runtime, "_work", lambda steps: None)  # between slices
+    world.transactions.lead(world.partitions[TXN_LOG])
+    assert world.transactions.runtime.is_loading
+    assert (
+        listing_error_of(world, image(HERE), partitions) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )

@@ -27,7 +27,7 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 class AddPartitions(msgspec.Struct, frozen=True):
     """A command that adds partitions to a transaction. `verify_only`: check whether the partitions
     are in the transaction, and add nothing (KIP-890 part 1). `group_id`: the consumer group of the
-    transactional id. The id is then in the shard of this group."""
+    transactional id, None without one. With a group, the id is in the shard of the group."""
 
     transactional_id: str
     producer_id: int

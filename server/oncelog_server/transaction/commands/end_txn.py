@@ -1,4 +1,4 @@
-"""Decides the two steps of EndTxn. PREPARE is the outcome (KIP-98). From v5 on, every outcome also
+"""Decides the two steps of EndTxn. PREPARE records the outcome (KIP-98). From v5 on, PREPARE also
 gives the producer a new epoch (KIP-890 part 2). COMPLETE follows after all markers."""
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from oncelog_server.transaction.states import (
 
 class EndTxn(msgspec.Struct, frozen=True):
     """An EndTxn command. `bumps_epoch`: the client sent EndTxn v5 or later. `group_id`: the
-    consumer group of the transactional id. `members`: the other transactions that the same batch
-    decides, sorted."""
+    consumer group of the transactional id, None without one. `members`: the other transactions of a
+    group commit, sorted. One batch of records decides all of them."""
 
     transactional_id: str
     producer_id: int
@@ -96,8 +96,9 @@ def decide_end_txn(
 def decide_complete(
     shard: TransactionShard, work: MarkerWork, *, attempt: int, wall_ms: int
 ) -> Decision[None] | None:
-    """Decide COMPLETE after the last marker. Return None while markers are missing. If the append
-    fails, the id stays prepared and the coordinator retries the append."""
+    """Decide COMPLETE after the last marker. Return None while markers are missing or a decision is
+    pending, and if the id is not prepared. If the append fails, the id stays prepared and the
+    coordinator retries the append."""
     transactional_id = work.transactional_id
     live = shard.prepared.get(transactional_id)
     if live is None or live.markers_left or live.pending is not None:
@@ -136,8 +137,8 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last epoch only ends a transaction. It is still the id's epoch because
-        # no new producer id was available (scenario E6).
+        # Epoch 32767, after the last epoch, only ends a transaction. It is still the id's epoch,
+        # because no new producer id was available at the decision (scenario E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
         # The members of the first call differ from the members of this retry.
@@ -206,8 +207,8 @@ def _end_of_kept(
 ) -> TransactionMetadata:
     """Return the metadata after the end of a transaction that a newer instance has kept (KIP-939,
     "Persisted Data Format Changes"). The markers have the original producer id and the next epoch,
-    so all partitions fence the first producer. The producer that ends the transaction keeps its own
-    id."""
+    so all partitions fence the original producer. The producer that ends the transaction keeps its
+    own id, or gets a new id with EndTxn v5 if its own id has no further epoch."""
     owner_id, owner_epoch = target.owner
     target = replace(
         target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id

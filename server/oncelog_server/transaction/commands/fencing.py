@@ -1,5 +1,6 @@
-"""Decides aborts that the producer did not request. The cause is a newer producer or the timeout
-(KIP-98, 588)."""
+"""Decides aborts without an EndTxn. The cause is an InitProducerId (usually of a newer producer), a
+newer producer's commit of offsets of the same input partition, or the timeout (KIP-98, KIP-447,
+KIP-588)."""
 
 from __future__ import annotations
 
@@ -35,9 +36,10 @@ def fence(
 
     `keep_owner`: True after a timeout, because the producer may use its old epoch to get the bumped
     epoch (KIP-588). False if a newer instance has taken over. `reason`: None if the producer itself
-    requested the abort. A failed append changes nothing, so repeated attempts do not use up the
-    epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. The function returns the
-    producer id after the abort. The owner gets this id for a retry of EndTxn v5 (KAFKA-20090).
+    requested the abort by InitProducerId. `new_producer_id`: called only at the last epoch. It
+    returns the producer id that replaces the old id after the abort. If the owner then retries
+    EndTxn v5, the response has this new id (KAFKA-20090). A failed append changes nothing, so
+    repeated attempts do not use up the epochs (KAFKA-9666).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -59,7 +61,7 @@ def fence(
 
 
 def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) -> int:
-    """Return the next producer id of the producer, if this abort uses the last epoch."""
+    """Return the producer id after this abort. Return -1 if the id does not change."""
     if not metadata.is_epoch_exhausted:
         return NO_PRODUCER_ID
     try:

@@ -39,7 +39,8 @@ class InitProducerId(msgspec.Struct, frozen=True):
     """An InitProducerId command. `producer_id` and `producer_epoch` are -1 unless a producer
     requests its own next epoch (KIP-360). `two_phase`: the producer's transactions have no timeout,
     whatever `timeout_ms` says. `keep_prepared`: an open transaction stays open, and the caller will
-    end the transaction (KIP-939). `by_operator`: the caller only ends the open transaction."""
+    end the transaction (KIP-939). `by_operator`: an operator sends the command, only to abort the
+    open transaction."""
 
     transactional_id: str
     timeout_ms: int
@@ -58,8 +59,9 @@ def decide_init_producer_id(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide the next epoch, or the abort of the open transaction. `new_producer_id` returns an id
-    that was never used. The function may raise Refused if no id is available now."""
+    """Decide the next epoch, or the abort of the open transaction. With `keep_prepared`, the open
+    transaction is kept instead. `new_producer_id` returns an id that was never used, or raises
+    Refused if no id is available now."""
     refused = refusal(shard, command)
     if refused is not None:
         return refused
@@ -107,7 +109,8 @@ def decide_init_producer_id(
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
     """Return the decision that refuses the call with an error that is not retriable. Return None if
-    the call is allowed. The id may be unknown to the coordinator."""
+    the call is allowed, or may be allowed later because the id is busy. The id may be unknown to
+    the coordinator."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
@@ -151,11 +154,11 @@ def _reason(command: InitProducerId) -> Reason:
 def _taken_over(
     live: LiveTransaction, command: InitProducerId, role: CallerRole, wall_ms: int
 ) -> tuple[Effect, ...]:
-    """Return the effects of the new owner: the fence of the previous producer, if there is one, and
-    the new client."""
+    """Return the effects of the next epoch: the new client, and the fence of the previous producer
+    if a newer instance takes over."""
     metadata = live.metadata
-    # This is the retry of a newer instance. Its first call has aborted a transaction, and has
-    # fenced the producer of the transaction.
+    # True for the retry of a newer instance: its first call has aborted a transaction, and has
+    # already fenced the producer of the transaction.
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
@@ -182,7 +185,8 @@ def _is_next_of(metadata: TransactionMetadata, fence: Fence) -> bool:
 
 
 def _is_half_named(command: InitProducerId) -> bool:
-    """Return True for a producer id without an epoch, or an epoch without a producer id (Z10)."""
+    """Return True for a producer id without an epoch, or an epoch without a producer id (scenario
+    Z10)."""
     return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
 
 
@@ -204,8 +208,8 @@ def _next_epoch(
         decided_members=(),
     )
     if role is CallerRole.PREVIOUS_EPOCH and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
-        # The caller retries after a lost response (R14), or its transaction has timed out. The
-        # epoch was bumped already, and may be the last epoch.
+        # The caller retries after a lost response (scenario R14), or its transaction has timed out.
+        # The epoch was bumped already, and may be the last epoch.
         return empty
     if not metadata.is_epoch_exhausted:
         owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH

@@ -33,8 +33,8 @@ def keep(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Return the decision that keeps the transaction open. The markers will have the transaction's
-    own producer id and epoch. The caller gets another epoch to end the transaction, so all earlier
+    """Return the decision that keeps the transaction open. The producer id and epoch of the
+    transaction do not change. The caller gets another epoch to end the transaction, so all earlier
     producers are fenced.
 
     A transaction without a timeout stays without a timeout, because its participant may have voted

@@ -1,5 +1,6 @@
-"""The coordinator's commands for the transactions of consumer groups (KIP-447, early draft). An id
-moves between coordinators, a fence covers a group, and a group commits together."""
+"""The coordinator's commands for the transactions of consumer groups (KIP-447, early draft). They
+move an id between shards, fence producers of older generations, and commit many transactions of a
+group together."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class GroupTransactions:
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # The shard that owns the id without a group must be loaded here too. With several
+            # The shard that owns the id while it has no group must be loaded here too. With several
             # brokers, a request to the coordinator of this shard will be needed.
             self._owner(command.transactional_id)
         starts_over = (
@@ -198,9 +199,9 @@ class GroupTransactions:
     # --- offsets of one input partition by two producers
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        """Abort the open transactions of these producers. Return the worst result (see
-        `concurrent_commit`). A producer without a transaction here has ended its transaction, or
-        has another coordinator."""
+        """Abort the open transactions of these producers by `decide_concurrent_commit`. Return the
+        worst result (see `_worst`). A producer without a transaction here has ended its
+        transaction, or has another coordinator."""
         answers = []
         for index, shard in self._runtime.shards():
             for live in transactions_of(shard, producer_ids):
@@ -215,6 +216,8 @@ class GroupTransactions:
 
 
 def _worst(results: list[TransactionResult]) -> TransactionResult:
+    """Return the first error, CONCURRENT_TRANSACTIONS only if there is no other error. Return
+    SUCCESS without an error."""
     refused = [result for result in results if result.code is not ErrorCode.NONE]
     final = [result for result in refused if result.code is not ErrorCode.CONCURRENT_TRANSACTIONS]
     return next(iter((*final, *refused)), SUCCESS)

@@ -42,10 +42,11 @@ def decide_init_in_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Abort the group's other transactions that have one of the same input partitions. Respond with
-    CONCURRENT_TRANSACTIONS until these transactions are complete. Also abort all other transactions
-    of older generations, without waiting for their completion. No producer can commit them any
-    more, and readers would wait for their timeouts."""
+    """Decide InitProducerId of a producer in a consumer group. First abort the open transactions of
+    the group's other ids with one of the same input partitions, and respond with
+    CONCURRENT_TRANSACTIONS until they are complete. Also abort all other transactions of older
+    generations, without waiting for their completion. No producer can commit them any more, and
+    readers would wait for their timeouts."""
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
@@ -85,8 +86,8 @@ def decide_init_in_group(
 def refusal_in_group(
     shard: TransactionShard, command: InitProducerId, membership: GroupAssignment, *, wall_ms: int
 ) -> Decision[TransactionResult] | None:
-    """Return the response that refuses the call or makes the caller wait. Return None if the call
-    is allowed. The check comes before the id leaves its previous shard."""
+    """Return the decision that refuses the call, or makes the caller retry it. Return None if the
+    call is allowed. The check comes before the id leaves its previous shard."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
         reason = newest_generation(shard, membership.group_id)
         return refuse_call(shard, command, reason, wall_ms)
@@ -100,8 +101,8 @@ def refusal_in_group(
 def _left_behind(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
-    """Return the ids that belong to an older generation, have no open transaction and are not
-    fenced yet."""
+    """Return the group's other ids that belong to an older generation, have no open transaction and
+    are not fenced yet."""
     found = []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -119,8 +120,8 @@ def _open_transactions(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
     """Return two lists of incomplete transactions of other ids in the group. Transactions in the
-    first list have one of the input partitions. Transactions in the second list are of an older
-    generation."""
+    first list have one of the input partitions of `membership`. Transactions in the second list
+    have none of them, and are of an older generation."""
     conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -136,9 +137,9 @@ def _open_transactions(
 def decide_departure(
     shard: TransactionShard, transactional_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Decide that another coordinator becomes the owner of the id. First abort the open transaction
-    here, then fence the producers for good. Respond with SUCCESS once no producer can have the id's
-    epoch. Respond with CONCURRENT_TRANSACTIONS until then."""
+    """Decide that the id leaves this shard, because another shard becomes its owner. First abort
+    the open transaction here, then fence the producers for good. Respond with SUCCESS once no
+    producer can have the id's epoch here. Respond with CONCURRENT_TRANSACTIONS until then."""
     live = shard.get(transactional_id)
     if live is None or live.metadata.state is State.DEAD:
         return Decision(SUCCESS)

@@ -1,6 +1,6 @@
-"""Decides for a consumer group that was deleted and created again. Its generations start from 1
-again. Without this module, the coordinator would refuse the new generations forever, because the
-old generations are higher."""
+"""Decides InitProducerId in a consumer group that was deleted and created again. Its generations
+start from 1 again. Without this module, the coordinator would refuse the new generations until they
+are as high as the old generations."""
 
 from __future__ import annotations
 
