@@ -137,8 +137,8 @@ def taken_by_many(
     address: str, topic: str, disturb: threading.Event | None = None
 ) -> set[Identity]:
     """Return the results of 20 clients that initialize the same id at the same time. `disturb`: an
-    event to set when the first client has its result. With it, clients retry after any error for 30
-    s."""
+    event to set when the first client has its result. With it, clients retry after any error, for
+    30 s."""
     found: list[Identity] = []
     failures: list[BaseException] = []
 
