@@ -17,8 +17,8 @@ NAMES: Final = (KAFKA, ONCELOG)
 
 _MODULE = "benchmarks.spark.program"
 
-# The file in this folder makes the Python workers of our format log. The official connector has no
-# such workers.
+# `workers/sitecustomize.py` turns on logging in the Python workers of our format. The official
+# connector has no such workers.
 _TELLING = {"PYTHONPATH": str(Path(__file__).with_name("workers"))}
 
 Parties = dict[str, SparkProcess]

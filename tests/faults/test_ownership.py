@@ -62,7 +62,7 @@ def _of_kafka(folder: Path) -> None:
     (folder / ".lock").touch()
 
 
-def _of_a_kafka_broker_alone(folder: Path) -> None:
+def _of_a_kafka_broker_without_a_controller(folder: Path) -> None:
     _partition(folder, "orders-0")
     (folder / "meta.properties").write_text(KAFKA_PROPERTIES)
 
@@ -78,7 +78,10 @@ FOREIGN: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         _of_kafka,
         ["meta.properties (cluster.id=b25j", "version=1", "__cluster_metadata-0", "orders-0"],
     ),
-    "a broker of Apache Kafka alone": (_of_a_kafka_broker_alone, ["meta.properties", "orders-0"]),
+    "a Kafka broker without a controller": (
+        _of_a_kafka_broker_without_a_controller,
+        ["meta.properties", "orders-0"],
+    ),
     "a partition": (lambda folder: _partition(folder, "x-0"), ["holds x-0", "storage import"]),
     "a person": (_of_a_person, ["letter 0.txt", "and 4 more"]),
 }

@@ -230,7 +230,9 @@ def test_recovery_is_refused_while_a_broker_runs(broker: Oncelog) -> None:
         assert f"(pid {broker.pid}) uses {broker.data}" in result.output
 
 
-@pytest.mark.parametrize("kind", ["Apache Kafka", "a broker of Apache Kafka alone", "a person"])
+@pytest.mark.parametrize(
+    "kind", ["Apache Kafka", "a Kafka broker without a controller", "a person"]
+)
 def test_recovery_leaves_what_oncelog_did_not_write(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "folder"
     FOREIGN[kind][0](folder)

@@ -28,8 +28,7 @@ class _Socket:
         return self
 
     def listen(self, backlog: int) -> None:
-        """Start to listen. `create_server` has taken the port already, and refuses a second
-        server."""
+        """Do nothing: `create_server` has taken the port already, and refuses a second server."""
 
     def __enter__(self) -> _Socket:
         return self

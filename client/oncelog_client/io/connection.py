@@ -64,7 +64,7 @@ _NEWEST_USED: Final[dict[ApiKey, int]] = {
 # sizes.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 
-# Maximum number of missing rows in an error message.
+# Maximum number of missing topics, partitions or groups that an error message names.
 _ROWS_SHOWN: Final = 5
 
 

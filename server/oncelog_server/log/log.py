@@ -42,8 +42,9 @@ class PartitionLog:
     segment grows.
 
     After a failed fsync, `failure` is set, and every append raises it. `refusals` has the writes
-    that a full disk refused, and retries them. If the disk refuses a rename and then the undo of
-    earlier renames, `failure` is set until the undo succeeds. Only this module sets the attributes.
+    that a full disk refused, and retries them. A compaction that renames several files undoes its
+    renames if the disk refuses one of them. If the disk refuses the undo too, `failure` is set
+    until the undo succeeds. Only this module sets the attributes.
     """
 
     def __init__(
@@ -327,8 +328,8 @@ class PartitionLog:
         refusals.try_again(lambda: self.segments.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """Start `epoch`: from now on, this broker leads and appends. The file is written with the
-        first append, because a start forgets an epoch without records."""
+        """Begin `epoch`: from now on, this broker leads and appends. The file of leader epochs is
+        written with the first append, because a restart forgets an epoch without records."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def write_leader_epochs(self) -> None:

@@ -169,8 +169,8 @@ TRANSACTION_LOAD_AVERAGE: Final = Metric(
 TRANSACTIONS: Final = Metric(
     "oncelog_transactions_total",
     COUNTER,
-    "Transactions decided since the start. The cause is client if the producer requested it; the"
-    " other causes are those of aborts without a request of the producer.",
+    'Transactions decided since the start. The cause is "client" if the producer requested the'
+    " decision. The other causes belong to aborts that the producer did not request.",
     ("outcome", "cause"),
 )
 FENCED: Final = Metric(

@@ -215,7 +215,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "remote (tiered) storage is not built": _REMOTE,
         "the broker verifies a transaction's partitions without retries": _VERIFICATION,
         "only PLAINTEXT listeners are served": _PLAINTEXT,
-        "the operating system sizes the buffers of sockets itself": _SOCKETS,
+        "the operating system sizes the receive buffers of sockets itself": _SOCKETS,
         "this checkpoint is written together with the recovery points": _CHECKPOINTS,
         "there is no other broker to wait for": _OTHER_BROKERS,
         "coordinators write uncompressed records": _OFFSETS_CODEC,

@@ -141,8 +141,8 @@ class LogSettings:
     log_flush_scheduler_interval_ms: int = honoured(
         Kind.LONG,
         FOREVER,
-        "Value of log.flush.interval.ms if that is not set. The broker looks for partitions to "
-        "fsync every second.",
+        "Value of log.flush.interval.ms if that is not set. Every second, the broker looks for "
+        "partitions that are due for an fsync.",
         importance=HIGH,
         topic="flush.ms",
     )

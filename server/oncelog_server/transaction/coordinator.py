@@ -56,7 +56,8 @@ Answer = TransactionResult | Deferred[TransactionResult]
 # Back-off between attempts to write a marker that a leader has refused (scenario T7: no busy loop).
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 2_000
-# Maximum number of transactions of one decision that get their markers in one turn of the loop.
+# A group commit decides many transactions at once. At most this number of them get their markers in
+# one turn of the loop.
 FINISHED_PER_TURN: Final = 64
 
 
@@ -77,8 +78,9 @@ class Leaders(Protocol):
 class TransactionCoordinator:
     """Passes commands to shards and completes decided transactions. `partition_count` returns the
     number of partitions of `__transaction_state`, 0 before the topic is created. `on_stray_markers`
-    gets the index of a partition and the number of control records in this partition. The
-    coordinator ignores such control records."""
+    is called after the load of a partition of `__transaction_state` that contains markers, which do
+    not belong there. It gets the partition's index and the number of markers. The coordinator
+    ignores these markers."""
 
     def __init__(
         self,

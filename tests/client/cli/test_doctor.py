@@ -27,7 +27,7 @@ QUIET = {
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections: a broker reserves its port and is never started."""
+    """An address that refuses connections: its port is reserved for a broker that never starts."""
     owner = Oncelog(tmp_path)
     yield f"127.0.0.1:{reserve_port(owner)}"
     assert owner.port == 0, "a test has started the broker that only reserves the port"

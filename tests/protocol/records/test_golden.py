@@ -74,8 +74,8 @@ def test_the_commit_marker() -> None:
 
 
 def test_a_marker_of_another_partition_has_the_same_crc() -> None:
-    """The transaction deep dive shows the marker at two offsets with the same CRC, because the CRC
-    does not cover the base offset."""
+    """The transaction deep dive shows the same marker in two partitions, at different offsets. Both
+    have the same CRC, because the CRC does not cover the base offset."""
     batch = build_marker_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0),
         producer_id=2000,

@@ -102,7 +102,7 @@ def test_leader_epochs_have_kafka_s_lines() -> None:
         ((2, 9), [(0, 0), (2, 7)]),  # epoch 2 began earlier
         ((2, 5), [(0, 0), (2, 5)]),
         ((3, 7), [(0, 0), (3, 7)]),  # epoch 2 wrote nothing
-        ((1, 3), [(0, 0), (1, 3)]),  # an older epoch here contradicts epoch 2
+        ((1, 3), [(0, 0), (1, 3)]),  # epoch 1 begins only now, so epoch 2 is removed
         ((4, 0), [(4, 0)]),
     ],
 )

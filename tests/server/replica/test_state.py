@@ -86,10 +86,10 @@ def test_an_update_in_the_same_leader_epoch_keeps_what_followers_have_fetched() 
 @pytest.mark.parametrize(
     ("min_insync_replicas", "isr", "assignment", "is_under"),
     [
-        pytest.param(2, (0,), (0,), False, id="no more than there are replicas"),
+        pytest.param(2, (0,), (0,), False, id="2 counts as 1 with one replica"),
         pytest.param(2, (0, 1), ALL, False, id="enough"),
         pytest.param(2, (0,), ALL, True, id="too few"),
-        pytest.param(5, (0, 1), ALL, True, id="all replicas of the partition"),
+        pytest.param(5, (0, 1), ALL, True, id="5 counts as 3 with three replicas"),
     ],
 )
 def test_below_the_min_isr_the_high_watermark_stays(
@@ -303,9 +303,10 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time of the last fetch F at which the follower had caught up: F, or the fetch
-        after F, starts at or after the log end that the leader had at F. Return `first_look_ms` of
-        the follower if that is later. Return None if there is neither."""
+        """Return the time of the last fetch at which the follower had caught up. It had caught up
+        at a fetch if this fetch, or the next one, has an offset at or above the leader's log end at
+        the time of this fetch. Return the follower's `first_look_ms` if that is later. Return None
+        if there is neither."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

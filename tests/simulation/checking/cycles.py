@@ -18,8 +18,9 @@ Graph = dict[int, set[int]]
 
 
 def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
-    """Yield an anomaly for each strongly connected component of three graphs: ww (G0, allowed), wr
-    with session and time (G1c), and ww with wr (G1c, allowed)."""
+    """Yield an anomaly for each strongly connected component of three graphs: ww (anomaly G0), wr
+    with session and time (G1c), and ww with wr (G1c too). The anomalies of the first and the third
+    graph are marked as allowed, because Kafka's transactions do not exclude them."""
     operations = order.operations
     numbers = {id(operation): number for number, operation in enumerate(operations)}
     ww = _graph(_write_write(order), numbers)
