@@ -1,4 +1,5 @@
-"""The fates of a frame. A test creates a fate and inspects it later. `meet` runs in the proxy.
+"""The ways in which the proxy handles a frame (fates). A test creates a fate, passes it to the
+proxy and inspects it later. `meet` runs in the proxy.
 
 Times are in seconds. Every wait has a deadline and raises TimeoutError.
 """

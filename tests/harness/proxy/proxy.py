@@ -93,6 +93,9 @@ class Proxy:
         traceback: TracebackType | None,
     ) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(DEADLINE_S)
+        self._end_loop()
+
+    def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -105,11 +108,13 @@ class Proxy:
         self._loop.run_forever()
 
     async def _stop(self) -> None:
-        self._server.close()
-        # A recently accepted connection comes to `_accepted` within three turns of the loop. It is
-        # then closed with the other connections.
+        # Accept no further connection. A recently accepted connection comes to `_accepted` within
+        # three turns of the loop, and is then closed with the other connections. If the server were
+        # closed before, asyncio would drop the connection without closing it.
+        self._loop.remove_reader(self._listening)
         for _ in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
+        self._server.close()
         # A task that is cancelled before its start never runs, so this loop closes its connection.
         for task, writer in self._connections.items():
             task.cancel()

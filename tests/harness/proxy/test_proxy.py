@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import socket
+import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -41,7 +46,33 @@ def test_frames_pass_and_are_noted(proxy: Proxy) -> None:
     ]
 
 
-def test_a_held_request_comes_on_release_though_its_client_has_hung_up(
+def test_a_connection_that_is_accepted_at_the_end_of_the_proxy_is_closed() -> None:
+    proxy = Proxy()
+    proxy.__enter__()
+    host, port = proxy.address.rsplit(":", 1)
+    wait_until(lambda: hasattr(proxy, "_server"), "the proxy accepts connections")
+    connected = threading.Event()
+    ended: list[asyncio.Task[None]] = []
+
+    def begin_to_stop() -> None:
+        # The next turn of the loop accepts the connection, the turn after it begins to stop.
+        connected.wait()
+        proxy._loop.call_soon(lambda: ended.append(proxy._loop.create_task(proxy._stop())))
+
+    proxy._loop.call_soon_threadsafe(begin_to_stop)
+    gc.collect()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            connected.set()
+            assert client.recv(1) == b""
+        wait_until(lambda: bool(ended) and ended[0].done(), "the end of the connections")
+        proxy._end_loop()
+        gc.collect()
+    assert [str(warning.message) for warning in found] == []
+
+
+def test_a_released_request_reaches_the_broker_after_its_client_disconnected(
     broker: Oncelog, proxy: Proxy
 ) -> None:
     with Wire(broker.address) as direct:
@@ -57,7 +88,7 @@ def test_a_held_request_comes_on_release_though_its_client_has_hung_up(
         wait_until(lambda: end_offset(direct, "held") == 1, "the held request has arrived")
 
 
-def test_an_answer_is_lost_with_its_connection(broker: Oncelog, proxy: Proxy) -> None:
+def test_a_dropped_response_closes_its_connection(broker: Oncelog, proxy: Proxy) -> None:
     with Wire(broker.address) as direct:
         create(direct, "lost")
         proxy.on(ApiKey.PRODUCE, Drop(), direction=Direction.ANSWER)
@@ -66,7 +97,9 @@ def test_an_answer_is_lost_with_its_connection(broker: Oncelog, proxy: Proxy) ->
         assert end_offset(direct, "lost") == 1
 
 
-def test_the_nth_request_comes_twice_and_the_others_once(broker: Oncelog, proxy: Proxy) -> None:
+def test_the_broker_gets_the_nth_request_twice_and_the_others_once(
+    broker: Oncelog, proxy: Proxy
+) -> None:
     with Wire(broker.address) as direct, Wire(proxy.address) as wire:
         create(direct, "twice")
         twice = Duplicate()
@@ -77,7 +110,7 @@ def test_the_nth_request_comes_twice_and_the_others_once(broker: Oncelog, proxy:
         assert end_offset(direct, "twice") == 4
 
 
-def test_a_recorded_request_comes_again_on_request(broker: Oncelog, proxy: Proxy) -> None:
+def test_a_recorded_request_can_be_sent_again(broker: Oncelog, proxy: Proxy) -> None:
     with Wire(broker.address) as direct, Wire(proxy.address) as wire:
         create(direct, "again")
         recorded = Record()
@@ -94,7 +127,7 @@ def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> N
         proxy.on(ApiKey.PRODUCE, Flip(-1))
         proxy.on(ApiKey.PRODUCE, Throttle(16, 0.001), nth=2)
         with Wire(proxy.address) as wire:
-            # The last byte of v8 is in the last record, so the CRC detects the change.
+            # The last byte of a Produce v8 is in the last record, so the CRC detects the change.
             refused = produce(wire, "bytes", batch(producer, 0), version=8)
             assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
             assert produce(wire, "bytes", batch(producer, 0), version=8).base_offset == 0
@@ -104,7 +137,9 @@ def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> N
         assert end_offset(direct, "bytes") == 1
 
 
-def test_an_overtaken_request_comes_after_the_next(broker: Oncelog, proxy: Proxy) -> None:
+def test_the_broker_gets_an_overtaken_request_after_the_next_request(
+    broker: Oncelog, proxy: Proxy
+) -> None:
     with Wire(broker.address) as direct, Wire(proxy.address) as wire:
         create(direct, "order")
         held = Hold(overtaken=True)
