@@ -18,7 +18,8 @@ ALL_LOADS = (START, *LOADS, MEMORY, *GROWTH)
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """Parse the command line. `--rows` takes names of loads, or of rows as `load.figure`."""
+    """Parse the command line. `--rows` takes names of loads, or of single rows of a load
+    (`load.figure`)."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=description)
     add = parser.add_argument
     add("--rows", type=loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
@@ -51,8 +52,8 @@ def names_of(known: Iterable[str]) -> Any:
 
 
 def loads(text: str) -> list[str]:
-    """Return the loads that `text` names, itself or by one of its rows, in the order of
-    `ALL_LOADS`."""
+    """Return the loads with their name, or the name of one of their rows, in `text`. The order is
+    that of `ALL_LOADS`."""
     of_row = {row.name: row.load for row in ROWS}
     found = [of_row.get(name, name) for name in text.replace(",", " ").split()]
     named: list[str] = names_of(ALL_LOADS)(" ".join(found))

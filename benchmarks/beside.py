@@ -18,7 +18,8 @@ from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 
-# The interval between two requests of a process. It is short, to notice a stall of a few ms.
+# The interval between two requests of a process. It is short, so that a stall of the broker for a
+# few ms is noticed.
 PACE_S = 0.005
 ANSWER_TIMEOUT_S = 120.0
 _SIZE = struct.Struct(">i")
@@ -28,8 +29,8 @@ Sample = tuple[float, float]
 
 
 class Latencies(NamedTuple):
-    """The latencies of a Produce of one message (s). `stall`: the longest latency of ApiVersions
-    (s)."""
+    """The number of Produce requests with one message each, and their latencies (s). `stall`: the
+    longest latency of ApiVersions (s)."""
 
     messages: int
     p50: float
@@ -39,8 +40,8 @@ class Latencies(NamedTuple):
 
 
 class Beside:
-    """A context manager for two processes beside the load. One produces. The other sends
-    ApiVersions, which waits only for the broker's event loop."""
+    """A context manager for two processes that send requests while a load runs. One process sends
+    Produce. The other sends ApiVersions, which waits only for the broker's event loop."""
 
     def __init__(self, address: str, topic: str) -> None:
         entry = produce(topic, {0: a_batch(1, 100)})

@@ -1,5 +1,6 @@
-"""Several runs beside each other. A must (the limit of a row) counts as met only if at least three
-runs measured the row, and the worst of them meets it."""
+"""Compares several runs of the benchmarks. A row of the table is one measurement, and its goals are
+`must` (a limit) and `aim` (a better value). A goal counts as met only if at least three runs
+measured the row, and the worst of them meets the goal."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Compared:
 
     @property
     def judged(self) -> list[float | None]:
-        """Return for each run the figure that the goals apply to: the ratio, or oncelog's own
-        figure. It is None for a run without this figure."""
+        """Return for each run the figure that the goals apply to: the ratio oncelog / baseline, or
+        oncelog's own figure. The figure is None for a run that does not have it."""
         return [None if result is None else result.judged for result in self.found]
 
     def median(self, figure: Callable[[Result], float | None]) -> float | None:
@@ -47,7 +48,7 @@ class Compared:
     @property
     def spread(self) -> float | None:
         """Return the largest spread of all runs, or None if no run has one. The spread of a run is
-        that of its rounds."""
+        the spread between its rounds."""
         spreads = [None if result is None else result.spread for result in self.found]
         return max((spread for spread in spreads if spread is not None), default=None)
 
@@ -89,7 +90,8 @@ def check_alike(runs: Sequence[Document]) -> None:
 
 
 def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compared]:
-    """Return the rows of all runs in one placement, beside one broker, in table order."""
+    """Return the rows of all runs in table order. `place` is the placement of the processes, pinned
+    or unpinned. `baseline` is the broker that oncelog is compared with."""
     tables = [
         {result.row.name: result for result in run.results(place, baseline)}
         if place in run.rounds
@@ -109,7 +111,8 @@ def headings(baseline: str, runs: int) -> tuple[str, ...]:
 
 
 def cells(compared: Compared) -> list[str]:
-    """Return a line of the table as text. A run's column has the ratio, or oncelog's own figure."""
+    """Return a line of the table as text. A run's column has the ratio oncelog / baseline, or
+    oncelog's own figure."""
     row = compared.row
     return [
         row.title,

@@ -19,8 +19,8 @@ PARTITIONS: Final = 16
 FETCH_BYTES: Final = 1 << 20
 FETCHED_PARTITIONS: Final = 4
 TURNS: Final = 64
-# Number of different large batches for each partition. A broker has far fewer batches in flight at
-# a time.
+# Number of different large batches for each partition. A load repeats them. A connection has fewer
+# batches in flight at a time.
 TURNS_OF_LARGE: Final = 8
 
 

@@ -27,7 +27,7 @@ class LoadFailed(Exception):
 
 def program() -> Path:
     """Return the path of the load generator, compiled if necessary. Raises UnfitMachine if there is
-    no C compiler, or if it fails."""
+    no C compiler, or if the compiler fails."""
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
     digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"

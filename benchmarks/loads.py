@@ -1,4 +1,5 @@
-"""The loads on running, warm brokers, by the names in the rows."""
+"""The loads of the benchmarks on running, warm brokers. The key is the name of a load in the
+results."""
 
 from __future__ import annotations
 

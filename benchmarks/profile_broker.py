@@ -25,7 +25,7 @@ from tests.harness.broker import Oncelog
 
 
 class Profiled(Oncelog):
-    """A broker under cProfile. It writes its figures when it stops."""
+    """A broker under cProfile. It writes the profile when it stops."""
 
     @property
     def figures(self) -> Path:

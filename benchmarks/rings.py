@@ -1,5 +1,5 @@
-"""Rings: lists of requests that the load generator sends again from the start after the last. No
-two requests of a ring have the same record bytes."""
+"""Rings: lists of requests. After the last request, the load generator starts again at the first.
+No two requests of a ring have the same record bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def groups(partitions: int, per_request: int) -> list[range]:
     """Return the partitions 0 to `partitions` - 1 in groups of equal size. Raises ValueError if the
     size does not divide their number, because the load generator needs requests of one layout."""
     if partitions % per_request:
-        raise ValueError(f"{partitions} partitions are no groups of {per_request}")
+        raise ValueError(f"{partitions} partitions cannot be divided into groups of {per_request}")
     return [range(at, at + per_request) for at in range(0, partitions, per_request)]
 
 

@@ -1,5 +1,5 @@
-"""The rounds. All brokers warm up on each load, then take turns, first pinned to one core and then
-on all cores."""
+"""Runs the rounds of a benchmark. All brokers warm up on each load, then take turns, first pinned
+to one core and then on all cores."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def places(names: Sequence[str]) -> list[Place]:
 
 
 def run(plan: Plan, folder: Path) -> dict[str, Measured]:
-    """Run all loads of the plan in all its places, and growth in the first. Return the figures by
-    place."""
+    """Run all loads of the plan in all its places. Run the loads of GROWTH (many partitions, for
+    example) only in the first place. Return the figures by place."""
     measured: dict[str, Measured] = {place.name: {} for place in plan.places}
     for place in plan.places:
         if START in plan.loads:

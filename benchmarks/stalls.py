@@ -1,9 +1,9 @@
 """`python -m benchmarks.stalls`: the effect of large requests on a producer that sends one message
 at a time.
 
-Each row is a load that one broker accepts. Beside the load, one connection produces a message every
-5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions is the longest
-stall of the broker's event loop.
+Each row of the result is a load of large requests on one broker. During the load, one connection
+produces a message every 5 ms, and another sends ApiVersions every 5 ms. The slowest response to
+ApiVersions is the longest stall of the broker's event loop.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ MUST_STOP_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row: the duration of the load (s), and the latencies of the requests beside it (ms)."""
+    """A row of the result: the duration of the load (s), and the latencies of the small requests
+    during the load (ms)."""
 
     load: str
     seconds: float
@@ -193,7 +194,7 @@ class Stalls:
         found: Latencies,
         failure: str = "",
     ) -> Measured:
-        self._say(f"{name}: {seconds:.2f} s, {found.messages} messages beside it {failure}")
+        self._say(f"{name}: {seconds:.2f} s, {found.messages} messages meanwhile {failure}")
         in_ms = [latency * 1000 for latency in (found.p50, found.p99, found.longest, found.stall)]
         p50, p99, longest, stall = in_ms
         return Measured(name, seconds, must_seconds, p50, p99, longest, stall, failure)
@@ -473,11 +474,14 @@ def main() -> int:
     """Run the loads. Return 1 if a row misses a goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument(
-        "--rows", nargs="*", default=[], help="measure only loads with one of these words"
+        "--rows",
+        nargs="*",
+        default=[],
+        help="measure only loads with one of these words in their name",
     )
     parser.add_argument("--directory", help="the folder of the broker's data; not on a tmpfs")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument("--json", type=Path, help="write the measured values to this file")
     args = parser.parse_args()
     began = time.monotonic()
 

@@ -33,7 +33,7 @@ def called_by(function: ast.AST) -> Iterator[str]:
 
 
 def asserting(module: ast.Module, checks: Set[str] = frozenset()) -> set[str]:
-    """Return the functions of a module that assert. Each asserts itself, or calls one of `checks`
+    """Return the functions of a module that assert. Each has an assertion, or calls one of `checks`
     or another asserting function of the module."""
     found = functions(module)
     calls = {name: set(called_by(function)) for name, function in found.items()}

@@ -14,8 +14,8 @@ from xdist.scheduler import LoadFileScheduling
 SPARK: Final = "spark"
 KAFKA: Final = "kafka"
 
-# By the beginning of a path: the name of the process that runs all files with this beginning. Any
-# other file shares no process.
+# The key is the beginning of a path, the value is the name of the process that runs all files with
+# this beginning. Any other file shares no process.
 PROCESSES: Final[dict[str, str]] = {
     "tests/client/admin/test_admin_transactions.py": KAFKA,
     "tests/client/cli/test_abort.py": KAFKA,

@@ -42,7 +42,7 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["architecture.md", "rules.md"])
-def test_every_file_of_the_map_exists(name: str) -> None:
+def test_every_source_file_that_a_page_names_exists(name: str) -> None:
     """A page names a file by the end of its path, such as `log/segment.py`."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     sources = [f"/{path.relative_to(ROOT)}" for path in tracked("*.py")]
@@ -181,7 +181,7 @@ def test_every_command_can_be_called(page: Path) -> None:
 
 
 @each_page
-def test_what_is_named_in_a_line_exists(page: Path) -> None:
+def test_targets_and_commands_within_sentences_exist(page: Path) -> None:
     """Sentences contain targets and commands as `make target` and `oncelog command`."""
     wrong = []
     for words in re.findall(r"`(make|oncelog) ([^`]+)`", page.read_text(encoding="utf-8")):

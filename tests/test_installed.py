@@ -16,7 +16,8 @@ from tests.harness.distributions import FOLDERS, THIN, WHOLE, build, clone, envi
 TIMEOUT_S: Final = 60
 BOTH = pytest.mark.parametrize("name", [WHOLE, THIN])
 
-# One committed and one aborted transaction, and the records of a read_committed reader.
+# A committed, an aborted and another committed transaction, and the records that a read_committed
+# reader gets.
 TRANSACTION = """
 import asyncio, sys
 from oncelog import Admin, Consumer, NewTopic, Producer
@@ -103,7 +104,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @BOTH
-def test_a_transaction_and_what_a_reader_gets_of_it(
+def test_a_reader_gets_only_the_committed_records(
     installed: dict[str, Path], broker: Oncelog, name: str
 ) -> None:
     done = run(installed[name], "python", "-c", TRANSACTION, broker.address, f"of-{name}")
@@ -122,14 +123,14 @@ def test_the_command_line(installed: dict[str, Path], broker: Oncelog, name: str
     assert broker.version in version.stdout, version.stderr
 
 
-def test_nothing_is_taken_from_the_repository(installed: dict[str, Path]) -> None:
+def test_no_module_is_imported_from_the_repository(installed: dict[str, Path]) -> None:
     places = "import oncelog, oncelog_server; print(oncelog.__file__, oncelog_server.__file__)"
     done = run(installed[WHOLE], "python", "-c", places)
     root = str(installed[WHOLE].parent)
     assert all(place.startswith(root) for place in done.stdout.split()), done.stderr
 
 
-def test_the_client_alone_says_how_to_get_a_broker(installed: dict[str, Path]) -> None:
+def test_serve_of_oncelog_client_says_how_to_install_the_broker(installed: dict[str, Path]) -> None:
     refused = run(installed[THIN], "oncelog", "serve")
     assert refused.returncode == 1
     assert "pip uninstall oncelog-client && pip install oncelog" in refused.stderr
@@ -137,10 +138,12 @@ def test_the_client_alone_says_how_to_get_a_broker(installed: dict[str, Path]) -
 
 
 @BOTH
-def test_the_public_names_are_light_to_import(installed: dict[str, Path], name: str) -> None:
+def test_an_import_of_the_public_names_loads_few_modules(
+    installed: dict[str, Path], name: str
+) -> None:
     done = run(installed[name], "python", "-c", IMPORT)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert {"oncelog", "oncelog_client", "oncelog_protocol"} <= loaded
     assert not loaded & HEAVY
-    assert len(loaded) < 10, "modules that are not needed yet"
+    assert len(loaded) < 10, "the import loads modules that are not needed yet"

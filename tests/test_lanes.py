@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("prefix", MARKERS)
-def test_every_row_is_of_a_file_or_a_folder(prefix: str) -> None:
+def test_every_row_of_markers_names_a_file_or_a_folder(prefix: str) -> None:
     path = ROOT / prefix
     assert path.is_dir() if prefix.endswith("/") else path.is_file()
 
@@ -33,7 +33,9 @@ def test_every_row_is_of_a_file_or_a_folder(prefix: str) -> None:
         ("tests/new/test_new.py", ("process",)),
     ],
 )
-def test_the_longest_row_counts(path: str, markers: tuple[str, ...]) -> None:
+def test_the_longest_path_that_matches_a_file_gives_its_markers(
+    path: str, markers: tuple[str, ...]
+) -> None:
     assert markers_of(path) == markers
 
 
@@ -54,7 +56,7 @@ QUICK = "not process and not java and not spark and not slow"
         ("tests/faults", QUICK, False),
     ],
 )
-def test_a_file_is_left_out_where_no_test_of_it_can_run(
+def test_a_file_is_ignored_if_the_marker_expression_excludes_all_its_tests(
     path: str, expression: str, left_out: bool
 ) -> None:
     assert is_left_out(path, expression) is left_out
@@ -122,7 +124,7 @@ def test_xdist_keeps_the_order_of_the_files() -> None:
 @pytest.mark.parametrize(
     ("count", "quick", "all_of_them"), [(500, 100, 500), (100, 20, 100), (30, 10, 30), (8, 8, 8)]
 )
-def test_the_quick_lane_tries_a_fifth_of_the_examples(
+def test_make_quick_tries_a_fifth_of_the_hypothesis_examples(
     monkeypatch: pytest.MonkeyPatch, count: int, quick: int, all_of_them: int
 ) -> None:
     monkeypatch.setattr(tests.examples, "IS_QUICK", True)
@@ -131,6 +133,6 @@ def test_the_quick_lane_tries_a_fifth_of_the_examples(
     assert examples(count) == all_of_them
 
 
-def test_a_process_without_a_marker_is_refused() -> None:
+def test_a_test_without_a_marker_cannot_start_a_process() -> None:
     with pytest.raises(AssertionError, match=f"give its file a row in {PAGE}"):
         subprocess.run([sys.executable, "-c", "pass"], check=True)

@@ -78,7 +78,7 @@ def test_every_module_is_in_the_wheel_and_nothing_else(
 
 
 @BOTH
-def test_the_wheel_of_the_sdist_is_that_of_the_clone(
+def test_a_wheel_built_from_the_sdist_equals_the_wheel_built_from_the_clone(
     wheels: dict[str, ZipFile], sdists: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "sdist").mkdir()
@@ -94,19 +94,21 @@ def test_the_wheel_of_the_sdist_is_that_of_the_clone(
     assert not changed
 
 
-def test_the_client_brings_nothing_of_the_broker(wheels: dict[str, ZipFile]) -> None:
+def test_the_client_does_not_require_the_packages_of_the_broker(wheels: dict[str, ZipFile]) -> None:
     client = {"click", "cramjam", "crc32c", "rich"}
     assert required(wheels[THIN]) == client
     assert required(wheels[WHOLE]) == client | {"javaproperties", "msgspec", "structlog", "uvloop"}
 
 
 @BOTH
-def test_the_version_is_that_of_the_code(wheels: dict[str, ZipFile], name: str) -> None:
+def test_the_version_equals_the_version_in_the_code(wheels: dict[str, ZipFile], name: str) -> None:
     assert metadata(wheels[name])["Version"] == __version__
 
 
 @BOTH
-def test_the_metadata_has_what_an_index_shows(wheels: dict[str, ZipFile], name: str) -> None:
+def test_the_metadata_has_the_fields_that_a_package_index_shows(
+    wheels: dict[str, ZipFile], name: str
+) -> None:
     """With these fields, pyroma rates the package 10 of 10."""
     shown = metadata(wheels[name])
     for field in ("Author-email", "Keywords", "License-Expression", "Project-URL", "Summary"):
@@ -117,7 +119,7 @@ def test_the_metadata_has_what_an_index_shows(wheels: dict[str, ZipFile], name: 
 
 
 @BOTH
-def test_the_program_and_the_license_are_there(
+def test_the_program_and_the_license_are_in_the_packages(
     wheels: dict[str, ZipFile], sdists: dict[str, Path], name: str
 ) -> None:
     files = wheels[name].namelist()

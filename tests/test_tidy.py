@@ -215,7 +215,9 @@ def test_only_the_clock_module_reads_the_wall_clock() -> None:
 
 
 def test_only_two_modules_draw_random_numbers() -> None:
-    """A test can simulate these two modules. They do not use the user's global generator."""
+    """A test can simulate the random numbers of these two modules. They have generators
+    of their own, and do not use the global generator of `random`, which belongs to the user's
+    program."""
     drawing = {"oncelog_server.environment", "oncelog_client.io.randomness"}
     offences = []
     for module, path in package_modules():

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.spark`: our format beside Spark's own Kafka connector, on one broker."""
+"""`python -m benchmarks.spark`: compare oncelog's Spark format with Spark's own Kafka connector, on
+one broker."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ Measured = dict[str, dict[str, list[Figures]]]
 
 
 def main() -> int:
-    """Run the command line. Return 1 if a row misses its `must` (its limit) and the run is not
-    quick, 2 if the bench cannot run, else 0."""
+    """Run the command line. Return 2 if the bench cannot run, and 1 if a row of the result misses
+    its limit (`must`) in a run without --quick. Otherwise return 0."""
     args = arguments()
     pace = QUICK if args.quick else FULL
     rounds = args.rounds or (1 if args.quick else 3)
@@ -124,8 +125,8 @@ def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
 
 
 def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
-    """Print the tables: the ratios, the parts of a micro-batch's time, the part of our sink, and
-    the requests of a micro-batch."""
+    """Print four tables: the ratios of the formats, the parts of a micro-batch's time, the part of
+    addBatch that our sink takes, and the requests of a micro-batch."""
     tables = {
         'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
         "parts of a micro-batch, ms": (headings(), parts(measured)),

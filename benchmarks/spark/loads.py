@@ -1,4 +1,5 @@
-"""The loads. A turn runs one load once, with one format, and returns its figures by name."""
+"""The loads of the Spark benchmark. A turn runs one load once, with one format, and returns its
+figures by name."""
 
 from __future__ import annotations
 
@@ -85,19 +86,19 @@ def write(bench: Bench, size: int) -> Figures:
 
 
 def source(bench: Bench, rows: int) -> Figures:
-    """Micro-batches of a source. The rows are dropped."""
+    """Run micro-batches that read a topic and drop the rows."""
     return _micro_batches(bench, rows, "read_stream", options=bench.source(KB))
 
 
 def sink(bench: Bench, rows: int, keys: bool = True) -> Figures:
-    """Micro-batches that write new rows."""
+    """Run micro-batches that write new rows to a topic."""
     options = bench.stream_sink()
     return _micro_batches(bench, rows, "write_stream", bytes=KB, keys=keys, options=options)
 
 
 def noop(bench: Bench, rows: int) -> Figures:
-    """Micro-batches that drop new rows. They show the difference between the two versions of
-    Spark."""
+    """Run micro-batches that make rows and drop them. They show the difference between the Spark
+    versions of the two formats."""
     return _micro_batches(bench, rows, "no_stream", bytes=KB)
 
 
@@ -113,8 +114,9 @@ def _micro_batches(bench: Bench, rows: int, operation: str, **fields: Any) -> Fi
 
 
 def figures(batches: list[Progress]) -> dict[str, float]:
-    """Return the medians over the micro-batches of their parts (ms), under Spark's names, and the
-    resulting rows/s."""
+    """Return the median duration (ms) of each part of a micro-batch, under Spark's name for the
+    part, and the rows/s. The rows/s are the median number of rows, divided by the median
+    duration of a micro-batch."""
     durations = [batch["durationMs"] for batch in batches]
     names = {name for duration in durations for name in duration}
     found = {

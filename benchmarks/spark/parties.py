@@ -1,4 +1,5 @@
-"""The two formats, each in its own Spark, at one broker with the same topics."""
+"""The two formats of Spark that are compared. Each runs in its own Spark, with the same topics of
+one broker."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ FIGURES: Final = (
 
 
 def sink_figures(log: str, counted: int) -> dict[str, float]:
-    """Return medians over the last `counted` micro-batches of the log, or no figures if it has
-    none."""
+    """Return medians over the last `counted` micro-batches of the log, or no figures if the log has
+    no micro-batch."""
     planned = list(_PLANNED.finditer(log))[-counted:]
     committed = list(_COMMITTED.finditer(log))[-counted:]
     if not planned or not committed:

@@ -204,7 +204,7 @@ class Producer:
         `hand_over_transaction` raise the same error, so the future need not be awaited.
 
         The call waits and raises as `send` does. Raises IllegalStateError without idempotence,
-        because a retry could then write one half of a batch after the other.
+        because a retry could then write the first half of a split batch after the second half.
         """
         sender = self._open()
         if not self.config.enable_idempotence:
@@ -254,8 +254,8 @@ class Producer:
         except TimeoutError:
             raise BufferExhaustedError(
                 f"buffer_memory ({self.config.buffer_memory} bytes) stayed full for max_block_ms "
-                f"({self.config.max_block_ms}): the brokers take less than is sent; await the "
-                "futures of send, or raise buffer_memory"
+                f"({self.config.max_block_ms}): the brokers are slower than the calls of send; "
+                "await the futures of send, or raise buffer_memory"
             ) from None
         finally:
             self._accumulator.flushes_in_progress -= 1

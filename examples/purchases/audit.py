@@ -1,5 +1,5 @@
-"""The count at the end. It checks that every purchase has one invoice and one shipment, with the
-right amounts."""
+"""The count at the end of the example. It checks that every purchase has one invoice and one
+shipment, with the right amounts."""
 
 from __future__ import annotations
 

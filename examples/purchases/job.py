@@ -18,9 +18,9 @@ LOADING = "loading"
 
 
 async def load_once(servers: str) -> None:
-    """Write all purchases in one transaction, with an offset that marks them as loaded. A job that
-    is killed before the commit loads them again at its next start. A start after the commit finds
-    the offset and loads nothing."""
+    """Write all purchases in one transaction. The transaction also commits an offset of the group
+    `LOADING`, as a mark that the purchases are loaded. A job that is killed before the commit loads
+    them again at its next start. A start after the commit finds the offset and loads nothing."""
     async with Admin(servers) as admin:
         existing = await admin.list_topics()
         wanted = (PURCHASES, INVOICES, SHIPMENTS)

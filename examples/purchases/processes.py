@@ -62,7 +62,7 @@ def _free_port() -> int:
 
 
 class Worker:
-    """One worker process. A thread counts the lines that it prints."""
+    """One worker process. A thread counts the lines that the process prints."""
 
     def __init__(self, module: str, servers: str, number: int) -> None:
         self._command = [sys.executable, "-m", module, servers, str(number)]
@@ -94,7 +94,7 @@ class Worker:
         self._ended()
 
     def suspend(self) -> None:
-        """Send SIGSTOP to the worker, like a long pause of its computer."""
+        """Send SIGSTOP to the worker, as if its computer paused for a long time."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

@@ -1,2 +1,2 @@
-"""The running example as a Spark job. It is exactly once from topic to topic, even if processes are
-killed."""
+"""The example `purchases` as a Spark job. Each purchase is processed exactly once from topic to
+topic, even if processes are killed."""

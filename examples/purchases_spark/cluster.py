@@ -34,7 +34,7 @@ class Place(NamedTuple):
     executors: Sequence[int] | None = None
 
 
-# Only the first compiler stage, for a JVM that runs for a minute on two cores.
+# These JVMs run for a minute on two cores, so only the compiler's first stage is worth its time.
 BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 DRIVER: Final = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": BRIEF}
 EXECUTORS: Final = {
@@ -50,7 +50,8 @@ LOCAL: Final = Place("local[2,4]", DRIVER)
 
 class Standalone:
     """A master and two workers of the installed PySpark. The workers' Python has PyArrow but no
-    oncelog, so they get oncelog as a zip. The start raises ClusterFailed."""
+    oncelog, so they get oncelog as a zip. The start raises ClusterFailed if a process does not
+    start."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

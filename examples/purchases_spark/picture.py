@@ -39,7 +39,7 @@ def draw(
         .properties(
             title=alt.Title(
                 f"{sum(day.purchases for day in written):,} purchases through Spark, exactly once",
-                subtitle=f"{len(kills)} kill -9 on the way; what Spark wrote is what the data says",
+                subtitle=f"{len(kills)} kill -9 on the way; Spark wrote the expected revenue",
                 fontSize=20,
                 subtitleFontSize=13,
                 subtitleColor=GREY,
@@ -78,7 +78,7 @@ def _revenue(written: Sequence[Day], expected: Sequence[Day]) -> Chart:
         height=220,
         title=alt.Title(
             "Revenue per day",
-            subtitle="bars: the topic `revenue`, each day written once; dots: the data",
+            subtitle="bars: the topic `revenue`, each day written once; dots: the expected revenue",
             anchor="start",
             subtitleColor=GREY,
         ),

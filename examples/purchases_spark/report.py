@@ -1,4 +1,4 @@
-"""The demo's result as a table."""
+"""The result of the demo `examples.purchases_spark`, as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report(console: Console, run: Run, result: Audit, written: list[Day], second
         ("days with their revenue", f"{len(written):,}"),
         ("revenue, dollars", f"{sum(day.cents for day in written) / 100:,.2f}"),
         (
-            "micro-batches committed, bills / revenue",
+            "committed micro-batches of the sinks bills / revenue",
             _two(sinks.count("bills"), sinks.count("revenue")),
         ),
         ("kill -9", ", ".join(kill.what for kill in run.kills)),

@@ -17,7 +17,7 @@ from examples.purchases_spark.watch import Kill, Watch
 DEADLINE_S: Final = 600.0
 # The kill of the driver needs one restart. Each other kill may end a query, and with it the job.
 MAX_RESTARTS: Final = 4
-# The processes to kill, each when this share of the purchases is billed.
+# PLAN: which process is killed when this share of the purchases is billed.
 WORKER, DRIVER, BROKER = "Python worker", "driver", "broker"
 PLAN: Final = ((0.15, WORKER), (0.4, DRIVER), (0.7, BROKER))
 # The kill of an idle worker has no effect, so the demo kills workers until a task fails.
@@ -25,12 +25,13 @@ KILLS_OF_WORKERS: Final = 5
 
 
 class JobFailed(Exception):
-    """The job does not end in time, or ends too often. The message has the end of its log."""
+    """The job is not done in time, or had to be restarted too often. The message has the end of the
+    driver's log."""
 
 
 @dataclass(slots=True)
 class Run:
-    """A run: the number of purchases and days to process, and the events meanwhile."""
+    """A run: the number of purchases and days to process, and the kills and restarts so far."""
 
     broker: Broker
     driver: Driver

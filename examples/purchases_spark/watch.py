@@ -48,9 +48,9 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Watch:
-    """The observations. `clock` returns seconds since the start. `came`: purchases that entered the
-    shop. `billed`: purchases with a visible invoice. `counts`: for each topic, the keys of its
-    results with their counts."""
+    """The observations. `clock` returns seconds since the start. `came`: the numbers of purchases
+    written so far. `billed`: the numbers of purchases with a visible invoice. `counts`: for each
+    topic, the number of results by purchase or day."""
 
     servers: str
     clock: Callable[[], float]
@@ -66,7 +66,8 @@ class Watch:
         self.came.append(Seen(self.clock(), purchases))
 
     async def results(self) -> None:
-        """Read without end. After an outage of the broker, continue at the last position."""
+        """Count the visible results until the task is cancelled. After an outage of the broker,
+        continue at the last position."""
         while True:
             try:
                 await self._read()
@@ -94,8 +95,8 @@ class Watch:
                 self.billed.append(Seen(self.clock(), len(self.counts[INVOICES])))
 
     async def commits(self) -> None:
-        """Note every micro-batch. Micro-batches shorter than the interval between look-ups may be
-        missed."""
+        """Note the committed micro-batches. A micro-batch that is shorter than the interval between
+        two look-ups may be missed."""
         last: dict[str, int] = dict.fromkeys(SINKS, 0)
         while True:
             try:

@@ -56,7 +56,8 @@ class Source:
         return name
 
     def layout(self, format: str, method: str) -> str:
-        """Return the name of the bound method of a compiled big-endian struct."""
+        """Return the name of a global that holds `method` of the big-endian `struct.Struct` with
+        this format."""
         name = f"{method}_{format.replace('?', 'Z')}"
         if name not in self.scope:
             self.scope[name] = getattr(_struct.Struct(">" + format), method)

@@ -22,7 +22,7 @@ _MAX_CORRELATION_ID = (1 << 31) - 1
 
 
 class Waiting(NamedTuple):
-    """A request in flight that gets a response."""
+    """A request in flight that will get a response."""
 
     correlation_id: int
     api: Api

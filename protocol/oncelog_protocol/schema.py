@@ -122,8 +122,8 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
 
 
 def _initialiser_at_first_use(cls: type, fields: list[Field]) -> Any:
-    """Return an `__init__` that compiles the real one at its first call. Compiling those of all
-    tables, about 200, would take a tenth of the time that a broker needs to start."""
+    """Return an `__init__` that compiles the real one at its first call. There are about 200
+    tables. To compile all of them would take a tenth of the time that a broker needs to start."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
         made: Any = type(self)

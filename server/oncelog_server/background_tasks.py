@@ -271,8 +271,8 @@ class BackgroundTasks:
             self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
 
     def _write_again(self) -> None:
-        """Return if the last checkpoint was written. Otherwise begin another one and raise the
-        StorageError of the last one.
+        """Do nothing if the last checkpoint was written. Otherwise begin another checkpoint, and
+        raise the StorageError of the last one.
         """
         error = self._not_written
         if error is not None:

@@ -149,8 +149,8 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
-        # All partitions are led after this wait. The coordinators may still load their shards, and
-        # respond COORDINATOR_LOAD_IN_PROGRESS until then.
+        # After this wait, this broker leads all its partitions. The coordinators may still load
+        # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
         self._keep_by_boot()
         await self._forget_deletions(folders)

@@ -39,8 +39,8 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 DISK_THREADS: Final = 4
 # Timeout of the look-up of the computer's own name, which delays the start.
 LOOK_UP_S: Final = 0.25
-# The clock limits a slice of long work. This number limits it only if the clock stands still, as in
-# the simulator.
+# Long work runs in slices, and the clock limits each slice. This number limits a slice only if the
+# clock stands still, as in the simulator.
 STEPS_PER_SLICE: Final = 2_000
 
 
@@ -71,9 +71,8 @@ class Environment(Protocol):
         ...
 
     def boot(self) -> str:
-        """Return a text that changes whenever unsynced data may be lost, "" if it is unknown.
-
-        It changes with each boot of the computer, and with the device of the data directory.
+        """Return a text that changes whenever unsynced data may be lost: with each boot of the
+        computer, and with the device of the data directory. Return "" if it is unknown.
         """
         ...
 

@@ -96,12 +96,12 @@ class RefusedWork:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def retry(self, name: str) -> None:
-        """Retry the work of that name now; nothing if it is not pending."""
+        """Retry the work of that name now. Do nothing if it is not pending."""
         if name in self._work:
             self._try(name)
 
     def complete(self, name: str) -> None:
-        """Do the work of that name now; nothing if it is not pending.
+        """Do the work of that name now. Do nothing if it is not pending.
 
         Raises StorageError if the disk refuses the work again. The work then stays pending.
         """

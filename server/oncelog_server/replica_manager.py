@@ -1,8 +1,8 @@
 """Follow the metadata image: open, lead, reconfigure and remove the partitions of this broker.
 
 Topics change first in the metadata store, then in the image, then here. No other code opens a log.
-The changes are made in slices (`topic_changes`). The coordinators of the internal topics get their
-partitions from here.
+The changes are made in slices, a few in each turn of the loop (`topic_changes`). The coordinators
+of the internal topics get their partitions from here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LastStop(msgspec.Struct, frozen=True):
     """The data directory's state at the last stop."""
 
     was_clean: bool
-    # True if no write was lost, because the computer has not stopped since.
+    # True if the computer has not stopped since then, so no write was lost.
     lost_nothing: bool
     recovery_points: CheckpointOffsets
     log_start_offsets: CheckpointOffsets
@@ -153,7 +153,7 @@ class ReplicaManager:
         """Open every partition that the image assigns to this broker, at the start.
 
         The broker leads none of them yet: its registration elects it, in a new leader epoch. Raises
-        StorageError if strays cannot be put aside.
+        StorageError if directories of unknown topics (strays) cannot be put aside.
         """
         self._image = image
         self._checked = folders.checked
@@ -469,7 +469,7 @@ class ReplicaManager:
 
 def _opening(name: TopicPartition | str) -> str:
     """Return the name of the refused work that opens the log of this partition. For a topic, return
-    the group of this work over all partitions of the topic."""
+    the name of the group that has this work of all the topic's partitions."""
     return f"open {name}"
 
 

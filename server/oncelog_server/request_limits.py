@@ -18,7 +18,7 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 
 MAX_ELEMENTS: Final = 10_000
-# A topic and its partition are two elements.
+# Enough for 10,000 partitions, each in its own topic: a topic and its partition are two elements.
 _OF_PARTITIONS: Final = 20_002
 
 MAX_ELEMENTS_OF: Final[dict[int, int]] = {
@@ -40,7 +40,7 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
     # Each element creates a topic or partitions.
     ApiKey.CREATE_TOPICS: 1_200,
     ApiKey.CREATE_PARTITIONS: 4_000,
-    # There are only a few states and types.
+    # The elements are states and types of groups, and there are only a few of these.
     ApiKey.LIST_GROUPS: 100,
 }
 

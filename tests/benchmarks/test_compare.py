@@ -1,4 +1,4 @@
-"""The comparison of several runs, with documents written by hand."""
+"""The comparison of several benchmark runs. The tests construct the documents of the runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def a_run(ratio: float, load: str = "small", baseline: str = KAFKA) -> Document:
         ([1.6, 1.3], "NO", True),
     ],
 )
-def test_a_must_is_met_if_the_worst_of_three_runs_meets_it(
+def test_a_required_ratio_is_met_if_the_worst_of_three_runs_meets_it(
     ratios: list[float], verdict: str, is_missed: bool
 ) -> None:
     rows = compare([a_run(ratio) for ratio in ratios], PINNED, KAFKA)
@@ -51,7 +51,7 @@ def test_a_must_is_met_if_the_worst_of_three_runs_meets_it(
     assert line[2:4] == [shown(100 * median(ratios)), "100"]
 
 
-def test_a_run_without_the_row_does_not_count() -> None:
+def test_a_run_without_a_value_does_not_count_as_one_of_the_three_runs() -> None:
     rows = compare([a_run(1.6), a_run(1.6), a_run(1.6, "small8")], PINNED, KAFKA)
     found = next(row for row in rows if row.row.name == "small.per_s")
     assert [value is None for value in found.judged] == [False, False, True]
@@ -85,7 +85,7 @@ def test_runs_that_differ_are_not_compared(other: Document, name: str) -> None:
         check_alike([a_run(1), other])
 
 
-def test_the_baseline_of_a_run_is_the_broker_that_ran() -> None:
+def test_the_baseline_of_a_run_is_the_other_broker_that_it_measured() -> None:
     assert a_run(1).baselines == [KAFKA]
     assert a_run(1, baseline=AGAINST).baselines == [AGAINST]
 

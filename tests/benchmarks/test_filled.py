@@ -1,4 +1,5 @@
-"""A round of reading reads at least as many bytes as its pace says, whatever the topic's size."""
+"""A round of a read benchmark reads the whole topic once or several times, until it has read a
+minimum number of bytes."""
 
 from __future__ import annotations
 

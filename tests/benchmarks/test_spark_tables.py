@@ -27,7 +27,7 @@ def test_every_row_of_the_table_belongs_to_a_load() -> None:
     assert {row.load for row in ROWS} == set(LOADS)
 
 
-def test_figures_are_medians_of_the_parts_and_the_rate_of_the_whole() -> None:
+def test_figures_are_the_median_of_each_part_and_the_rows_a_second() -> None:
     done = [batch(100, triggerExecution=200, addBatch=90), batch(98, triggerExecution=100)]
     found = figures([*done, batch(100, triggerExecution=300, addBatch=200)])
     assert found == {"triggerExecution": 200, "addBatch": 90, "rows_per_s": 500}

@@ -1,4 +1,7 @@
-"""Medians, ratios and verdicts of the bench, with rounds written by hand."""
+"""Medians, ratios and verdicts of the bench, with rounds written by hand.
+
+The `must` of a row is the limit that its figure has to keep. The `aim` is a better figure.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def test_three_rounds_within_five_percent_agree(values: list[float], expected: b
         (RATE, None, 100, None, None),
     ],
 )
-def test_a_verdict_depends_on_the_direction_and_the_judged_figure(
+def test_a_verdict_judges_the_ratio_or_the_own_figure_in_the_better_direction(
     row: Row, oncelog: float | None, kafka: float | None, met: bool | None, aim_met: bool | None
 ) -> None:
     result = Result(row, oncelog, kafka)
@@ -105,7 +108,7 @@ def test_a_row_is_compared_with_the_broker_that_is_named() -> None:
     assert (found.baseline, found.ratio) == (4.0, 0.75)
 
 
-def test_a_missed_must_is_said_in_the_table() -> None:
+def test_a_missed_must_is_shown_in_the_table() -> None:
     line = cells(Result(RATE, 50, 100))
     assert len(line) == len(headings(KAFKA))
     assert line[-1] == "NO"
@@ -118,13 +121,13 @@ def test_every_row_is_of_a_load_that_exists_and_every_load_has_a_row() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-def test_every_must_is_of_a_row() -> None:
+def test_every_must_belongs_to_a_row() -> None:
     assert set(MUSTS) <= {row.name for row in ROWS}
 
 
 @pytest.mark.parametrize("place", [PINNED, UNPINNED])
 @pytest.mark.parametrize("baseline", [KAFKA, AGAINST])
-def test_an_aim_is_beyond_its_must(place: str, baseline: str) -> None:
+def test_the_aim_of_a_row_is_at_least_as_good_as_its_must(place: str, baseline: str) -> None:
     for row in rows_of(place, baseline, {}):
         if row.must is not None and row.aim is not None:
             ahead = row.aim >= row.must if row.better is Better.HIGHER else row.aim <= row.must
@@ -143,13 +146,13 @@ def test_an_aim_is_beyond_its_must(place: str, baseline: str) -> None:
         ("idle.slower", PINNED, AGAINST, 1.5),
     ],
 )
-def test_a_row_has_the_must_of_its_placement_and_baseline(
+def test_the_must_of_a_row_depends_on_the_placement_and_the_baseline(
     name: str, place: str, baseline: str, must: float | None
 ) -> None:
     assert {row.name: row.must for row in rows_of(place, baseline, {})}[name] == must
 
 
-def test_a_broker_that_spins_has_a_smaller_limit_for_single_messages() -> None:
+def test_a_broker_that_polls_its_sockets_has_a_stricter_must_for_single_messages() -> None:
     def must(value: str) -> float | None:
         rows = rows_of(PINNED, KAFKA, {SPIN: value})
         return {row.name: row.must for row in rows}["single.p50_us"]

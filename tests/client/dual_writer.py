@@ -19,8 +19,8 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def last(database: sqlite3.Connection) -> tuple[int, PreparedTxnState]:
-    """Return the number of the last row, and the prepared state of its transaction: the row is the
-    decision to commit it. Without a row, return -1 and an empty state."""
+    """Return the number of the last row, and the prepared state of its transaction. The row is the
+    decision to commit this transaction. Without a row, return -1 and an empty state."""
     found = database.execute("SELECT number, state FROM rows ORDER BY number DESC LIMIT 1")
     row = found.fetchone()
     return (-1, PreparedTxnState()) if row is None else (row[0], PreparedTxnState.parse(row[1]))

@@ -85,7 +85,7 @@ async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any
         assert [record.value for record in await read(consumer, 1)] == [b"v"]
 
 
-async def test_full_memory_holds_the_sender_back_and_loses_nothing(
+async def test_send_waits_while_the_buffer_is_full_and_no_record_is_lost(
     bootstrap: str, topic: str
 ) -> None:
     async with Producer(bootstrap, buffer_memory=20_000, batch_size=4000) as producer:
@@ -94,7 +94,9 @@ async def test_full_memory_holds_the_sender_back_and_loses_nothing(
     assert len(await read_values(bootstrap, topic, committed=False)) == 300
 
 
-async def test_what_can_never_be_sent_is_refused_at_once(producer: Producer, topic: str) -> None:
+async def test_a_record_above_max_request_size_is_refused_at_once(
+    producer: Producer, topic: str
+) -> None:
     with pytest.raises(RecordTooLargeError):
         await producer.send(topic, b"x" * 1_100_000)
 
@@ -115,13 +117,15 @@ async def test_a_request_without_a_response_is_a_retriable_error() -> None:
             raise AssertionError("connected to no listener")
 
 
-async def test_a_name_no_topic_can_have_is_refused_at_once(producer: Producer) -> None:
+async def test_an_invalid_topic_name_is_refused_at_once(producer: Producer) -> None:
     with pytest.raises(KafkaError) as caught:
         await producer.send("not/a/topic", b"")
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str, name: str) -> None:
+async def test_a_group_continues_at_its_committed_offset(
+    bootstrap: str, topic: str, name: str
+) -> None:
     settings: dict[str, Any] = {"group_id": name, "auto_offset_reset": "earliest"}
     async with Producer(bootstrap) as producer:
         for number in range(10):
@@ -143,7 +147,7 @@ async def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str, na
         assert await consumer.position(TopicPartition(topic, 0)) == 10
 
 
-async def test_iterating_commits_only_what_was_given(
+async def test_a_commit_after_an_iteration_covers_only_the_yielded_records(
     bootstrap: str, producer: Producer, topic: str, name: str
 ) -> None:
     for number in range(10):
@@ -208,7 +212,7 @@ async def test_a_second_member_takes_its_share(
         await poll_until([first], lambda: len(first.assignment()) == 2)
 
 
-async def test_a_static_member_that_comes_twice_is_fenced(
+async def test_the_first_of_two_consumers_with_one_instance_id_is_fenced(
     bootstrap: str, topic: str, name: str
 ) -> None:
     settings: dict[str, Any] = {
@@ -226,7 +230,7 @@ async def test_a_static_member_that_comes_twice_is_fenced(
         await poll_until([second], second.assignment)
 
 
-async def test_a_pattern_finds_topics_that_come_later(
+async def test_a_pattern_finds_topics_that_are_created_later(
     bootstrap: str, admin: Admin, name: str
 ) -> None:
     await admin.create_topics([f"{name}-1"])
@@ -264,7 +268,7 @@ async def test_positions_can_be_set(bootstrap: str, producer: Producer, lasting_
         assert consumer.current_lag(tp) is not None
 
 
-async def test_a_paused_partition_gives_nothing(
+async def test_a_paused_partition_returns_no_records(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
     first, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -319,7 +323,7 @@ async def test_a_position_out_of_range_is_reset_or_raises(
             await consumer.poll(DEADLINE_S * 1000)
 
 
-async def test_what_does_not_fit_the_state_is_refused(
+async def test_a_call_that_the_state_of_the_client_forbids_is_refused(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
     async with Consumer(bootstrap) as consumer:

@@ -72,7 +72,8 @@ def in_a_transaction(
         await producer.begin_transaction()
         broker.script = unanswered
         await producer.send(TOPIC, b"v")
-        await asyncio.sleep(0.01)  # simulated time, 20 round trips: the requests are in flight
+        # A simulated wait of 20 round trips. The requests are in flight afterwards.
+        await asyncio.sleep(0.01)
         outcome = await took_ms(call(producer))
         await producer.close(timeout_ms=0)
         return outcome

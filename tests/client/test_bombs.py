@@ -41,7 +41,7 @@ def _bomb(codec: Compression, size_mib: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
-def test_a_bomb_is_refused_with_its_place_and_what_to_do(codec: Compression) -> None:
+def test_the_error_for_a_bomb_says_where_it_is_and_what_to_do(codec: Compression) -> None:
     """A former defect: 30 KB of zstd took 986 MB in the reader."""
     broker = ScriptedBroker(records=_bomb(codec, 64))
 
@@ -66,7 +66,7 @@ def test_a_bomb_is_refused_with_its_place_and_what_to_do(codec: Compression) -> 
     simulated(broker, scenario)
 
 
-def test_the_default_bound_is_far_below_a_gibibyte() -> None:
+def test_the_default_limit_of_a_decompressed_batch_is_200_mib() -> None:
     async def scenario() -> int:
         return Consumer(SERVER).config.max_batch_bytes
 
@@ -74,7 +74,7 @@ def test_the_default_bound_is_far_below_a_gibibyte() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
-def test_a_batch_within_the_bound_is_read_however_small_the_fetches_are(
+def test_a_batch_within_the_limit_is_read_however_small_the_fetches_are(
     codec: Compression,
 ) -> None:
     records = [NewRecord(0, None, bytes(100_000)) for _ in range(20)]

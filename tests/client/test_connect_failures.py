@@ -61,7 +61,7 @@ def _says(text: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter],
 
 
 async def _http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Respond only after the end of a line, like most HTTP servers."""
+    """Respond only after an empty line, like most HTTP servers."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
     await writer.drain()
@@ -108,7 +108,7 @@ async def test_every_address_is_named_with_its_cause() -> None:
         (b"\0\0", ConnectCause.CLOSED),
     ],
 )
-async def test_a_peer_of_another_protocol_is_known_by_its_first_bytes(
+async def test_a_peer_of_another_protocol_is_recognized_by_its_first_bytes(
     text: bytes, cause: ConnectCause
 ) -> None:
     async with _peer(_says(text)) as address:
@@ -116,7 +116,7 @@ async def test_a_peer_of_another_protocol_is_known_by_its_first_bytes(
     assert [failure.cause for failure in error.failures] == [cause]
 
 
-async def test_an_http_server_that_waits_for_a_line_is_found_out() -> None:
+async def test_an_http_server_that_waits_for_an_empty_line_is_recognized() -> None:
     async with _peer(_http) as address:
         error = await _failed_start(address, fail_fast=True)
     assert [failure.cause for failure in error.failures] == [ConnectCause.HTTP]
@@ -137,7 +137,7 @@ def tls_server(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_tls_server_that_closes_without_a_word_is_found_out(
+async def test_a_tls_server_that_closes_without_a_response_is_recognized(
     tls_server: ssl.SSLContext,
 ) -> None:
     async with _peer(_silent, ssl=tls_server) as address:
@@ -145,7 +145,7 @@ async def test_a_tls_server_that_closes_without_a_word_is_found_out(
     assert [failure.cause for failure in error.failures] == [ConnectCause.TLS]
 
 
-async def test_a_silent_peer_is_named_when_time_is_up() -> None:
+async def test_the_error_at_the_timeout_names_a_silent_peer() -> None:
     async with _peer(_silent) as address:
         error = await _failed_start(address, fail_fast=True, timeout_ms=800)
     assert [failure.cause for failure in error.failures] == [ConnectCause.SILENT]
@@ -204,8 +204,10 @@ class _Misplaced:
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
-def test_a_producer_recovers_from_an_address_that_cannot_be_one(address: tuple[str, int]) -> None:
-    """A former defect: OverflowError, ValueError or UnicodeError from `send` and `close`."""
+def test_a_producer_recovers_from_an_invalid_address_in_the_metadata(
+    address: tuple[str, int],
+) -> None:
+    """In a former version, `send` and `close` raised OverflowError, ValueError or UnicodeError."""
     misplaced = _Misplaced(address)
 
     async def scenario() -> None:
@@ -231,7 +233,9 @@ def test_a_producer_recovers_from_an_address_that_cannot_be_one(address: tuple[s
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
-def test_a_consumer_recovers_from_an_address_that_cannot_be_one(address: tuple[str, int]) -> None:
+def test_a_consumer_recovers_from_an_invalid_address_in_the_metadata(
+    address: tuple[str, int],
+) -> None:
     misplaced = _Misplaced(address)
 
     async def scenario() -> None:
@@ -261,7 +265,9 @@ def test_a_consumer_recovers_from_an_address_that_cannot_be_one(address: tuple[s
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
-def test_a_wrong_bootstrap_server_beside_a_right_one_does_no_harm(address: tuple[str, int]) -> None:
+def test_an_invalid_bootstrap_server_beside_a_valid_one_does_no_harm(
+    address: tuple[str, int],
+) -> None:
     broker = ScriptedBroker()
 
     async def scenario() -> None:
@@ -277,7 +283,7 @@ def test_a_wrong_bootstrap_server_beside_a_right_one_does_no_harm(address: tuple
     assert broker.counts[ApiKey.METADATA] >= 5
 
 
-def test_errors_survive_the_way_to_another_process() -> None:
+def test_errors_are_equal_after_pickling() -> None:
     failure = ConnectFailure(("h", 1), ConnectCause.REFUSED)
     for error in (ConnectError(failure), KafkaError("m", ErrorCode.INVALID_CONFIG)):
         again = pickle.loads(pickle.dumps(error))
@@ -285,10 +291,10 @@ def test_errors_survive_the_way_to_another_process() -> None:
         assert vars(again) == vars(error)
 
 
-def test_the_size_of_a_response_to_api_versions_is_no_other_protocol() -> None:
+def test_the_size_of_an_api_versions_response_is_not_taken_for_another_protocol() -> None:
     assert foreign_protocol(b"\0\0\x02\x10") is None
 
 
-def test_what_cannot_be_printed_of_an_address_is_escaped() -> None:
+def test_unprintable_characters_of_an_address_are_escaped() -> None:
     text = str(ConnectFailure(("a\0\x1b[2Jb", 1), ConnectCause.BAD_ADDRESS))
     assert text.isprintable()

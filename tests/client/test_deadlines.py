@@ -65,7 +65,7 @@ async def _took_ms(call: Awaitable[object]) -> float:
         lambda consumer: consumer.seek_to_end(PLACE),
     ],
 )
-def test_offsets_are_asked_for_no_longer_than_the_deadline(
+def test_a_call_that_cannot_get_an_offset_fails_within_its_deadline(
     call: Callable[[Consumer], Awaitable[object]],
 ) -> None:
     for metadata, offsets in product([None, *FAILURES], FAILURES):
@@ -84,7 +84,7 @@ def test_offsets_are_asked_for_no_longer_than_the_deadline(
         simulated(failing.broker, scenario)
 
 
-def test_a_lag_waits_for_its_position_no_longer_than_is_left() -> None:
+def test_both_requests_of_a_lag_share_one_deadline() -> None:
     """A former defect: the requests for the end offset and for the position each had their own
     deadline."""
     broker = ScriptedBroker()
@@ -161,7 +161,7 @@ def test_settings_of_a_topic_that_does_not_exist_are_refused_at_once(
     assert broker.counts[api] == 1
 
 
-def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
+def test_the_search_for_a_broker_and_the_request_to_it_share_one_deadline() -> None:
     """A former defect: the search for the broker had a deadline, and then the request had another
     one."""
     broker = ScriptedBroker()
@@ -177,7 +177,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
     simulated(broker, scenario)
 
 
-def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> None:
+def test_a_request_that_the_socket_does_not_accept_times_out_as_any_other() -> None:
     """A former defect: the timeout began only when the socket had space for the request."""
     broker = ScriptedBroker()
 
@@ -198,7 +198,7 @@ def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> N
     assert simulated(broker, scenario) < 1_500
 
 
-def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
+def test_a_record_expires_in_time_while_init_producer_id_has_no_response() -> None:
     """A former defect: no record expired until InitProducerId got a response or failed."""
     broker = ScriptedBroker(lambda api, _: DROP if api is ApiKey.INIT_PRODUCER_ID else None)
 
@@ -214,9 +214,8 @@ def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
     assert simulated(broker, scenario) <= DEADLINE_MS + 1
 
 
-def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
-    """The defect must also fail the buffered records. Otherwise they would wait until they
-    expire."""
+def test_a_defect_after_init_producer_id_fails_the_buffered_records() -> None:
+    """If the defect did not fail the buffered records, they would wait until they expire."""
     broker = ScriptedBroker()
 
     async def scenario() -> None:

@@ -30,7 +30,8 @@ from tests.harness.client_reading import eventually
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 
-# Maximum rate of refused requests, from all loops together: retry.backoff.ms is 100 to 1,000.
+# Maximum average rate of refused requests, from all retry loops of a client together. Each loop
+# waits 100 to 1,000 ms before a retry (retry.backoff.ms, retry.backoff.max.ms).
 MOST_PER_S: Final = 12
 
 CONSUMER_APIS = (
@@ -179,7 +180,7 @@ def _nothing_fails_in_the_background(caplog: pytest.LogCaptureFixture) -> Any:
 
 
 @pytest.mark.parametrize("api", CONSUMER_APIS, ids=lambda api: api.name)
-def test_a_consumer_that_is_always_refused_keeps_its_distance(api: ApiKey) -> None:
+def test_a_consumer_that_is_always_refused_paces_its_requests(api: ApiKey) -> None:
     """A former defect: with codes 27 and 79 for JoinGroup and SyncGroup, and 1 for Fetch, the
     consumer sent 1,650 to 3,480 requests a second."""
     _run(api, AGAIN, 2, _consume)
@@ -187,7 +188,7 @@ def test_a_consumer_that_is_always_refused_keeps_its_distance(api: ApiKey) -> No
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("api", PRODUCER_APIS, ids=lambda api: api.name)
-def test_a_producer_that_is_always_refused_keeps_its_distance(api: ApiKey, version: int) -> None:
+def test_a_producer_that_is_always_refused_paces_its_requests(api: ApiKey, version: int) -> None:
     """A former defect: after codes 49 and 59 for AddPartitionsToTxn, a task's exception was not
     retrieved."""
     _run(api, AGAIN, version, _produce)
@@ -196,7 +197,7 @@ def test_a_producer_that_is_always_refused_keeps_its_distance(api: ApiKey, versi
 @pytest.mark.parametrize(
     "api", [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID], ids=lambda api: api.name
 )
-def test_an_idempotent_producer_that_is_always_refused_keeps_its_distance(api: ApiKey) -> None:
+def test_an_idempotent_producer_that_is_always_refused_paces_its_requests(api: ApiKey) -> None:
     _run(api, AGAIN, 2, _produce_without_id)
 
 

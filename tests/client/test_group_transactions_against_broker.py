@@ -64,7 +64,7 @@ async def member_of(
     return handed
 
 
-async def test_many_transactions_become_visible_by_one_decision(
+async def test_one_commit_of_a_group_makes_the_transactions_of_all_members_visible(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
@@ -88,7 +88,7 @@ async def test_many_transactions_become_visible_by_one_decision(
     assert len(await read_values(oncelog, topic, committed=True)) == 10
 
 
-async def test_a_fenced_member_keeps_all_members_from_being_committed(
+async def test_a_group_commit_with_a_fenced_member_commits_no_member(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
@@ -140,7 +140,7 @@ async def test_a_parent_that_was_not_initialized_with_the_group_is_refused(
     assert await read_values(oncelog, topic, committed=True) == []
 
 
-async def test_a_newer_generation_refuses_everything_of_the_older_one(
+async def test_a_member_of_an_older_generation_is_fenced_until_it_joins_the_newer_one(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     async with (
@@ -186,7 +186,7 @@ async def inputs(admin: Admin, name: str) -> list[TopicPartition]:
 
 
 @pytest.mark.parametrize("in_group", [False, True])
-async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_way(
+async def test_the_older_of_two_producers_that_commit_offsets_of_one_partition_is_refused(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition], in_group: bool
 ) -> None:
     async with (
@@ -218,7 +218,7 @@ async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_
         await older.commit_transaction()
 
 
-async def test_other_partitions_and_offsets_that_are_not_pending_are_left_alone(
+async def test_transactions_without_pending_offsets_of_the_same_partition_are_not_aborted(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
     async with (
@@ -272,7 +272,7 @@ async def test_before_transaction_version_2_every_request_finds_the_groups_coord
     assert sorted(value or b"" for value in values) == [b"1", b"3"]
 
 
-async def test_an_id_is_described_wherever_it_lives(
+async def test_ids_of_a_group_are_described_fenced_and_listed_through_their_coordinator(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
@@ -314,7 +314,7 @@ async def test_with_a_consumer_offsets_are_sent_with_its_group_metadata(
         assert offsets[inputs[0]].offset == 1
 
 
-async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
+async def test_a_recreated_group_is_not_refused_for_ever(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
     """The new group counts generations from 1 again. A producer with a lower generation than before
@@ -353,7 +353,7 @@ async def test_a_disabled_feature_is_not_announced_and_not_served(
                 await producer.init_transactions([IN0], name, 1)
 
 
-async def test_against_a_broker_without_the_feature_nothing_is_done_silently(
+async def test_on_a_broker_without_the_feature_every_group_transaction_raises_an_error(
     kafka: Kafka, name: str
 ) -> None:
     async with Producer(kafka.address, transactional_id=name) as producer:

@@ -86,7 +86,7 @@ class Copier:
             self.under_way.set()
 
 
-async def test_z12_copiers_whose_ids_are_hijacked_once_lose_and_double_nothing(
+async def test_z12_copiers_fenced_once_by_another_client_copy_every_record_once(
     admin: Admin, bootstrap: str, name: str, request: pytest.FixtureRequest
 ) -> None:
     await admin.create_topics(

@@ -45,7 +45,7 @@ Call = Callable[[Any], Awaitable[object]]
         (lambda p: p.send_offsets_to_transaction({}), "pass consumer.group_metadata()"),
     ],
 )
-def test_a_producer_says_what_to_call_first(call: Call, text: str) -> None:
+def test_the_error_of_a_producer_names_the_call_that_must_come_first(call: Call, text: str) -> None:
     async def scenario() -> None:
         producer = Producer(SERVER, transactional_id="x")
         await producer.start()
@@ -107,7 +107,7 @@ def test_a_client_that_is_not_open_says_so_without_a_code_of_a_broker() -> None:
         (lambda c: c.committed(PLACE), "pass group_id=…"),
     ],
 )
-def test_a_consumer_says_what_it_needs(call: Call, text: str) -> None:
+def test_the_error_of_a_consumer_names_the_missing_call_or_setting(call: Call, text: str) -> None:
     async def scenario() -> None:
         consumer = Consumer(SERVER)
         await consumer.start()
@@ -119,7 +119,7 @@ def test_a_consumer_says_what_it_needs(call: Call, text: str) -> None:
     simulated(ScriptedBroker(), scenario)
 
 
-def test_a_partition_that_does_not_exist_is_no_error_of_the_server() -> None:
+def test_the_error_of_an_unknown_partition_names_the_known_partitions() -> None:
     async def scenario() -> None:
         producer = Producer(SERVER)
         await producer.start()
@@ -155,11 +155,11 @@ def _fence(cause: str, epoch: int, client: str = "new-one") -> FenceData:
         ),
     ],
 )
-def test_a_fence_has_cause_client_and_time(fence: FenceData, text: str) -> None:
+def test_the_text_of_a_fence_names_cause_client_and_time(fence: FenceData, text: str) -> None:
     assert described("x", ProducerIdAndEpoch(7, 3), [fence], 1_012) == text
 
 
-def test_the_fence_of_another_producer_is_no_reason() -> None:
+def test_fences_of_other_producer_ids_and_epochs_are_ignored() -> None:
     others = [_fence("newer instance", 2), FenceData(8, 9, "operator", 0, "", "", 0)]
     assert described("x", ProducerIdAndEpoch(7, 3), others, 0) is None
     mine = [_fence("newer instance", 2), _fence("timed out", 3), _fence("operator", 4)]

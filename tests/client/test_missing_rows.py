@@ -61,7 +61,7 @@ def _requests_of_the_client() -> set[ApiKey]:
     }
 
 
-def test_every_api_that_the_client_sends_has_a_rule() -> None:
+def test_every_api_that_the_client_sends_has_a_rule_for_missing_rows() -> None:
     assert _requests_of_the_client() <= set(RULES)
 
 
@@ -176,7 +176,7 @@ def test_a_response_without_a_producer_id_does_not_initialize() -> None:
     simulated(broker, scenario)
 
 
-def test_a_coordinator_that_is_not_in_the_response_is_not_broker_0() -> None:
+def test_a_response_without_the_coordinator_does_not_mean_broker_0() -> None:
     broker = ScriptedBroker(_leaves_out(ApiKey.FIND_COORDINATOR))
 
     async def scenario() -> None:
@@ -206,7 +206,7 @@ Call = Callable[[Consumer], Awaitable[object]]
         (ApiKey.FIND_COORDINATOR, lambda consumer: consumer.commit({PLACE: 1})),
     ],
 )
-def test_a_consumer_does_not_take_silence_for_success(api: ApiKey, call: Call) -> None:
+def test_a_consumer_does_not_take_an_empty_response_for_success(api: ApiKey, call: Call) -> None:
     """A former defect: an empty response to OffsetCommit counted as a commit."""
     broker = ScriptedBroker(_leaves_out(api))
 
@@ -222,7 +222,7 @@ def test_a_consumer_does_not_take_silence_for_success(api: ApiKey, call: Call) -
     assert 1 < broker.counts[api] < 100
 
 
-def test_a_fetch_that_leaves_partitions_out_is_repeated_with_a_pause() -> None:
+def test_after_a_fetch_response_without_its_partitions_the_consumer_retries_with_a_pause() -> None:
     broker = ScriptedBroker(_leaves_out(ApiKey.FETCH))
 
     async def scenario() -> None:
@@ -269,7 +269,7 @@ ADMIN_CALLS: dict[ApiKey, Callable[[Admin], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("api", ADMIN_CALLS, ids=lambda api: api.name)
-def test_no_admin_call_takes_silence_for_success(api: ApiKey) -> None:
+def test_no_admin_call_takes_an_empty_response_for_success(api: ApiKey) -> None:
     broker = ScriptedBroker(_leaves_out(api))
 
     async def scenario() -> None:
@@ -283,7 +283,7 @@ def test_no_admin_call_takes_silence_for_success(api: ApiKey) -> None:
     assert broker.counts[api] > 1
 
 
-def test_a_topic_that_is_not_in_the_metadata_is_not_described() -> None:
+def test_a_description_of_a_topic_missing_from_the_metadata_fails() -> None:
     broker = ScriptedBroker()
 
     def script(api: ApiKey, request: Any) -> Any:
@@ -305,7 +305,7 @@ def test_a_topic_that_is_not_in_the_metadata_is_not_described() -> None:
     simulated(broker, scenario)
 
 
-def test_all_of_several_rows_have_to_be_there() -> None:
+def test_each_missing_row_among_several_rows_is_found() -> None:
     m = messages(ApiKey.OFFSET_COMMIT)
     rows = [m.OffsetCommitRequestPartition(partition_index=index) for index in range(3)]
     request = m.OffsetCommitRequest(
@@ -325,7 +325,7 @@ def test_all_of_several_rows_have_to_be_there() -> None:
     assert missing_rows(ApiKey.OFFSET_COMMIT, request, response, 9) == ["a-1"]
 
 
-def test_a_partition_that_the_metadata_lack_does_not_get_the_leader_of_the_next() -> None:
+def test_a_partition_missing_from_the_metadata_does_not_get_the_next_partitions_leader() -> None:
     """A former defect: the client took the second row, of partition 2, for partition 1."""
     m = messages(ApiKey.METADATA)
     rows = [m.MetadataResponsePartition(partition_index=index, leader_id=index) for index in (0, 2)]

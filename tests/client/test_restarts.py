@@ -86,7 +86,9 @@ async def test_an_idempotent_producer_writes_each_record_once_and_in_order(
     assert values == [b"%d" % number for number in range(count)]
 
 
-async def test_transactions_are_whole_and_offsets_with_them(broker: Oncelog) -> None:
+async def test_transactions_and_their_offsets_stay_whole_while_the_broker_crashes(
+    broker: Oncelog,
+) -> None:
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 1, 1), NewTopic("out", 2, 1)])
     transactions = 0
@@ -108,7 +110,7 @@ async def test_transactions_are_whole_and_offsets_with_them(broker: Oncelog) -> 
         assert await admin.list_group_offsets("g") == {TP: OffsetAndMetadata(transactions)}
 
 
-async def test_a_group_member_goes_on_after_the_crash(broker: Oncelog) -> None:
+async def test_a_group_member_continues_after_the_crash(broker: Oncelog) -> None:
     async with (
         Producer(broker.address) as producer,
         Consumer(broker.address, group_id="g", auto_offset_reset="earliest") as consumer,
@@ -125,7 +127,7 @@ async def test_a_group_member_goes_on_after_the_crash(broker: Oncelog) -> None:
     assert [offset.offset for offset in found.values() if offset] == [2]
 
 
-async def test_closing_does_not_wait_for_a_broker_that_is_gone(broker: Oncelog) -> None:
+async def test_closing_does_not_wait_for_a_dead_broker(broker: Oncelog) -> None:
     consumer = Consumer(broker.address, group_id="g", auto_offset_reset="earliest")
     producer = Producer(broker.address, transactional_id="x")
     await consumer.start()

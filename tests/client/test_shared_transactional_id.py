@@ -68,7 +68,7 @@ class Pair:
         await producer.send_offsets_to_transaction(offset, consumer.group_metadata())
 
 
-async def test_g8_of_two_members_with_one_transactional_id_one_is_fenced_and_nothing_doubled(
+async def test_g8_two_members_with_one_transactional_id_fence_each_other_without_duplicates(
     bootstrap: str, admin: Admin, name: str
 ) -> None:
     async with AsyncExitStack() as stack:

@@ -24,7 +24,7 @@ from tests.harness.quick import QUICK
 SINK = TopicPartition("__oncelog_sink", 0)
 
 
-async def test_the_topic_is_made_when_the_first_sink_commits_and_is_closed_to_clients(
+async def test_the_sink_topic_is_created_by_the_first_sink_commit_and_refuses_producers(
     tmp_path: Path,
 ) -> None:
     with Oncelog(tmp_path, QUICK) as broker:

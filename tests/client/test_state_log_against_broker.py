@@ -1,4 +1,5 @@
-"""A partition keeps the state of processes that share a producer, on oncelog and Apache Kafka."""
+"""A partition keeps the state of processes that share a producer (the parent), on oncelog and on
+Apache Kafka."""
 
 from __future__ import annotations
 

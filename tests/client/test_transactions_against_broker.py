@@ -49,8 +49,8 @@ from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
 from tests.harness.quick import QUICK
 
-# The transaction timeout. A test waits for it, and then a second transaction must end before it,
-# also if the computer pauses.
+# The transaction timeout. A test lets one transaction time out. The next transaction must end
+# before it times out, even if the computer pauses.
 TIMEOUT_MS = 4_000
 # Time limit of a commit that gets no response, because the proxy loses all responses to EndTxn.
 COMMIT_TIMEOUT_MS = 2_000
@@ -95,7 +95,7 @@ async def test_many_transactions_one_after_the_other(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, FencedInstanceError, asyncio.CancelledError])
-async def test_whatever_ends_the_block_aborts(
+async def test_an_exception_in_the_transaction_block_aborts(
     bootstrap: str, transactional: Producer, topic: str, error: type[BaseException]
 ) -> None:
     async def work() -> None:
@@ -110,7 +110,7 @@ async def test_whatever_ends_the_block_aborts(
     assert await read_decided(bootstrap, topic) == [b"committed"]
 
 
-async def test_empty_transactions_are_nothing(
+async def test_an_empty_transaction_writes_no_marker(
     bootstrap: str, transactional: Producer, topic: str
 ) -> None:
     for _ in range(3):
@@ -127,7 +127,7 @@ async def test_empty_transactions_are_nothing(
         assert (await consumer.end_offsets([place]))[place] == 2
 
 
-async def test_the_end_for_committed_readers_is_the_last_stable_offset(
+async def test_the_end_offset_of_a_read_committed_consumer_is_the_last_stable_offset(
     bootstrap: str, transactional: Producer, topic: str
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -163,7 +163,7 @@ async def copy_once(consumer: Consumer, producer: Producer, out: str, count: int
         await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
 
 
-async def test_g7_offsets_are_committed_with_the_transaction_and_an_abort_does_not_rewind(
+async def test_g7_a_transaction_commits_its_offsets_and_an_abort_does_not_rewind_the_consumer(
     bootstrap: str, admin: Admin, transactional: Producer, producer: Producer, name: str
 ) -> None:
     await admin.create_topics([NewTopic(f"{name}-in", 1, 1), NewTopic(f"{name}-out", 1, 1)])
@@ -196,7 +196,7 @@ async def test_g7_offsets_are_committed_with_the_transaction_and_an_abort_does_n
     assert copied == [b"%d" % number for number in range(6)]
 
 
-async def test_offsets_of_a_zombie_consumer_are_refused_and_the_producer_goes_on(
+async def test_offsets_of_a_zombie_consumer_are_refused_and_the_producer_continues(
     bootstrap: str, transactional: Producer, topic: str, name: str
 ) -> None:
     async with Consumer(bootstrap, group_id=name, heartbeat_interval_ms=100) as consumer:
@@ -369,7 +369,7 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
 
 @pytest_asyncio.fixture(params=["oncelog", "kafka"])
 async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A proxy that a broker advertises to its clients."""
+    """A proxy in front of a broker, which advertises the proxy's address to its clients."""
     (port,) = free_ports(1)
     advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     broker: Oncelog | Kafka
@@ -383,7 +383,7 @@ async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield running
 
 
-async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) -> None:
+async def test_a_transaction_is_committed_once_although_a_response_is_lost(proxy: Proxy) -> None:
     async with (
         Producer(proxy.address, transactional_id="lossy") as producer,
         Admin(proxy.address) as admin,
@@ -414,8 +414,8 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """Commit a record, and return the error: the coordinator commits, but all responses to EndTxn
-    are lost. Only this commit has the short timeout."""
+    """Commit a record, and return the error of the commit. The coordinator commits, but all
+    responses to EndTxn are lost. Only this commit has the time limit COMMIT_TIMEOUT_MS."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
     session = producer._lifecycle._session
@@ -428,7 +428,7 @@ async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> Comm
     return caught.value
 
 
-async def test_an_unknown_outcome_raises_is_never_aborted_and_can_be_asked_again(
+async def test_a_commit_with_an_unknown_outcome_cannot_be_aborted_but_can_be_retried(
     proxy: Proxy,
 ) -> None:
     async with Producer(proxy.address, transactional_id="patient") as producer:
@@ -448,7 +448,9 @@ async def test_an_unknown_outcome_raises_is_never_aborted_and_can_be_asked_again
     assert sorted(value or b"" for value in values) == [b"first", b"second", b"third"]
 
 
-async def test_fenced_while_the_outcome_is_unknown_raises_unknown(proxy: Proxy) -> None:
+async def test_a_fenced_retry_of_a_commit_with_an_unknown_outcome_leaves_it_unknown(
+    proxy: Proxy,
+) -> None:
     async with Producer(proxy.address, transactional_id="doubtful") as producer:
         await producer.init_transactions()
         await commit_in_vain(producer, proxy, b"decided")

@@ -78,7 +78,7 @@ async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_w2_prepared_it_outlives_producer_and_broker_and_is_completed(
+async def test_w2_a_prepared_transaction_survives_producer_and_broker_and_is_completed(
     broker: Oncelog, committed: bool
 ) -> None:
     async with Admin(broker.address) as admin:
@@ -104,7 +104,7 @@ async def test_w2_prepared_it_outlives_producer_and_broker_and_is_completed(
 
 
 @pytest.mark.parametrize("group", ["group", "other"])
-async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(
+async def test_w2_a_transaction_prepared_in_a_group_is_kept_only_for_a_member_of_the_group(
     broker: Oncelog, group: str
 ) -> None:
     joined = [TopicPartition("in", 0)], group, 1
@@ -126,7 +126,7 @@ async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(
     assert await read_values(broker.address, "t", committed=True) == [b"voted", b"after"]
 
 
-async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
+async def test_w1_a_two_phase_transaction_stays_open_over_timeouts_and_three_crashes(
     broker: Oncelog,
 ) -> None:
     async with Admin(broker.address) as admin:
@@ -167,7 +167,9 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert await read_values(broker.address, "t", committed=True) == [b"held"]
 
 
-async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
+async def test_blocking_abort_refuses_a_two_phase_transaction_without_include_two_phase(
+    broker: Oncelog,
+) -> None:
     """Other systems may have committed their parts. `blocking --abort` therefore refuses without
     --include-two-phase."""
     async with Admin(broker.address) as admin:
@@ -196,9 +198,11 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
     assert "--include-two-phase needs --abort" in alone
 
 
-async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
-    """Without --include-two-phase, no verb ends the transaction through its coordinator. No verb
-    ends its part in one partition."""
+async def test_no_command_ends_a_two_phase_transaction_without_include_two_phase(
+    broker: Oncelog,
+) -> None:
+    """Without --include-two-phase, no command ends the transaction through its coordinator. No
+    command ends its part in one partition."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"one", b"two")
@@ -215,7 +219,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)
     assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
-    # The transaction is decided, so the verb does not need --include-two-phase.
+    # The transaction is decided, so the command does not need --include-two-phase.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
     terminate = "transactions", "force-terminate", "p", "--include-two-phase"
@@ -226,7 +230,9 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
     assert await read_decided(broker.address, "t") == [b"one", b"two"]
 
 
-async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) -> None:
+async def test_w3_init_transactions_without_keep_prepared_aborts_a_prepared_transaction(
+    broker: Oncelog,
+) -> None:
     state = await prepared(broker, b"given up")
     async with participant(broker) as producer:
         await producer.init_transactions()
@@ -237,7 +243,9 @@ async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) ->
     assert await read_values(broker.address, "t", committed=True) == [b"next"]
 
 
-async def test_what_was_completed_before_the_crash_is_completed_again(broker: Oncelog) -> None:
+async def test_a_transaction_completed_before_a_crash_can_be_completed_again(
+    broker: Oncelog,
+) -> None:
     """The external coordinator has stored the decision, but no confirmation of its execution."""
     async with participant(broker) as producer:
         await producer.init_transactions()
@@ -254,7 +262,9 @@ async def test_what_was_completed_before_the_crash_is_completed_again(broker: On
     assert sorted(value or b"" for value in values) == [b"next", b"once"]
 
 
-async def test_w4_a_broker_that_does_not_allow_it_says_so(tmp_path: Path) -> None:
+async def test_w4_the_error_names_the_setting_if_two_phase_commit_is_disabled(
+    tmp_path: Path,
+) -> None:
     setting = r"transaction\.two\.phase\.commit\.enable"
     with Oncelog(tmp_path, QUICK) as broker:
         for keep in (True, False):
@@ -286,7 +296,9 @@ async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Oncelo
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: int) -> None:
+def test_w2_a_database_and_a_topic_agree_whichever_process_is_killed(
+    tmp_path: Path, seed: int
+) -> None:
     """The dual write of KIP-939 to a database and a topic. The writer and the broker are killed at
     random."""
     randomness = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The two targets, the clients, and the fixtures that the scripts share."""
+"""The two brokers under test, the clients, and the fixtures that the conformance tests share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Target:
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def target(request: pytest.FixtureRequest) -> Target:
-    """oncelog, then Apache Kafka as the control. A script must pass on both."""
+    """oncelog, then Apache Kafka as the control. A test must pass on both."""
     names = {"oncelog": "running_oncelog", "kafka": "kafka"}
     broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
     return Target(request.param, broker.address, broker.data)

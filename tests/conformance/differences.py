@@ -37,8 +37,8 @@ COMMIT_AFTER_ABORT = Difference(
     case="EndTxn v5 wants to commit with the epoch of a transaction that has been aborted",
     kafka=ErrorCode.INVALID_TXN_STATE,
     oncelog=ErrorCode.PRODUCER_FENCED,
-    source="KAFKA-20785: a transaction that timed out fences its producer, which has not misused "
-    "the protocol",
+    source="KAFKA-20785: the transaction timed out, which fences its producer; the producer has "
+    "not misused the protocol",
 )
 ZOMBIE_ASKS_ITS_EPOCH = Difference(
     case="InitProducerId v4+ names a stale epoch while a transaction is open",
@@ -57,8 +57,8 @@ NEWER_EPOCH_IN_AN_OPEN_TRANSACTION = Difference(
     case="a batch of a newer epoch in a partition with an open transaction of an older epoch",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_TXN_STATE,
-    source="one COMMIT would make both visible (I4); the case needs a lost coordinator log or "
-    "transaction.partition.verification.enable=false",
+    source="one COMMIT would make both transactions visible (I4); the case occurs only after a "
+    "loss of the coordinator's log, or with transaction.partition.verification.enable=false",
 )
 
 FORGED_PRODUCER_ID = Difference(
@@ -88,8 +88,9 @@ OLDER_COMMITS_AGAIN = Difference(
     "has committed an offset of the same partition",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_PRODUCER_EPOCH,
-    source="upgrade fencing of KIP-447's early draft: two owners of one partition would both "
-    "commit; with group.transactions.enable=false oncelog responds as Kafka does",
+    source="upgrade fencing of KIP-447's early draft: a partition has one owner in its group, and "
+    "in Kafka both producers would commit; with group.transactions.enable=false oncelog responds "
+    "as Kafka does",
 )
 OLDER_ENDS = Difference(
     case="EndTxn of that producer",

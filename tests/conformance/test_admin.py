@@ -1,4 +1,5 @@
-"""Topics, settings, offsets and groups through three makers' admin clients."""
+"""The admin clients of confluent-kafka, kafka-python and aiokafka manage topics, settings, offsets
+and groups."""
 
 from __future__ import annotations
 
@@ -213,7 +214,7 @@ def test_a_topic_is_created_by_its_first_use(target: Target, client: Client, nam
 
 
 def test_offsets_of_an_idle_group_can_be_changed(admin: Any, topic: str) -> None:
-    """AlterConsumerGroupOffsets creates the group."""
+    """Before the request, the group does not exist. AlterConsumerGroupOffsets creates it."""
     wanted = Offsets(topic, [TopicPartition(topic, 0, 7), TopicPartition(topic, 2, 9)])
     admin.alter_consumer_group_offsets([wanted])[topic].result(ANSWER_TIMEOUT_S)
     found = admin.list_consumer_group_offsets([Offsets(topic)])[topic].result(ANSWER_TIMEOUT_S)

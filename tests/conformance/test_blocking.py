@@ -41,7 +41,7 @@ def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: 
         assert "no open transaction" in again
 
 
-def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
+def test_l12_the_blocking_command_shows_a_hanging_transaction_and_aborts_it(
     trusting: Target, name: str
 ) -> None:
     call = CommandLine(trusting.address)
@@ -57,7 +57,7 @@ def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
         assert last_stable_offset(wire, name) == (2, 2)
 
 
-def test_readers_learn_which_producer_holds_them_back(
+def test_the_blocking_command_shows_the_producer_that_holds_readers_back(
     target: Target, command_line: CommandLine, topic: str
 ) -> None:
     """The row names the transaction, its age, and the number of records and bytes from its first

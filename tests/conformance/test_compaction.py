@@ -82,7 +82,7 @@ def compacted(
     return Compacted(directory, offsets)
 
 
-def test_l11_a_compacted_topic_with_transactions(
+def test_l11_compaction_keeps_committed_records_with_their_offsets_and_no_aborted_ones(
     compacted: Compacted,
     target: Target,
     python_clients: dict[str, Client],
@@ -101,7 +101,7 @@ def test_l11_a_compacted_topic_with_transactions(
         kept.extend(consumer.poll(0.2))
         return any(record.key == b"%d" % committed[-1] for record in kept)
 
-    wait_until(has_read_all, "the last record is read")
+    wait_until(has_read_all, "the consumer has read the last committed record")
     once = [record for record in kept if record.value == b"once"]
     assert [record.key for record in once] == [b"%d" % number for number in committed]
     assert [record.offset for record in once] == [

@@ -107,7 +107,7 @@ def is_complete(wire: Wire, transactional_id: str) -> bool:
     return state.startswith("Complete")
 
 
-def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
+def test_r1_a_batch_sent_on_two_connections_is_written_once(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     producer = new_identity(wire)
@@ -120,7 +120,7 @@ def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
+def test_r6_n2_an_end_txn_retried_after_a_lost_response_gets_the_same_response(
     wire: Wire, proxy: Proxy, topic: str, commit: bool
 ) -> None:
     """V2: the retry comes after the end of the transaction. It gets the same response and has no
@@ -137,7 +137,9 @@ def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
     assert values(wire, topic) == ([b"once"] if commit else [])
 
 
-def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
+def test_n2_a_v1_end_txn_retried_after_a_lost_response_gets_the_same_response(
+    wire: Wire, proxy: Proxy, topic: str
+) -> None:
     """A V1 retry gets the same result. A request for the opposite result is refused."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
@@ -154,7 +156,7 @@ def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_r7_a_late_end_does_not_touch_the_next_transaction(
+def test_r7_a_late_end_txn_does_not_end_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, commit: bool
 ) -> None:
     """V2: the late request has the epoch of the earlier transaction (KAFKA-17754, which KIP-890
@@ -178,7 +180,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     assert values(wire, topic) == ([b"first"] if commit else []) + [b"second", b"third"]
 
 
-def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
+def test_r7v1_a_late_end_txn_of_a_v1_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """Up to EndTxn v4 no broker can detect the late request (KAFKA-17754). This is a known
@@ -198,7 +200,7 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     assert values(wire, topic) == [b"first", b"second"]
 
 
-def test_r8_a_late_batch_is_in_no_later_transaction(
+def test_r8_a_late_batch_is_refused_in_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """V2: the batch of an aborted transaction arrives in its partition while the next transaction
@@ -220,7 +222,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
     assert values(wire, topic) == [b"second"]
 
 
-def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
+def test_r8_a_late_batch_of_a_v1_client_is_refused_in_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """V1: a client that drops a batch requests its next epoch (KIP-360), so the late batch has an
@@ -243,7 +245,7 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
 
 
 @pytest.mark.parametrize("spoken", ["V1", "V2"])
-def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
+def test_r9_a_late_add_partitions_to_txn_is_fenced_for_v2_and_times_out_for_v1(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
     """V2: the request is fenced. V1: the request opens a transaction without records, which is
@@ -277,7 +279,9 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     assert values(wire, topic) == [b"first"]
 
 
-def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
+def test_r14_init_producer_id_retried_after_a_lost_response_gets_the_same_epoch(
+    wire: Wire, proxy: Proxy, topic: str
+) -> None:
     """A retry of InitProducerId by the same producer gets the same epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.ANSWER)
@@ -289,7 +293,7 @@ def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, to
 
 
 @pytest.mark.parametrize("spoken", ["V1", "V2"])
-def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
+def test_r19_n9_a_batch_that_arrives_after_its_end_txn_is_refused(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
     """No record of a transaction comes after its marker."""
@@ -309,7 +313,7 @@ def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
     assert values(wire, topic) == [b"first"]
 
 
-def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
+def test_r20_a_batch_with_acks_0_on_a_cut_connection_may_be_lost(
     wire: Wire, proxy: Proxy, topic: str
 ) -> None:
     """With acks=0 and a cut connection, the log has the batch or not. The other batches of the
@@ -327,7 +331,9 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
-def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, api: ApiKey) -> None:
+def test_n1_an_incomplete_request_has_no_effect(
+    wire: Wire, proxy: Proxy, topic: str, api: ApiKey
+) -> None:
     """The proxy cuts a request after each of its first bytes, in the middle, and before its last
     byte. Then a whole request arrives."""
     producer = new_identity(wire, topic)
@@ -353,7 +359,7 @@ def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, ap
     wait_until(lambda: end_offset(wire, topic) == 2, "the effect of the whole request")
 
 
-def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str) -> None:
+def test_v1m_v1_and_v2_clients_alternate_with_one_transactional_id(wire: Wire, topic: str) -> None:
     """Each instance fences the previous one, no epoch is assigned twice, and every commit
     counts."""
     sent: list[bytes] = []

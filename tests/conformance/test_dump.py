@@ -1,4 +1,4 @@
-"""Kafka's dump tool reads every kind of file of the target without an error."""
+"""Kafka's dump tool reads every kind of file of the broker under test without an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEGMENT_BYTES = 1_048_576
 
 
 def log_with(target: Target, topic: str, text: str) -> Path:
-    """Return the log of the internal partition that contains `text`."""
+    """Return the log that contains `text`, among the logs of the partitions of `topic`."""
     found = [
         log for log in target.data.glob(f"{topic}-*/*.log") if text.encode() in log.read_bytes()
     ]
@@ -130,7 +130,7 @@ def test_batches_of_every_codec(
     assert printed.count("headerKeys: [h]") == 500
 
 
-def test_what_the_coordinators_write(
+def test_the_tool_decodes_the_records_of_both_coordinators(
     target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
 ) -> None:
     """The tool's decoders read `__transaction_state` and `__consumer_offsets`."""
@@ -181,8 +181,8 @@ def same_lines(java_driver: JavaDriver, files: list[Path], *options: str) -> Non
 
 
 def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: JavaDriver) -> None:
-    """For every file of a partition, our dump prints the same lines, shallow and deep, with logs of
-    either broker."""
+    """For every file of a partition, our dump prints the same lines, with and without
+    `--deep-iteration`, whether Kafka or oncelog wrote the file."""
     files = [
         file
         for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
@@ -209,7 +209,7 @@ def copied(log: Path, folder: Path) -> Path:
     return Path(shutil.copy(log, folder / log.parent.name))
 
 
-def test_our_dump_decodes_internal_topics_as_kafkas_tool(
+def test_our_dump_decodes_internal_topics_as_kafkas_tool_does(
     target: Target,
     python_clients: dict[str, Client],
     java_driver: JavaDriver,
@@ -245,7 +245,7 @@ def test_our_dump_decodes_internal_topics_as_kafkas_tool(
     same_lines(java_driver, [copied(offsets, tmp_path)], "--offsets-decoder")
 
 
-def test_a_folder_is_dumped_with_what_became_of_each_transaction(rolled: Path) -> None:
+def test_the_dump_of_a_folder_has_the_outcome_of_each_transaction(rolled: Path) -> None:
     lines = ours(str(rolled))
     data = [line for line in lines if "isTransactional: true isControl: false" in line]
     outcomes = [line.rpartition("transaction: ")[2] for line in data]

@@ -1,5 +1,5 @@
-"""Kafka's dump tool reports records of our own types as unknown and skips them. It reads all other
-records."""
+"""The transaction log of oncelog has record types that Kafka does not have. Kafka's dump tool
+reports such records as unknown and skips them. It reads all other records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def write(address: str) -> None:
             await producer.init_transactions()
 
 
-def test_kafkas_dump_tool_passes_over_the_records_of_groups(
+def test_kafkas_dump_tool_skips_the_records_of_transaction_groups(
     tmp_path: Path, java_driver: JavaDriver
 ) -> None:
     with Oncelog(tmp_path, QUICK | {"transaction.state.log.num.partitions": "1"}) as broker:
@@ -51,6 +51,7 @@ def test_kafkas_dump_tool_passes_over_the_records_of_groups(
     assert printed.count("skipping") == 3
     for transactional_id in ("parent", "member", "plain"):
         assert f'"transactionalId":"{transactional_id}"' in printed
-    # One batch decides both. It has a tagged field that Kafka does not know.
+    # One record batch decides both transactions. Each of its records has a tagged field that Kafka
+    # does not know.
     assert printed.count('"transactionStatus":2') == 2
     assert printed.count('"transactionStatus":4') == 2

@@ -97,7 +97,9 @@ def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | Non
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
+def test_r1_a_batch_retried_after_a_lost_response_is_not_duplicated(
+    broker: Mortal, topic: str, transactional: bool
+) -> None:
     """A retry gets the offset of the first attempt and writes no duplicate."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic if transactional else None)
@@ -112,7 +114,9 @@ def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> No
         assert send_again(wire, topic, batch(producer, 3), producer) == 3
 
 
-def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
+def test_a_restarted_idempotent_producer_writes_the_record_twice(
+    broker: Mortal, topic: str
+) -> None:
     """The broker does not know the records of the old producer id under the new one, so the record
     is written twice."""
     with Wire(broker.address) as wire:
@@ -143,7 +147,7 @@ def test_a_dead_and_a_hung_transactional_producer(
     assert [record.value for record in read(reader, 1)] == [b"heir"]
 
 
-def test_a_consumer_that_dies_before_it_commits(
+def test_the_records_of_a_consumer_that_dies_before_its_commit_are_read_again(
     broker: Mortal, python_clients: dict[str, Client], topic: str
 ) -> None:
     """The next consumer gets the same records again, so effects outside the log happen twice."""
@@ -168,7 +172,9 @@ def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -
         wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "the marker")
 
 
-def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
+def test_r10_a_batch_retried_after_a_crash_of_the_leader_is_not_duplicated(
+    broker: Mortal, topic: str
+) -> None:
     """The sequence numbers survive the crash: a retry is a duplicate, and a gap is refused."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire)
@@ -183,7 +189,7 @@ def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_o7_the_groups_coordinator_dies_during_a_transaction(
+def test_o7_pending_offsets_survive_a_crash_of_the_group_coordinator(
     broker: Mortal, topic: str, commit: bool
 ) -> None:
     """The offsets are pending before and after the crash. They count when the transaction

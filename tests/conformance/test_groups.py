@@ -58,8 +58,8 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
 def test_all_clients_in_one_group(
     target: Target, clients: dict[str, Client], admin: Any, name: str
 ) -> None:
-    """Range assignors of five makers agree on the owners, and each member reads its own
-    partitions."""
+    """The range assignors of all client libraries agree on the owners, and each member reads its
+    own partitions."""
     create_topic(admin, name, partitions=10)
     members: list[Consumer] = []
     for client in clients.values():
@@ -122,7 +122,7 @@ def test_a_second_instance_of_a_static_member_fences_the_first(
     assert refusal.value.fenced, refusal.value
 
 
-def test_a_crashed_member_is_missed_after_its_session(
+def test_a_crashed_member_loses_its_partitions_after_its_session_timeout(
     target: Target,
     kafka_jars: str,
     python_clients: dict[str, Client],

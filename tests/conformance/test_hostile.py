@@ -27,12 +27,12 @@ CUT_METADATA = struct.pack(">hhihB", 3, 12, 1, -1, 0) + b"\x05"
 
 NONSENSE = {
     "a negative length": struct.pack(">i", -1),
-    "a length above the largest": struct.pack(">i", LARGEST_FRAME + 1),
+    "a length above the maximum": struct.pack(">i", LARGEST_FRAME + 1),
     "an HTTP request": b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
     "a TLS hello": bytes.fromhex("1603010200010001fc0303") + bytes(40),
     "an empty frame": struct.pack(">i", 0),
-    "a frame of zeros": struct.pack(">i", 64) + b"\xff" * 64,
-    "a request cut inside": struct.pack(">i", len(CUT_METADATA)) + CUT_METADATA,
+    "a frame of 0xFF bytes": struct.pack(">i", 64) + b"\xff" * 64,
+    "a request with truncated contents": struct.pack(">i", len(CUT_METADATA)) + CUT_METADATA,
 }
 
 
@@ -44,13 +44,15 @@ def is_served(target: Target) -> bool:
 
 
 def connect(target: Target) -> socket.socket:
-    """Return a plain socket."""
+    """Return a socket with a TCP connection to the broker."""
     host, port = target.address.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout=20)
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
+def test_h1_h4_h7_an_undecodable_request_closes_only_its_own_connection(
+    target: Target, kind: str
+) -> None:
     """The broker closes a connection with an undecodable request, and serves the next client."""
     with Wire(target.address) as bystander, connect(target) as nonsense:
         nonsense.sendall(NONSENSE[kind])
@@ -61,7 +63,7 @@ def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind:
 
 
 @pytest.mark.parametrize("kind", ["an HTTP request", "a TLS hello"])
-def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
+def test_h7_the_first_four_bytes_of_http_or_tls_close_the_connection(
     target: Target, kind: str
 ) -> None:
     """The first four bytes, sent one by one, already form an invalid length."""
@@ -95,7 +97,9 @@ def test_a_request_in_single_bytes(target: Target) -> None:
     assert struct.unpack_from(">i", response, 4) == (77,)
 
 
-def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
+def test_h11_a_reset_in_the_middle_of_a_request_affects_no_other_client(
+    target: Target, topic: str
+) -> None:
     """Fifty clients reset their connections in the middle of a request. The broker serves the next
     client."""
     with Wire(target.address) as wire:
@@ -107,7 +111,7 @@ def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) ->
         assert produce(wire, topic, build_batch(records())).base_offset == 0
 
 
-def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> None:
+def test_h9_extra_bytes_after_a_request_in_its_frame_are_ignored(target: Target) -> None:
     """librdkafka sends extra bytes after certain requests, and Kafka skips them, too. The bytes of
     the next frame belong to the next request."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
@@ -128,9 +132,9 @@ CLIENT_IDS = {
 
 
 @pytest.mark.parametrize("kind", CLIENT_IDS)
-def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: str) -> None:
-    """Any valid string as client id gets a response, invalid bytes close the connection. Responses
-    come in order, even if all requests have one correlation id."""
+def test_h12_any_valid_string_is_accepted_as_client_id(target: Target, kind: str) -> None:
+    """A request with any valid string as client id gets a response. Invalid bytes close the
+    connection. Responses come in order, even if all requests have one correlation id."""
     name = CLIENT_IDS[kind]
     body = struct.pack(">hhih", 18, 0, 77, len(name)) + name
     with connect(target) as connection, suppress(ConnectionResetError):
@@ -157,7 +161,7 @@ def many_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_h65_five_thousand_idle_connections(
+def test_h65_five_thousand_idle_connections_do_not_disturb_other_clients(
     target: Target, many_descriptors: None, topic: str
 ) -> None:
     """The connections cost only memory. The broker serves other clients and notices every close."""

@@ -61,7 +61,7 @@ def marker(producer: Identity, *, committed: bool) -> bytearray:
 
 
 @pytest.mark.parametrize("version", [3, 9, 12])
-def test_h42_a_control_batch(wire: Wire, topic: str, version: int) -> None:
+def test_h42_a_client_cannot_write_a_control_batch(wire: Wire, topic: str, version: int) -> None:
     control = build_batch(records(), is_control=True)
     refused = produce(wire, topic, control, version=version)
     assert code(refused.error_code) == "INVALID_RECORD"
@@ -70,7 +70,7 @@ def test_h42_a_control_batch(wire: Wire, topic: str, version: int) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("version", [9, 12])
-def test_h42_a_marker_of_the_producers_own_transaction(
+def test_h42_a_producer_cannot_write_a_marker_of_its_own_transaction(
     wire: Wire, topic: str, version: int, committed: bool
 ) -> None:
     """The marker is refused, and the open transaction of the producer is unchanged."""
@@ -87,7 +87,7 @@ def test_h42_a_marker_of_the_producers_own_transaction(
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
 
 
-def test_h42_a_marker_of_another_transaction(wire: Wire, topic: str) -> None:
+def test_h42_a_client_cannot_write_a_marker_of_another_transaction(wire: Wire, topic: str) -> None:
     producer, thief = new_identity(wire, topic), new_identity(wire, f"{topic}-thief")
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     forged = marker(producer, committed=True)
@@ -108,14 +108,18 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("kind", IMPOSSIBLE)
-def test_h48_producers_that_cannot_be(wire: Wire, topic: str, kind: str) -> None:
+def test_h48_a_batch_with_impossible_producer_fields_is_refused(
+    wire: Wire, topic: str, kind: str
+) -> None:
     refused = produce(wire, topic, bytearray(IMPOSSIBLE[kind]))
     assert code(refused.error_code) in {"INVALID_RECORD", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"}
     untouched(wire, topic)
 
 
 @pytest.mark.parametrize("version", [3, 9, 12])
-def test_h48_a_transactional_batch_under_no_name(wire: Wire, topic: str, version: int) -> None:
+def test_h48_a_transactional_batch_without_a_transactional_id_is_refused(
+    wire: Wire, topic: str, version: int
+) -> None:
     producer = new_identity(wire, topic)
     refused = produce(wire, topic, batch(producer, 0), producer=None, version=version)
     assert code(refused.error_code) == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
@@ -123,14 +127,14 @@ def test_h48_a_transactional_batch_under_no_name(wire: Wire, topic: str, version
 
 
 @pytest.mark.parametrize("internal", INTERNAL)
-def test_h51_internal_topics_are_closed(target: Target, topic: str, internal: str) -> None:
+def test_h51_clients_cannot_write_to_internal_topics(
+    target: Target, topic: str, internal: str
+) -> None:
     closed_to(target.address, "wire", topic, internal)
 
 
 @pytest.mark.parametrize("internal", INTERNAL)
-def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
-    tmp_path: Path, internal: str
-) -> None:
+def test_h51_no_client_id_allows_writes_to_internal_topics(tmp_path: Path, internal: str) -> None:
     """Kafka accepts writes from the client id `__admin_client`, although any client may use that
     id."""
     with Oncelog(tmp_path) as broker:
@@ -142,7 +146,7 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
         # FindCoordinator responds before the broker leads all partitions of the new topic.
-        wait_until(lambda: all(led(wire, internal)), f"all of {internal} is led")
+        wait_until(lambda: all(led(wire, internal)), f"leaders of all partitions of {internal}")
         mark = b"written from outside"
         partitions = range(len(led(wire, internal)))
         before = [end_offset(wire, internal, partition) for partition in partitions]
@@ -162,7 +166,7 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
 
 
 def led(wire: Wire, topic: str) -> list[bool]:
-    """Return for each partition of an internal topic if the broker leads it."""
+    """Return for each partition of an internal topic True if the broker leads it."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     (found,) = wire.call(request, 12).topics
     assert found.error_code == ErrorCode.NONE
@@ -174,7 +178,7 @@ def led(wire: Wire, topic: str) -> list[bool]:
 
 
 @pytest.mark.parametrize("internal", INTERNAL)
-def test_h51_internal_topics_are_not_part_of_a_clients_transaction(
+def test_h51_a_client_cannot_add_an_internal_topic_to_its_transaction(
     wire: Wire, topic: str, internal: str
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
@@ -189,14 +193,16 @@ def test_h51_internal_topics_are_not_part_of_a_clients_transaction(
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32_767, -32_768])
-def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
+def test_h52_a_produce_with_undefined_acks_is_refused(wire: Wire, topic: str, acks: int) -> None:
     refused = produce(wire, topic, build_batch(records()), acks=acks)
     assert code(refused.error_code) == "INVALID_REQUIRED_ACKS"
     untouched(wire, topic)
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
-def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
+def test_h52_a_produce_with_a_senseless_timeout_is_accepted(
+    wire: Wire, topic: str, timeout_ms: int
+) -> None:
     """A batch that is written without a wait is accepted with any timeout."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]

@@ -82,21 +82,23 @@ def opened(wire: Wire, transactional_id: str) -> Identity:
     return found[-1]
 
 
-def test_x1_after_its_expiry_the_producer_is_unknown(forgetful: Wire) -> None:
+def test_x1_the_producer_of_an_expired_transactional_id_is_refused(forgetful: Wire) -> None:
     producer = forgotten(forgetful, "x1")
     assert add_partitions(forgetful, producer, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     ended = end_transaction(forgetful, producer, commit=True)
     assert ended.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_x2_after_its_expiry_the_producer_gets_a_new_producer_id(forgetful: Wire) -> None:
+def test_x2_the_producer_of_an_expired_transactional_id_gets_a_new_producer_id(
+    forgetful: Wire,
+) -> None:
     producer = forgotten(forgetful, "x2")
     again = init_producer_id(forgetful, "x2", current=producer)
     assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, 0)
     assert again.producer_id != producer.producer_id
 
 
-def test_x3_an_id_with_an_open_transaction_does_not_expire(forgetful: Wire) -> None:
+def test_x3_a_transactional_id_with_an_open_transaction_does_not_expire(forgetful: Wire) -> None:
     producer = opened(forgetful, "x3")
     for number in range(3):
         forgotten(forgetful, f"x3-{number}")

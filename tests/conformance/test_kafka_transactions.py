@@ -1,4 +1,4 @@
-"""The unchanged `kafka-transactions` of 4.3.1 against the target (KIP-664)."""
+"""The unchanged `kafka-transactions` of Kafka 4.3.1 against the target (KIP-664)."""
 
 from __future__ import annotations
 
@@ -144,12 +144,14 @@ def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
     assert "Failed to list transactions" in tool.refused("list", "--transactional-id-pattern", "(")
 
 
-def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str) -> None:
+def test_the_error_for_an_unknown_transactional_id_names_the_id(tool: Tool, name: str) -> None:
     find_coordinator(tool.wire, name)
     assert name in tool.refused("describe", "--transactional-id", name)
 
 
-def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: str) -> None:
+def test_force_terminate_aborts_the_transaction_and_fences_its_producer(
+    target: Target, tool: Tool, topic: str
+) -> None:
     """The transaction is aborted in all partitions, and its producer is fenced."""
     identity = new_identity(tool.wire, topic)
     assert (
@@ -175,7 +177,7 @@ def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: st
         assert owner == (None, None)
 
 
-def test_an_abort_past_the_coordinator_is_reported_as_such(
+def test_an_abort_past_the_coordinator_has_its_own_cause(
     target: Target, tool: Tool, topic: str
 ) -> None:
     """The coordinator still knows the transaction, and its producer can end it."""
@@ -193,11 +195,11 @@ def test_an_abort_past_the_coordinator_is_reported_as_such(
     assert end_transaction(tool.wire, identity, commit=False).error_code == ErrorCode.NONE
 
 
-def test_an_abort_past_the_coordinator_splits_the_transaction(
+def test_an_abort_that_bypasses_the_coordinator_splits_the_transaction(
     target: Target, tool: Tool, topic: str
 ) -> None:
-    """Kafka's tool does not ask the coordinator. A later commit makes only the records of the other
-    partition visible."""
+    """The abort of Kafka's tool ends the transaction in one partition, without the coordinator. A
+    later commit makes only the records of the other partition visible."""
     identity = new_identity(tool.wire, topic)
     for partition in range(2):
         data = batch(identity, 0, 1, b"in %d" % partition)

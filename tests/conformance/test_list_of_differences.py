@@ -1,5 +1,5 @@
-"""Every entry in the list of differences has a test on both brokers and a row in the
-documentation."""
+"""Every entry in `differences.py`, the list of differences from Kafka, has a test on both brokers
+and a row in the documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = [name for name, value in vars(differences).items() if isinstance(value, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_difference_has_its_reason_its_test_and_its_row(name: str) -> None:
+def test_a_difference_has_a_source_a_test_and_a_row(name: str) -> None:
     difference: Difference = getattr(differences, name)
     assert difference.expected("kafka") != difference.expected("oncelog")
     assert difference.source

@@ -67,7 +67,7 @@ SAME = [
 
 
 class Figures(NamedTuple):
-    """The figures of both brokers after the same work."""
+    """The metrics of both brokers after the same work."""
 
     ours: Scraped
     kafka: Samples
@@ -119,12 +119,12 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield Figures(ours, scraped(port))
 
 
-# Metrics that Kafka's broker does not have: a separate program (kafka_exporter) asks the group
-# coordinators.
+# Metrics that Kafka's broker does not have. A separate program (kafka_exporter) computes them from
+# responses of the broker.
 OF_EXPORTERS = {metrics.GROUP_LAG.name}
 
 
-def test_every_metric_with_kafkas_name_is_there_in_kafka_with_the_same_labels(
+def test_every_metric_with_kafkas_name_exists_in_kafka_with_the_same_labels(
     figures: Figures,
 ) -> None:
     in_kafka: dict[str, set[frozenset[str]]] = {}
@@ -137,7 +137,7 @@ def test_every_metric_with_kafkas_name_is_there_in_kafka_with_the_same_labels(
 
 
 @pytest.mark.parametrize(("name", "labels"), SAME, ids=lambda part: str(part))
-def test_the_same_work_leaves_the_same_figure(
+def test_the_same_work_gives_a_metric_the_same_value_on_both_brokers(
     figures: Figures, name: str, labels: dict[str, str]
 ) -> None:
     assert figures.ours.value(name, **labels) == figures.kafka[name, frozenset(labels.items())]
@@ -176,6 +176,8 @@ def test_all_other_metrics_are_listed_here_as_not_compared() -> None:
         ("java.lang:type=Memory:Count=7", None),
     ],
 )
-def test_lines_of_the_tool_are_named_as_the_exporter_does(line: str, name: str | None) -> None:
+def test_metrics_read_with_jmx_tool_get_the_names_of_the_jmx_exporter(
+    line: str, name: str | None
+) -> None:
     found = exported(line)
     assert (None if found is None else (found.name, found.value)) == (name and (name, 7))

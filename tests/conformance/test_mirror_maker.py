@@ -1,5 +1,5 @@
-"""MirrorMaker 2 from one oncelog to another. It starts without an error and copies exactly once. A
-group that moves to the copy continues at its offsets."""
+"""MirrorMaker 2 copies from one oncelog broker to another. It starts without an error and copies
+exactly once. A group that moves to the copy continues at its offsets."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def committed(its_admin: Any, topic: str) -> dict[int, int]:
 def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
     brokers: tuple[Oncelog, Oncelog], tmp_path: Path
 ) -> None:
-    """The target uses transactions, and the source has aborted ones. The group has read all of
-    partitions 0 and 1, and nothing of 2."""
+    """MirrorMaker writes in transactions, and the source has aborted transactions. The group has
+    read all of partitions 0 and 1, and nothing of 2."""
     source, target = brokers
     its_admin = admin(target)
     write(source)

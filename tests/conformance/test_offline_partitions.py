@@ -1,5 +1,6 @@
-"""A partition with an unusable log. The topic exists, and every response names only this partition.
-On oncelog the log is damaged. On Apache Kafka the log directory is missing at the start."""
+"""A partition with an unusable log. The topic exists, and only this partition has an error in the
+responses. On oncelog the log is damaged. On Apache Kafka the log directory is missing at the
+start."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def halved(
     broker = Oncelog(folder, QUICK)
     with broker:
         fill(broker.address)
-    damage(broker.data / f"{TOPIC}-1" / f"{0:020}.log", 16)  # the magic of the first batch
+    damage(broker.data / f"{TOPIC}-1" / f"{0:020}.log", 16)  # 16: the magic byte
     with broker:
         yield Halved(request.param, broker.address, sound=0, offline=1)
 
@@ -117,7 +118,7 @@ def metadata(wire: Wire, version: int) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("version", [1, 12])
-def test_metadata_show_an_offline_partition_without_a_leader(halved: Halved, version: int) -> None:
+def test_metadata_shows_an_offline_partition_without_a_leader(halved: Halved, version: int) -> None:
     with Wire(halved.address) as wire:
         partitions = metadata(wire, version)
     assert len(partitions) == PARTITIONS
@@ -222,7 +223,7 @@ async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
 
 
 @pytest.mark.parametrize("flags", [["-e"], ["-o", "-2", "-e"], ["-o", "@-1h"]])
-def test_a_bounded_read_ends_in_time_and_names_the_partition(
+def test_a_bounded_read_ends_in_time_and_names_the_offline_partition(
     halved: Halved, flags: list[str]
 ) -> None:
     call = ["consume", TOPIC, *flags, "--bootstrap-server", halved.address]
@@ -235,7 +236,7 @@ def test_a_bounded_read_ends_in_time_and_names_the_partition(
     assert "no broker leads it: offline on broker" in result.stderr
 
 
-def test_a_bounded_read_of_the_partitions_that_are_led_is_whole(halved: Halved) -> None:
+def test_a_bounded_read_of_an_available_partition_returns_all_its_records(halved: Halved) -> None:
     call = ["consume", TOPIC, "-e", "-p", f"{halved.sound}", "--bootstrap-server", halved.address]
     result = CliRunner().invoke(oncelog, call)
     assert result.exit_code == 0, result.output

@@ -21,8 +21,8 @@ from tests.harness.wire import Wire
 
 PARTITIONS = 3
 # Each partition has a committed transaction, then an aborted one, then a last record. In each
-# partition, a transaction has two batches and a marker. A reader with the last record has read its
-# whole part.
+# partition, a transaction has two batches and a marker. A reader that has got the last record of a
+# partition has read the whole partition.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
@@ -39,7 +39,7 @@ def batch(partition: int, first: int) -> list[Record]:
 
 @pytest.fixture
 def written(target: Target, client: Client, topic: str) -> str:
-    """A topic with both transactions and the last records."""
+    """Return a topic with a committed transaction, an aborted one, and the last records."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for transaction in (COMMITTED, ABORTED):
@@ -57,7 +57,7 @@ def written(target: Target, client: Client, topic: str) -> str:
 
 
 def rest(partition: int, first: int = 0) -> list[tuple[int, int, bytes]]:
-    """Return the records that a read_committed reader gets from this offset on."""
+    """Return the records of the partition that a read_committed reader gets from `first` on."""
     offsets = [*(offset for offset in COMMITTED if first <= offset != MARKER), LAST]
     return [(partition, offset, value(partition, offset)) for offset in offsets]
 
@@ -81,7 +81,7 @@ def all_of(
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
-def test_the_rest_of_a_transaction_whose_beginning_was_deleted(
+def test_readers_get_the_rest_of_a_transaction_after_its_beginning_was_deleted(
     target: Target, client: Client, admin: Any, written: str, first: int
 ) -> None:
     """DeleteRecords ends between two batches of the transaction, or inside a batch."""
@@ -93,7 +93,7 @@ def test_the_rest_of_a_transaction_whose_beginning_was_deleted(
     assert all_of(reader) == rest(0, first) + rest(1) + rest(2)
 
 
-def test_a_reader_of_some_partitions_gets_their_part(
+def test_a_reader_of_some_partitions_gets_the_records_of_these_partitions(
     target: Target, client: Client, written: str
 ) -> None:
     reader = client.consumer(target.address, written, partitions=(0, 2), read_committed=True)
@@ -101,7 +101,7 @@ def test_a_reader_of_some_partitions_gets_their_part(
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
-def test_a_reader_that_begins_inside_gets_what_follows(
+def test_a_reader_that_begins_inside_a_transaction_gets_its_later_records(
     target: Target, client: Client, written: str, first: int
 ) -> None:
     """The committed offset is at a batch of the transaction, or inside a batch."""
@@ -116,7 +116,7 @@ def test_a_reader_that_begins_inside_gets_what_follows(
     assert all_of(reader) == rest(0, first) + rest(1, MARKER) + rest(2)
 
 
-def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
+def test_each_group_member_gets_the_records_in_its_own_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
     """If two members own partitions of a transaction, neither gets all its records.
@@ -127,7 +127,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     A broker cannot distinguish such a member from a dead one.
     """
     producer = client.producer(target.address, transactional_id=topic)
-    producer.init_transactions()  # before the members join, because this call takes longest
+    producer.init_transactions()  # called before the members join, because it takes longest
     members = [
         client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
     ]
@@ -163,8 +163,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
 def test_a_fetch_from_any_offset_lists_the_aborted_transaction(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
-    """The response to a fetch that starts inside an aborted transaction lists the transaction,
-    too."""
+    """Even if a fetch starts inside an aborted transaction, its response lists the transaction."""
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
     producer.init_transactions()
     producer.begin()
@@ -175,7 +174,7 @@ def test_a_fetch_from_any_offset_lists_the_aborted_transaction(
     assert admin.delete_records([place])[place].result().low_watermark == 2
     wait_until(
         lambda: fetch(wire, topic, 3, committed=True).last_stable_offset > 3,
-        "the marker, which Apache Kafka writes after its response",
+        "the marker, which Apache Kafka writes after its response to EndTxn",
     )
     for first in (2, 3):
         data = fetch(wire, topic, first, committed=True)

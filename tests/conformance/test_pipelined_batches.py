@@ -93,7 +93,7 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
     [("java", False), ("java", True), ("oncelog-client", True)],
     indirect=["client_of_version_2"],
 )
-def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refused(
+def test_r11_five_batches_are_written_in_order_although_the_first_was_refused(
     broker: Oncelog, proxy: Proxy, client_of_version_2: Client, is_known: bool
 ) -> None:
     """The disk has space again before the later batches arrive. None of them takes the place of the

@@ -14,7 +14,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_l15_a_reader_gets_past_markers_at_the_end(
+def test_l15_a_reader_reaches_the_end_of_a_partition_that_ends_with_markers(
     target: Target, wire: Wire, topic: str, commit: bool
 ) -> None:
     """The reader passes markers after a record, and also if only markers are left to read."""

@@ -122,22 +122,22 @@ def restarted(
     broker.stop()
 
 
-def test_s5_a_lost_snapshot_is_rebuilt(restarted: Restarted) -> None:
-    """In Kafka the log has a resent batch twice."""
+def test_s5_a_lost_producer_snapshot_is_rebuilt_from_the_log(restarted: Restarted) -> None:
+    """Kafka appends a resent batch a second time."""
     again = produce(restarted.wire, "snapshot", batch(restarted.writer, 0))
     is_kafka = restarted.name == "kafka"
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1 if is_kafka else 0)
     assert end_offset(restarted.wire, "snapshot") == (2 if is_kafka else 1)
 
 
-def test_s7_a_lost_row_of_the_index_is_found_again(restarted: Restarted) -> None:
+def test_s7_a_lost_row_of_the_transaction_index_is_rebuilt(restarted: Restarted) -> None:
     """In Kafka a read_committed reader gets the aborted record."""
     seen = [b"aborted", b"sound"] if restarted.name == "kafka" else [b"sound"]
     assert values(restarted.wire, "txnindex") == seen
 
 
-def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
-    """In Kafka the id is new, and its former producer is not fenced."""
+def test_s14_a_coordinator_with_a_damaged_log_refuses_its_ids(restarted: Restarted) -> None:
+    """To Kafka the transactional id is new, so its former producer is not fenced."""
     responses = []
 
     def is_answered() -> bool:
@@ -164,7 +164,7 @@ def forgetful(restarted: Restarted, tmp_path: Path) -> Iterator[Wire]:
         yield wire
 
 
-def test_k5_x7_old_records_do_not_make_a_producer_forgotten(
+def test_k5_x7_old_record_timestamps_do_not_expire_a_producer(
     restarted: Restarted, forgetful: Wire
 ) -> None:
     """Kafka uses the timestamps of records as the time of the producer's last write."""

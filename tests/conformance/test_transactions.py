@@ -38,7 +38,7 @@ def is_stable_up_to(offset: int, admin: Any, topic: str, partition: int) -> bool
     return latest(admin, topic, partition, committed=True) == offset
 
 
-def test_readers_see_committed_records_alone_or_all(
+def test_read_committed_skips_aborted_records_and_read_uncommitted_does_not(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
     """An abort is between two commits. read_committed skips its records, read_uncommitted does
@@ -60,7 +60,7 @@ def test_readers_see_committed_records_alone_or_all(
     assert committed.poll(0.3) == []
 
 
-def test_an_open_transaction_holds_readers_at_its_first_record(
+def test_read_committed_readers_stop_at_the_first_record_of_an_open_transaction(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
     """The last stable offset is the first offset of the open transaction until its end."""
@@ -81,7 +81,7 @@ def test_an_open_transaction_holds_readers_at_its_first_record(
     wait_until(lambda: latest(admin, topic, 0, committed=True) == 5, "LSO = HW")
 
 
-def test_offsets_sent_to_a_transaction_count_when_it_commits(
+def test_offsets_sent_to_a_transaction_take_effect_at_its_commit(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
     """KIP-447: the group continues after the input of a committed transaction and before the input
@@ -182,7 +182,7 @@ def test_a_copy_with_aborts_has_every_record_once(
 def test_many_short_transactions_of_one_producer_in_a_row(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The client sends them as fast as it can. Each is accepted, and none stays open."""
+    """The client sends the transactions without pauses. Each is accepted, and none stays open."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for number in range(30):

@@ -112,7 +112,7 @@ def test_internal_segment_bytes_allows_small_segments(wire: Wire, name: str) -> 
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ä", "a/b", "x" * 250])
-def test_h25_names_that_cannot_be(wire: Wire, bad: str) -> None:
+def test_h25_an_invalid_topic_name_is_refused(wire: Wire, bad: str) -> None:
     (result,) = wire.call(CreateTopicsRequest([new(bad)])).topics
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert result.error_message.startswith("Topic name is invalid: ")
@@ -355,7 +355,7 @@ def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) ->
 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])
-def test_describing_a_resource_of_no_type(
+def test_describe_configs_fails_only_for_the_resource_of_an_unknown_type(
     target: Target, wire: Wire, topic: str, kind: int
 ) -> None:
     """Only the resource with the unknown type gets INVALID_REQUEST. In Kafka all resources of the

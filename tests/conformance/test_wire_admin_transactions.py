@@ -69,8 +69,8 @@ def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
 
 
 def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
-    """The response has the producer's epoch, last sequence number, last time, and the first offset
-    of its open transaction."""
+    """The response has the producer's epoch, last sequence number, the time of its last
+    batch, and the first offset of its open transaction."""
     assert producers(wire, topic).active_producers == []
     before_ms = int(time.time() * 1000) - 1
     producer = new_identity(wire, topic)
@@ -203,7 +203,9 @@ def test_the_list_is_filtered_by_a_pattern(
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "(?=a)b", "(a)\\1", "[b-a]", "a{1001}"])
-def test_h31_a_pattern_that_is_none_is_refused(wire: Wire, topic: str, pattern: str) -> None:
+def test_h31_an_invalid_or_unsupported_pattern_is_refused(
+    wire: Wire, topic: str, pattern: str
+) -> None:
     find_coordinator(wire, topic)
     response = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
     assert ErrorCode(response.error_code).name == "INVALID_REGULAR_EXPRESSION"

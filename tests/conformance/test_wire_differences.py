@@ -65,7 +65,7 @@ def opened(wire: Wire, producer: Identity, topic: str) -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("named", ["the last", "an older", "a later"])
-def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
+def test_z9_init_producer_id_with_a_wrong_epoch_does_not_abort_the_open_transaction(
     target: Target, wire: Wire, topic: str, version: int, named: str
 ) -> None:
     """Kafka first aborts the live producer's transaction. On oncelog a zombie changes nothing."""
@@ -84,7 +84,7 @@ def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
         response = init_producer_id(wire, topic, version=version, current=asking)
         return code(response.error_code) == fenced
 
-    wait_until(refused, "the zombie is refused for good")
+    wait_until(refused, "the zombie is fenced")
     ended = end_transaction(wire, live, commit=True)
     assert code(ended.error_code) == COMMIT_AFTER_A_ZOMBIE_ASKED.expected(target.name)
 
@@ -104,7 +104,7 @@ def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
+def test_t4_a_producer_may_bump_its_epoch_after_its_transaction_timed_out(
     wire: Wire, topic: str, version: int
 ) -> None:
     """No newer instance exists, so on both brokers the producer may bump the epoch after the
@@ -116,7 +116,9 @@ def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
         assert new_identity(wire, topic, version=version, current=producer) == producer.aged(1)
 
 
-def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name: str) -> None:
+def test_records_of_a_newer_epoch_are_refused_in_an_open_transaction(
+    trusting: Target, name: str
+) -> None:
     """In Kafka one COMMIT makes the records of both epochs visible."""
     with Wire(trusting.address) as wire:
         older = hanging(wire, name)
@@ -151,7 +153,7 @@ def met(wire: Wire, topic: str, version: int) -> list[str]:
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_two_producers_with_pending_offsets_of_one_partition(
+def test_the_older_of_two_transactions_with_offsets_of_one_partition_is_aborted(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
     """oncelog aborts the older transaction, although the requests do not use oncelog's
@@ -167,7 +169,9 @@ def test_two_producers_with_pending_offsets_of_one_partition(
     )
 
 
-def test_two_producers_with_pending_offsets_without_upgrade_fencing(tmp_path: Path) -> None:
+def test_both_transactions_with_offsets_of_one_partition_commit_without_upgrade_fencing(
+    tmp_path: Path,
+) -> None:
     settings = {**QUICK, "group.transactions.enable": "false"}
     with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
         create(wire, "t")
@@ -182,7 +186,7 @@ def test_two_producers_with_pending_offsets_without_upgrade_fencing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
-def test_z16_offsets_under_another_transactional_id(
+def test_z16_offsets_with_the_transactional_id_of_another_producer_are_refused(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
@@ -196,7 +200,7 @@ def test_z16_offsets_under_another_transactional_id(
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "the offset")
 
 
-def test_o10_a_group_with_pending_offsets_is_deleted(
+def test_o10_a_group_with_pending_offsets_is_not_deleted(
     target: Target, wire: Wire, topic: str
 ) -> None:
     """In Kafka the transaction commits, but its offset is lost."""
@@ -222,7 +226,9 @@ def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
 
 
-def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: Identity) -> None:
+def test_z16_requests_without_a_producer_id_are_refused(
+    wire: Wire, topic: str, no_producer: Identity
+) -> None:
     answered = [add_offsets(wire, no_producer, topic)]
     answered += [
         commit_offset(wire, no_producer, topic, 1, version=version) for version in (0, 3, 5)
@@ -234,7 +240,9 @@ def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: I
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int) -> None:
+def test_offsets_of_an_empty_group_id_are_refused_before_the_producer_is_checked(
+    wire: Wire, topic: str, version: int
+) -> None:
     """Both brokers refuse the empty group id before they check the producer, which may be a
     zombie."""
     find_coordinator(wire, topic, key_type=0)
@@ -245,7 +253,7 @@ def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int)
 
 
 @pytest.mark.parametrize("pattern", ["(?i)T-.*", r"\p{L}.*", r"\bt.*", "[[:alpha:]].*"])
-def test_the_list_is_filtered_by_a_pattern_with_syntax_that_oncelog_refuses(
+def test_list_transactions_refuses_pattern_syntax_that_oncelog_does_not_support(
     target: Target, wire: Wire, topic: str, pattern: str
 ) -> None:
     new_identity(wire, topic)
@@ -253,9 +261,11 @@ def test_the_list_is_filtered_by_a_pattern_with_syntax_that_oncelog_refuses(
     assert code(response.error_code) == PATTERN.expected(target.name)
 
 
-def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> None:
-    """Kafka takes the absolute value of the hash. With 50 partitions, as in the deep dive's dumps,
-    the partition is 38 in Kafka and 10 in oncelog."""
+def test_the_state_partition_of_a_transactional_id_differs_from_kafkas(
+    target: Target, wire: Wire
+) -> None:
+    """Kafka takes the absolute value of the hash. With 50 partitions, the partition is 38 in
+    Kafka and 10 in oncelog."""
     new_identity(wire, "myProducer")
     found = [
         partition

@@ -123,7 +123,7 @@ def act(wire: Wire, api: str, version: int, producer: Identity, topic: str) -> i
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(ZOMBIE))
-def test_codes_for_a_zombie(
+def test_each_version_has_its_error_code_for_a_zombie(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
     """KIP-588: versions with PRODUCER_FENCED return it, older ones INVALID_PRODUCER_EPOCH."""
@@ -147,10 +147,10 @@ def test_codes_for_a_zombie(
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(OUTSIDE))
-def test_o5_z3_codes_outside_of_any_transaction(
+def test_o5_z3_each_version_refuses_requests_outside_a_transaction(
     wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-890 part 1: the clients must add their partitions first, and have not."""
+    """KIP-890 part 1: a client of these versions must add its partitions first. It has not."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic, version=2)
     assert ErrorCode(act(wire, api, version, producer, topic)).name == code
@@ -159,7 +159,7 @@ def test_o5_z3_codes_outside_of_any_transaction(
 
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize(("api", "version", "code"), cells(OTHER_PRODUCER))
-def test_z16_codes_for_another_producer(
+def test_z16_each_version_refuses_a_wrong_producer_id(
     wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
 ) -> None:
     """The code is INVALID_PRODUCER_ID_MAPPING. The producer of the id is unchanged."""
@@ -173,7 +173,7 @@ def test_z16_codes_for_another_producer(
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(HALF_NAMED))
-def test_z10_half_a_name_is_refused(
+def test_z10_each_version_refuses_a_producer_id_without_an_epoch_and_the_reverse(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
     """A request with a producer id and no epoch, or with an epoch and no producer id, is
@@ -187,7 +187,7 @@ def test_z10_half_a_name_is_refused(
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_z9_by_version_which_producer_may_have_the_next_epoch(
+def test_z9_each_version_gives_the_next_epoch_only_to_the_current_producer(
     wire: Wire, topic: str, version: int
 ) -> None:
     """KIP-360: only the current producer gets the next epoch, and a retry gets the same
@@ -206,7 +206,7 @@ def test_z9_by_version_which_producer_may_have_the_next_epoch(
 
 @pytest.mark.parametrize("version", range(0, 7))
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
-def test_t2_by_version_a_time_out_out_of_bounds(
+def test_t2_each_version_refuses_a_transaction_timeout_out_of_bounds(
     target: Target, wire: Wire, topic: str, version: int, timeout_ms: int
 ) -> None:
     if not spoken(target, wire, "init", version):

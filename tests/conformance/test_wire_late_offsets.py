@@ -26,7 +26,7 @@ from tests.harness.writing import end_transaction, find_coordinator, new_identit
         (5, {"INVALID_PRODUCER_EPOCH"}),
     ],
 )
-def test_o6_an_offset_commit_held_until_after_the_abort_stages_nothing(
+def test_o6_an_offset_commit_that_arrives_after_the_abort_is_refused(
     wire: Wire, topic: str, version: int, codes: set[str]
 ) -> None:
     find_coordinator(wire, topic, key_type=0)

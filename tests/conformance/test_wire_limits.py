@@ -85,7 +85,7 @@ def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest
 @pytest.mark.parametrize(
     ("build", "version", "count"), [(add, 3, 10_000), (commit, 5, 20_002)], ids=["add", "commit"]
 )
-def test_a_transaction_of_too_many_partitions(
+def test_a_transaction_request_with_too_many_partitions_closes_the_connection(
     target: Target, wire: Wire, topic: str, build: type, version: int, count: int
 ) -> None:
     """A request just below the limit gets a response. The topic counts as an element as well."""
@@ -117,7 +117,7 @@ def few(target: Target, topic: str, tmp_path: Path) -> Iterator[tuple[Wire, str]
         yield wire, topic
 
 
-def test_h60_more_producer_ids_than_one_address_may_have(
+def test_h60_a_producer_id_beyond_the_limit_of_an_address_is_refused(
     target: Target, few: tuple[Wire, str]
 ) -> None:
     wire, topic = few
@@ -136,7 +136,7 @@ def test_h60_more_producer_ids_than_one_address_may_have(
     assert new_identity(wire, topic) == known.aged(1)
 
 
-def test_h60_more_producers_than_a_partition_remembers(
+def test_h60_a_producer_beyond_the_limit_of_a_partition_is_refused(
     target: Target, few: tuple[Wire, str]
 ) -> None:
     wire, topic = few
@@ -147,7 +147,9 @@ def test_h60_more_producers_than_a_partition_remembers(
     assert produce(wire, topic, batch(first, 1)).error_code == ErrorCode.NONE
 
 
-def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, topic: str) -> None:
+def test_invalid_records_in_a_batch_with_a_valid_crc_are_not_decoded_by_default(
+    target: Target, wire: Wire, topic: str
+) -> None:
     data = bytearray(build_batch(records()))
     data[FIRST_RECORD] = 0x7E  # the record's length
     struct.pack_into(">I", data, CRC, crc32c(bytes(data[COVERED:])))
@@ -156,7 +158,9 @@ def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, 
 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
-def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: str) -> None:
+def test_h51_kafkas_admin_client_id_gives_no_access_to_internal_topics(
+    target: Target, topic: str, internal: str
+) -> None:
     """The batch has an invalid CRC. It cannot damage the topic, even if it is accepted."""
     data = bytearray(build_batch(records()))
     data[-1] ^= 1
@@ -168,7 +172,7 @@ def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: 
 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
-def test_partitions_are_added_to_an_internal_topic(
+def test_partitions_cannot_be_added_to_an_internal_topic(
     target: Target, wire: Wire, topic: str, internal: str
 ) -> None:
     """The request only validates, because Kafka would add the partitions."""
@@ -179,7 +183,9 @@ def test_partitions_are_added_to_an_internal_topic(
     assert code(refused.error_code) == PARTITIONS_OF_INTERNAL_TOPICS.expected(target.name)
 
 
-def test_a_producer_id_that_was_never_given_out(target: Target, wire: Wire, topic: str) -> None:
+def test_a_producer_id_that_was_never_assigned_is_refused(
+    target: Target, wire: Wire, topic: str
+) -> None:
     """The id is far from all ids that the brokers assign in other tests."""
     data = batch(Identity(1 << 60, 0), 0)
     refused = produce(wire, topic, data).error_code

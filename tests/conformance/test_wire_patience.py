@@ -100,8 +100,9 @@ class Worn(NamedTuple):
     producers: Mapping[str, Identity]
 
 
-# The transactional ids and epochs of the producers. Kafka fails to bump the epoch of KEPT to the
-# last epoch. In the test of Kafka, KEPT_AT_THE_LAST therefore replaces KEPT at the last epoch.
+# The transactional ids and epochs of the producers. KEPT begins at the last epoch but one. Kafka
+# fails to bump it to the last epoch, so with Kafka the test at the last epoch uses
+# KEPT_AT_THE_LAST.
 BY_TRANSACTION: Final = "patient-by-transaction"
 KEPT: Final = "patient-kept"
 KEPT_AT_THE_LAST: Final = "patient-kept-at-the-last"
@@ -215,7 +216,9 @@ def described(wire: Wire, transactional_id: str) -> TransactionDescription:
     return found
 
 
-def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> None:
+def test_e6_e7_a_v2_client_gets_a_new_producer_id_after_a_timeout_at_the_last_epoch(
+    worn: Worn,
+) -> None:
     """EndTxn returns a new producer id, and a retry gets the same id. Other requests with the old
     id get INVALID_PRODUCER_ID_MAPPING (KAFKA-20090)."""
     wire, topic = worn.wire, BY_TRANSACTION
@@ -240,7 +243,9 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(worn: Worn) -> Non
     wait_until(lambda: values(wire, topic) == [b"v"], "the new producer writes")
 
 
-def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
+def test_e6_e7_a_v1_client_gets_a_new_producer_id_after_a_timeout_at_the_last_epoch(
+    worn: Worn,
+) -> None:
     """EndTxn does not bump the epoch of this client. After the timeout, the client requests the
     next epoch or the next producer id with InitProducerId. A retry gets the same response at the
     last epoch but one and at the last epoch. Kafka fails at the last epoch but one, and does not
@@ -274,7 +279,9 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(worn: Worn) -> None:
 
 
 # the last test of the file: the others run while the request stands still
-def test_h6_a_request_that_stands_still_in_its_middle(standing: tuple[Wire, Wire]) -> None:
+def test_h6_a_half_sent_request_closes_its_connection_at_the_deadline(
+    standing: tuple[Wire, Wire],
+) -> None:
     """oncelog closes the connection before it gets the second half of the request. Kafka still
     accepts the second half."""
     ours, theirs = standing

@@ -16,9 +16,7 @@ from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce, records, topic_id
 
 
-def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(
-    wire: Wire, topic: str
-) -> None:
+def test_r1_r2_r3_a_repeated_batch_gets_its_original_offset(wire: Wire, topic: str) -> None:
     """A repetition of any of the last five batches gets the original offset, and nothing is
     appended."""
     producer = new_identity(wire)

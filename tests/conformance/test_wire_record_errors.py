@@ -108,7 +108,7 @@ def test_a_batch_without_keys_is_refused_for_its_invalid_timestamps(
     assert whys == [(0, "Compacted"), (2, "Compacted"), (3, "Timestamp")]
 
 
-def test_a_batch_that_is_refused_as_a_whole_names_no_record(
+def test_the_response_to_a_corrupt_batch_names_no_record(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
     create_topic(admin, name, config={"cleanup.policy": "compact"})
@@ -119,7 +119,7 @@ def test_a_batch_that_is_refused_as_a_whole_names_no_record(
     assert response.record_errors == []
 
 
-def test_librdkafka_0011_names_ten_records_and_says_of_ninety_that_others_failed(
+def test_librdkafka_0011_ten_records_are_invalid_and_ninety_fail_because_of_them(
     target: Target, admin: AdminClient, name: str
 ) -> None:
     """The case of test_message_single_partition_record_fail in librdkafka's test 0011."""

@@ -58,7 +58,7 @@ def is_over(wire: Wire, topic: str) -> bool:
     return stable == end
 
 
-def test_t1_a_silent_client_is_aborted_between_its_time_out_and_one_scan_later(
+def test_t1_the_scan_after_the_timeout_aborts_the_transaction_of_a_silent_client(
     target: Target, wire: Wire, topic: str
 ) -> None:
     producer = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
@@ -79,7 +79,7 @@ def test_t1_a_silent_client_is_aborted_between_its_time_out_and_one_scan_later(
     assert values(wire, topic) == []
 
 
-def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -> None:
+def test_t6_activity_does_not_extend_the_timeout_of_a_transaction(wire: Wire, topic: str) -> None:
     end = 0
 
     def written_until_it_was_aborted() -> int:
@@ -125,7 +125,7 @@ def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, t
     assert 0 < len(expected) <= 35
 
 
-def test_t7_while_an_abort_is_in_flight_a_new_instance_has_to_come_back(
+def test_t7_a_new_instance_gets_concurrent_transactions_until_the_abort_completes(
     wire: Wire, topic: str
 ) -> None:
     producer = new_identity(wire, topic)
@@ -139,7 +139,7 @@ def test_t7_while_an_abort_is_in_flight_a_new_instance_has_to_come_back(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
+def test_t1_the_scan_does_not_abort_a_transaction_that_ended_in_time(
     wire: Wire, topic: str, committed: bool
 ) -> None:
     late = 0

@@ -31,7 +31,9 @@ from tests.harness.writing import (
 )
 
 
-def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
+def test_r6_each_end_txn_returns_the_next_epoch_and_a_retry_the_same_epoch(
+    target: Target, wire: Wire, topic: str
+) -> None:
     """Transaction version 2: each end bumps the epoch, and a retry gets the same epoch
     (KIP-890)."""
     producer = new_identity(wire, topic)
@@ -52,7 +54,7 @@ def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str
     wait_until(lambda: last_stable_offset(wire, topic) == (6, 6), "LSO = HW")
 
 
-def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
+def test_r5_r13_a_v1_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
     """Up to EndTxn v4 the epoch stays, and the client adds partitions first (KIP-98)."""
     producer = new_identity(wire, topic, version=2)
     for turn, commit in enumerate((True, False)):
@@ -83,7 +85,9 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
         assert response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
+def test_r14_init_producer_id_with_the_current_epoch_returns_the_next_epoch(
+    wire: Wire, topic: str
+) -> None:
     """KIP-360: InitProducerId with the current id and epoch returns the next epoch. A retry gets
     the same epoch."""
     producer = new_identity(wire, topic)
@@ -111,7 +115,9 @@ def test_an_empty_transactional_id(wire: Wire) -> None:
     assert init_producer_id(wire, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
+def test_r18_add_partitions_to_txn_with_one_unknown_partition_adds_none(
+    wire: Wire, topic: str
+) -> None:
     """The other partitions get OPERATION_NOT_ATTEMPTED."""
     producer = new_identity(wire, topic, version=2)
     codes = add_partitions(wire, producer, (topic, 0), (f"{topic}-no", 0))
@@ -123,7 +129,7 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
     assert ended.error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
+def test_z3_a_produce_outside_any_transaction_is_refused(wire: Wire, topic: str) -> None:
     """KIP-890: a Produce by a client that has not added the partition gets INVALID_TXN_STATE in v9,
     and TRANSACTION_ABORTABLE in v11."""
     producer = new_identity(wire, topic, version=2)
@@ -135,7 +141,9 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     assert last_stable_offset(wire, topic) == (0, 0)
 
 
-def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
+def test_o1_o2_transactional_offsets_are_pending_until_the_transaction_ends(
+    wire: Wire, topic: str
+) -> None:
     """KIP-447: before the end, a reader with require_stable gets UNSTABLE_OFFSET_COMMIT."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
@@ -163,7 +171,7 @@ def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None
         (False, {"member_id": "x"}, "NONE"),
     ],
 )
-def test_o9_offsets_of_no_member(
+def test_o9_transactional_offsets_of_an_unknown_member_or_generation_are_refused(
     target: Target,
     python_clients: dict[str, Client],
     wire: Wire,
@@ -188,7 +196,7 @@ def test_o9_offsets_of_no_member(
     ("version", "commit", "code"),
     [(5, True, COMMIT_AFTER_ABORT), (5, False, "NONE"), (3, True, "PRODUCER_FENCED")],
 )
-def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
+def test_t1_t4_a_transaction_is_aborted_at_its_timeout(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
     """At the timeout the broker aborts the transaction and fences the producer, and readers

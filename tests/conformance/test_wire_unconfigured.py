@@ -128,7 +128,7 @@ def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
     }
 
 
-def test_a_scram_credential_is_set(target: Target, wire: Wire, name: str) -> None:
+def test_a_scram_credential_cannot_be_set(target: Target, wire: Wire, name: str) -> None:
     upsertion = ScramCredentialUpsertion(name, 1, 4096, b"salt", b"password")
     (result,) = wire.call(AlterUserScramCredentialsRequest([], [upsertion])).results
     assert ErrorCode(result.error_code).name == SCRAM_CREDENTIALS_ARE_NOT_SET.expected(target.name)
@@ -225,7 +225,7 @@ def test_quotas_that_cannot_be_set(wire: Wire, case: str) -> None:
     assert entry.entity == entries[0].entity
 
 
-def test_a_quota_is_set(target: Target, wire: Wire, name: str) -> None:
+def test_a_client_quota_cannot_be_set(target: Target, wire: Wire, name: str) -> None:
     entries = [quota("client-id", name, RATE, 1e9)]
     response = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
     code = ErrorCode(response.entries[0].error_code).name

@@ -19,7 +19,7 @@ from tests.harness.wire import Wire
 # The name and version of the client software. Kafka refuses an ApiVersions request with empty ones
 # (KIP-511).
 CLIENT = ("conformance", "1")
-# Versions in the message tables of 4.4 that Kafka 4.3.1 does not have.
+# Versions in our message tables, which are those of Kafka 4.4, that Kafka 4.3.1 does not have.
 NEWER = {
     ApiKey.API_VERSIONS: 5,
     ApiKey.TXN_OFFSET_COMMIT: 6,
@@ -53,8 +53,9 @@ def test_the_broker_announces_all_our_apis_and_versions(target: Target, wire: Wi
     assert spoken[ApiKey.PRODUCE][0] == 0
 
 
-def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
-    """Java 4.x and franz-go ask for `transaction.version=2` (KIP-890)."""
+def test_the_finalized_transaction_version_is_2(wire: Wire) -> None:
+    """Java clients 4.x and franz-go use transactions of version 2 (KIP-890) only if the ApiVersions
+    response has `transaction.version` 2."""
     response = api_versions(wire, 3)
     levels = {
         finalized_feature.name: finalized_feature.max_version_level
@@ -84,7 +85,7 @@ def test_every_version_is_answered(target: Target, key: int) -> None:
             assert isinstance(wire.call(request, version), api.response), version
 
 
-def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None:
+def test_h10_api_versions_of_a_future_version_returns_the_supported_versions(wire: Wire) -> None:
     """KIP-511: only ApiVersions gets a response, in version 0 with UNSUPPORTED_VERSION."""
     header = struct.pack(">hhihB", ApiKey.API_VERSIONS, 99, 7, -1, 0)
     wire.socket.sendall(struct.pack(">i", len(header) + 5) + header + b"other")
@@ -109,7 +110,7 @@ def test_h10_an_unknown_api_or_version_closes_the_connection(
     assert wire.is_closed()
 
 
-def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
+def test_metadata_creates_a_topic_if_the_request_allows_it(wire: Wire, name: str) -> None:
     """`auto.create.topics.enable` is on. A client may forbid the creation, and an invalid name is
     an error."""
 
@@ -127,7 +128,9 @@ def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
     assert seen <= {ErrorCode.NONE, *missing}
 
 
-def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
+def test_metadata_describes_all_topics_for_null_and_no_topic_for_an_empty_list(
+    wire: Wire, topic: str
+) -> None:
     """Null means all topics, and an empty list no topic. Version 0 has no null, so there an empty
     list means all topics."""
     for version, topics in ((1, None), (9, None), (0, [])):

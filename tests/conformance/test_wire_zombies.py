@@ -95,7 +95,7 @@ def test_z1_a_newer_instance_waits_for_the_abort_and_the_old_one_cannot_commit(
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
+def test_z2_a_zombie_cannot_write_to_a_partition_with_its_abort_marker(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
     late = produce(wire, topic, batch(zombie, 1), producer=zombie, version=version)
@@ -104,7 +104,7 @@ def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
+def test_z3_a_zombie_cannot_write_to_a_partition_without_its_records(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
     """The partition does not know the zombie, but the transaction coordinator does."""
@@ -113,7 +113,9 @@ def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     assert end_offset(wire, topic, 2) == 0
 
 
-def test_z4_a_zombie_adds_nothing(wire: Wire, topic: str, zombie: Identity) -> None:
+def test_z4_a_zombie_cannot_add_partitions_or_offsets(
+    wire: Wire, topic: str, zombie: Identity
+) -> None:
     before = recorded(wire, topic)
     assert before > 0
     assert [code(add_partition) for add_partition in add_partitions(wire, zombie, (topic, 1))] == [
@@ -125,7 +127,7 @@ def test_z4_a_zombie_adds_nothing(wire: Wire, topic: str, zombie: Identity) -> N
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_z5_a_zombies_offsets_are_not_even_pending(
+def test_z5_offsets_of_a_zombie_do_not_become_pending(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
     refused = commit_offset(wire, zombie, topic, 41, version=version)
@@ -178,13 +180,15 @@ def only_the_last_may_write(wire: Wire, topic: str, producers: set[Identity]) ->
     assert end_transaction(wire, last, commit=True).error_code == ErrorCode.NONE
 
 
-def test_z8_of_many_that_take_an_id_at_once_the_last_one_has_it(
+def test_z8_only_the_last_of_many_concurrent_instances_may_write(
     target: Target, wire: Wire, topic: str
 ) -> None:
     only_the_last_may_write(wire, topic, taken_by_many(target.address, topic))
 
 
-def test_z8_also_where_the_coordinator_is_killed_meanwhile(tmp_path: Path) -> None:
+def test_z8_only_the_last_instance_may_write_although_the_coordinator_was_killed(
+    tmp_path: Path,
+) -> None:
     """No two producers get the same epoch."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
@@ -246,7 +250,7 @@ def hung(target: Target, topic: str) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
+def test_z11_a_producer_resumed_after_its_timeout_cannot_commit(
     target: Target, wire: Wire, topic: str, hung: subprocess.Popen[str]
 ) -> None:
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
@@ -257,7 +261,7 @@ def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
 
 
 @pytest.mark.parametrize(("sequence", "expected"), [(1, "INVALID_TXN_STATE"), (9, None)])
-def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
+def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction_is_refused(
     wire: Wire, topic: str, sequence: int, expected: str | None
 ) -> None:
     """The broker checks the sequence number before it finds that the batch is not transactional."""
@@ -271,7 +275,9 @@ def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) -> None:
+def test_z16_a_produce_with_the_producer_id_of_another_transactional_id_is_refused(
+    wire: Wire, topic: str, version: int
+) -> None:
     """A client with the right to one transactional id cannot write as the producer of another."""
     mine = new_identity(wire, f"{topic}-mine")
     theirs = new_identity(wire, topic)
@@ -286,7 +292,9 @@ def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) ->
 
 
 @pytest.mark.parametrize("version", [9, 12])
-def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) -> None:
+def test_z17_a_produce_with_batches_of_two_producers_is_refused(
+    wire: Wire, topic: str, version: int
+) -> None:
     first, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
     for producer, partition in ((first, 0), (other, 1)):
         assert add_partitions(wire, producer, (topic, partition)) == [ErrorCode.NONE]
@@ -297,7 +305,7 @@ def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) 
     assert [end_offset(wire, topic, partition) for partition in (0, 1)] == [0, 0]
 
 
-def test_z18_an_epoch_that_was_guessed(wire: Wire, topic: str) -> None:
+def test_z18_an_end_txn_with_a_guessed_higher_epoch_is_fenced(wire: Wire, topic: str) -> None:
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     for commit in (True, False):

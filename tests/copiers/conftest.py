@@ -1,4 +1,5 @@
-"""A broker, a steady input, and copiers that end with the test."""
+"""A broker, a steady input, and processes that copy the input to an output topic (copiers). All of
+them end with the test."""
 
 from __future__ import annotations
 

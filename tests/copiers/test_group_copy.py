@@ -11,7 +11,7 @@ from tests.copiers.running import Copiers, Feed, asleep, audit, members, progres
 
 
 @pytest.mark.parametrize("kind", ["consumer", "group"])
-async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_record_once(
+async def test_g1_three_restarted_copiers_of_nine_partitions_copy_every_record_once(
     kind: str, feed: Feed, copiers: Copiers
 ) -> None:
     for number in range(3):
@@ -26,7 +26,7 @@ async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_r
 
 
 @pytest.mark.parametrize("kind", ["task", "consumer", "group"])
-async def test_g3_a_copier_that_sleeps_in_its_transaction_beyond_its_session_doubles_nothing(
+async def test_g3_a_copier_paused_beyond_its_session_timeout_writes_no_duplicates(
     kind: str, feed: Feed, copiers: Copiers
 ) -> None:
     """The copier's transaction has not timed out when it resumes, so only the group fences the

@@ -1,8 +1,9 @@
-"""Two rolling bounces upgrade a running application from 0.11 to the early draft of KIP-447
-("Compatibility"). Before the bounces, the application has a producer for each input partition,
-fenced only by its transactional id. After the bounces, it has a producer for each process, fenced
-by the group's generations. All processes are real, and the old ones use aiokafka. During each
-bounce the group has members of two kinds."""
+"""Two rolling bounces upgrade a running application from the producers of Kafka 0.11 to those of
+the early draft of KIP-447 ("Compatibility"). The application is a group of copiers: each process
+copies records from input to output partitions in transactions. Before the bounces, the application
+has a producer for each input partition, fenced only by its transactional id. After the bounces, it
+has a producer for each process, fenced by the group's generations. All processes are real, and the
+old ones use aiokafka. During each bounce the group has members of two kinds."""
 
 from __future__ import annotations
 
@@ -36,10 +37,10 @@ async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
     await audit(feed, copiers)
 
 
-async def test_an_old_copier_that_wakes_up_among_new_ones_doubles_nothing(
+async def test_an_old_copier_that_resumes_after_the_upgrade_copies_no_record_twice(
     feed: Feed, copiers: Copiers
 ) -> None:
-    """The last process of the second bounce was suspended during the whole bounce."""
+    """During the second bounce the old process is suspended, and not replaced."""
     for number in range(PROCESSES):
         copiers.start(number, "task")
     await members(feed.work, copiers, PROCESSES)

@@ -1,4 +1,5 @@
-"""The arguments of every kind of copier."""
+"""The arguments of every kind of copier. A copier is a process that copies an input topic to an
+output topic."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The seven failures in an article, the transaction deep dive, caused in the purchases pipeline."""
+"""Causes seven failures in the purchases pipeline. They are the failures that an article, the
+transaction deep dive, describes."""

@@ -1,4 +1,5 @@
-"""`make demo-failures`: the purchases pipeline with all seven failures, one after another."""
+"""`make demo-failures`: the purchases pipeline with the seven failures of the article, the
+transaction deep dive, one after another."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from examples.purchases.audit import Audit
 from tests.deep_dive.failures import FAILURES, Failure
 from tests.deep_dive.pipeline import Pipeline
 
-# The number of purchases for each of the seven failures: 63,000 of the 69,659 purchases. The others
-# are written before the first failure, until every worker has read some.
+# The number of purchases for each of the seven failures: 63,000 of the 69,659 purchases. Some
+# of the others are written before the first failure, until every worker has read some.
 PORTION = 9_000
 WORKERS = 3
 
@@ -24,7 +25,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 def go_through(pipeline: Pipeline, failure: Failure) -> bool:
     """Cause a failure. Print the system's reactions and the audit. Return True if the outcome is
-    the article's and the audit passed."""
+    the one that the article describes, and the audit passed."""
     console.print(f"\n[bold]{failure.number}. {failure.title}[/bold]")
     console.print(f"   the article: “{failure.article}”", style="dim")
     began = time.monotonic()

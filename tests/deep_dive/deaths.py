@@ -1,6 +1,6 @@
-"""A broker that kills itself at a named step of the workers' transactions. The module records the
-broker's files, its state after the restart before any worker connects, and the behavior of the
-workers after that."""
+"""A broker that kills itself at a named step of the transactions of the demo's workers. The module
+records the broker's files, its state after the restart before any worker connects, and the behavior
+of the workers after that."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Death:
     run's purchases are added, at the death, and when all purchases are billed. `earlier`: frames
     before the death. `frames` and `events`: those after the death. `seconds`: the time from the
     death until all purchases are billed. `begun_anew` and `aborted_on_purpose`: the numbers of
-    transactions that the workers printed as begun anew and as aborted on purpose."""
+    transactions that the workers have begun anew and aborted on purpose, as their output says."""
 
     point: str
     before: Logs

@@ -1,5 +1,5 @@
-"""The first attempt in the article, the transaction deep dive: an idempotent producer without
-transactions. Offsets are committed afterwards.
+"""The first attempt in the article that `tests.deep_dive` follows: an idempotent producer without
+transactions. The offsets are committed after the records are sent.
 
     python -m tests.deep_dive.idempotent_worker BOOTSTRAP_SERVERS NUMBER
 """

@@ -115,9 +115,9 @@ class Pipeline:
     # --- the broker
 
     def die_at(self, point: str, portion: int) -> None:
-        """Let the broker die at this fail point during the workers' next `portion`. The workers
-        begin to write after the whole portion is fed. After the death, clients reach no broker
-        until `let_clients_in`."""
+        """Let the broker die at this fail point while the workers bill the next `portion`
+        purchases. The workers begin to write after all these purchases are fed. After the death,
+        clients reach no broker until `let_clients_in`."""
         self._is_writing = False
         self.feed(portion)
         self.broker.stop()

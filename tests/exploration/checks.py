@@ -1,5 +1,5 @@
-"""Checks of every reachable world against its logs: the invariants I2 to I9 and I11 of
-docs/testing.md."""
+"""Checks of every state that the model of the brokers can reach (a world) against the logs in this
+state: the invariants I2 to I9 and I11 of docs/testing.md."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tests.simulation.checking.internal_records import ONGOING, Transition, tran
 
 
 class Reading(NamedTuple):
-    """The contents of a partition's log. `outcomes`: the ended transactions, with True for a
-    commit. `unstable`: the first offset of an open transaction, or the log's end."""
+    """The contents of a partition's log. `wrong`: the violations. `outcomes`: the ended
+    transactions, with True for a commit. `unstable`: the first offset of an open transaction, or
+    the log's end."""
 
     wrong: tuple[str, ...]
     outcomes: tuple[tuple[Ghost, bool], ...]
@@ -27,7 +28,7 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def read_log(log: tuple[Entry, ...]) -> Reading:
-    """Check I3, I4 and I11 in one partition."""
+    """Return the contents of one partition's log, with the violations of I3, I4 and I11."""
     wrong: list[str] = []
     outcomes: list[tuple[Ghost, bool]] = []
     opened: dict[int, tuple[int, Entry]] = {}
@@ -86,7 +87,8 @@ def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple
 
 
 def check(world: WorldModel) -> Iterator[str]:
-    """Yield every violation. Cached readings make most checks cheap."""
+    """Yield every violation, except those of I8 (see `Endings`). The contents of logs are cached,
+    which makes most checks cheap."""
     yield from world.violations
     coordinator = world.coordinator
     wrong, transitions = read_transactions(coordinator.log[: coordinator.committed])
@@ -115,8 +117,8 @@ def check(world: WorldModel) -> Iterator[str]:
 def _known(
     index: int, log: tuple[Entry, ...], transitions: tuple[Transition, ...]
 ) -> tuple[str, ...]:
-    """Return the violations of I6: the coordinator's log has a decision for every marker, and every
-    record's partition in an ongoing transaction."""
+    """Return the violations of I6. The coordinator's log must have a decision for every marker. For
+    every record, it must have the record's partition in an ongoing transaction."""
     wrong = []
     for offset, entry in enumerate(log):
         producer, name = (entry.producer_id, entry.epoch), ("a", index)
@@ -141,8 +143,8 @@ def _known(
 def _is_decided(
     producer: tuple[int, int], committed: bool, transitions: tuple[Transition, ...]
 ) -> bool:
-    """Return True if the log has the decision, with the producer's epoch or the next epoch
-    (KIP-890)."""
+    """Return True if the coordinator's log has the decision, with the producer's epoch or the next
+    epoch (KIP-890)."""
     producer_id, epoch = producer
     return any(
         PREPARES.get(transition.state or 0) == committed

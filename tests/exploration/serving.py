@@ -1,4 +1,5 @@
-"""A request at the broker: the real decision, and the response to the client."""
+"""The model's broker: it handles a request with the server's own decision functions
+(`decide_end_txn` and others), and gives the response to the client."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
         assert isinstance(decision.response, TransactionResult)
         answer(world, caller, request, decision.response)
         return
-    # A parked request has no response yet. The decision will determine it.
+    # If the decision parks the request, a later decision gives the response.
     response = decision.response if isinstance(decision.response, TransactionResult) else None
     waiting = Waiting(client.transactional_id, caller, request, response)
     world.coordinator.append(decision, waiting)
@@ -101,7 +102,8 @@ def produce(world: WorldModel, client: ClientModel, caller: int | None, request:
 
 
 def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResult) -> None:
-    """Append a parked record after the coordinator's response, if its guard still holds."""
+    """Append a parked record after the coordinator's response. If the transaction has ended since
+    the record was parked, its verification guard no longer holds, and the record is refused."""
     parked = waiting.request
     assert isinstance(parked, Parked)
     request = parked.request
@@ -148,7 +150,8 @@ def answer(
 
 
 def hand(world: WorldModel, producer: tuple[int, int], caller: int) -> None:
-    """I10: check that no two clients get the same producer id and epoch."""
+    """Record that a client gets this producer id and epoch. If another client has got them before,
+    add a violation of I10."""
     owner = dict(world.handed).setdefault(producer, caller)
     if owner != caller:
         world.violations.append(f"I10: {producer} went to clients {owner} and {caller}")

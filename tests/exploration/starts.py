@@ -1,5 +1,6 @@
-"""The worlds at the start of an exploration. Some have already taken the first steps of the
-producers, because no order of these steps can violate an invariant."""
+"""The worlds (models of a broker and two producers) at the start of an exploration. In some of them
+the producers have already taken their first steps, because no order of these steps can violate an
+invariant."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# The budget of worlds before KIP-890. It has no delayed frames, because a delayed EndTxn looks like
-# the end of the next transaction. This is Kafka's known exposure (KAFKA-17754, R7v1). The broker
-# drops an EndTxn of a closed connection, but the model has no connections.
+# The faults in worlds before KIP-890. No frame is delayed, because a delayed EndTxn would end the
+# next transaction. Kafka has this defect (KAFKA-17754, scenario R7v1). The broker drops an EndTxn
+# of a closed connection, but the model has no connections.
 BEFORE_890 = Budget(holds=0)
 
 
@@ -18,8 +19,8 @@ def world(
     version: int, *, same_id: bool, start: str = "fresh", budget: Budget | None = None
 ) -> WorldModel:
     """Return a world. `start` is one of these. "fresh": no step is taken. "ready": each
-    transactional id has a producer id and epoch. "open": also, the first producer has a record in
-    both partitions."""
+    transactional id has a producer id and epoch. "open": like "ready", and the first producer has a
+    record in both partitions."""
     clients = (ClientModel("t", version), ClientModel("t" if same_id else "u", version))
     made = WorldModel(clients, budget or Budget())
     if start == "fresh":

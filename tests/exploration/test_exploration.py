@@ -22,7 +22,7 @@ def test_no_order_of_a_few_steps_violates_anything(version: int, same_id: bool, 
     assert exploration.states > 200
 
 
-def test_r7v1_the_known_exposure_of_old_clients_is_met() -> None:
+def test_r7v1_the_exploration_finds_the_known_exposure_of_v1_clients() -> None:
     """KAFKA-17754: before KIP-890, a delayed EndTxn ends the next transaction. The exploration
     finds this known case before KIP-890, and no such case with KIP-890 (`make explore`)."""
     exploration = Exploration(depth=12, most_states=100_000)

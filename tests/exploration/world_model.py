@@ -1,4 +1,5 @@
-"""The state that the steps change: two producers, two partitions and one coordinator."""
+"""The state that each step of an exploration changes: two producers, two partitions and one
+coordinator."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class Answered(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen. Each event multiplies the number of orders.
-    `transactions` is the maximum number for each client, and does not decrease."""
+    """The number of rare events that may still happen. Each event multiplies the number of possible
+    orders of steps. `transactions` is the maximum number for each client, and does not decrease."""
 
     transactions: int = 2
     restarts: int = 1
@@ -55,8 +56,8 @@ class Budget(NamedTuple):
 
 
 class WorldModel:
-    """The world. It is mutable, and each step changes a clone. `violations`: those of the last
-    step.
+    """The world. It is mutable, and each step changes a clone. `violations`: the invariants that
+    the last step violated.
 
     The clone shares its partitions until `changing` copies one.
     """

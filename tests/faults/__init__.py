@@ -1,1 +1,2 @@
-"""A real process with faulty bytes, disks, descriptors, clients and signals."""
+"""Tests of a real broker process with damaged files, a failing disk, too few file descriptors,
+hostile clients and signals."""

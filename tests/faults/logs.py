@@ -36,8 +36,8 @@ def wait_for_recovery_point(broker: Oncelog, topic: str, offset: int) -> None:
 
 
 def assert_offline(broker: Oncelog, topic: str) -> None:
-    """Check that Produce, Fetch and ListOffsets of the topic get KAFKA_STORAGE_ERROR, while the
-    topic `sound` is served."""
+    """Check that Produce, Fetch and ListOffsets of the topic get KAFKA_STORAGE_ERROR, while Produce
+    to the topic `sound` succeeds."""
     with Wire(broker.address) as wire:
         storage_error = ErrorCode.KAFKA_STORAGE_ERROR
         assert produce(wire, topic, build_batch(records())).error_code == storage_error

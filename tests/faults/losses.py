@@ -15,7 +15,7 @@ from tests.harness.driving import damage
 
 def empty_store(store: Path, keep: tuple[str, ...]) -> None:
     """Delete all records except those with a key in `keep`, in one transaction of the metadata
-    store, as the broker does."""
+    store. The broker deletes records in the same way."""
 
     async def empty() -> None:
         opened = await SqliteStore.open(store)
@@ -55,6 +55,6 @@ LOSSES: dict[str, Callable[[Oncelog], None]] = {
 # still have the pages that the damage removes from the store's file.
 DAMAGES: dict[str, Callable[[Oncelog], None]] = {
     "the store is empty": _clear(STORE),
-    "the store is cut off": lambda broker: _truncate(broker.data / STORE),
-    "the store is no database": lambda broker: damage(broker.data / STORE, 3),
+    "the store is truncated": lambda broker: _truncate(broker.data / STORE),
+    "the store is not a database": lambda broker: damage(broker.data / STORE, 3),
 }

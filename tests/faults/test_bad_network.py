@@ -40,7 +40,8 @@ TRANSACTIONS = 60
 LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
 LATEST_S = 2.0
 SEED = 7
-# These are not delayed, because a client needs their responses before any other request.
+# The requests that are not delayed, because a client needs their responses before any other
+# request.
 LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
 
@@ -127,7 +128,9 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
     )
 
 
-def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy: Proxy) -> None:
+def test_n7_requests_duplicated_on_other_connections_break_no_transaction(
+    broker: Oncelog, proxy: Proxy
+) -> None:
     """The network duplicates one in twenty requests of any API, and the first Produce and
     EndTxn."""
     randomness = random.Random(SEED)
@@ -152,7 +155,9 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
     assert {frame.api for frame in doubled} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
 
 
-def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
+def test_n8_requests_reordered_across_connections_break_no_transaction(
+    broker: Oncelog, proxy: Proxy
+) -> None:
     """The network delays one in ten requests and responses by up to two seconds. Later requests
     then arrive first."""
     randomness = random.Random(SEED)
@@ -184,7 +189,7 @@ def overtaken(proxy: Proxy, late: Frame) -> bool:
     return any(frame.connection != late.connection for frame in following)
 
 
-def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
+def test_r7v1_an_end_txn_from_a_closed_connection_is_not_executed(broker: Oncelog) -> None:
     """The real case of KAFKA-17754. While the broker is paused, an old client sends EndTxn and
     closes the connection. The resumed broker does not serve this EndTxn. The client then ends the
     transaction on another connection, with the opposite result."""

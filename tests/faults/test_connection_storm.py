@@ -1,5 +1,5 @@
-"""Ten thousand idle connections and as many short ones. The connection limits hold meanwhile
-(scenario H65)."""
+"""Ten thousand idle connections, and then as many short ones, delay no working client. The
+connection limits stay exact (scenario H65)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and many loopbacks")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and 127.0.0.0/8")
 
 ADDRESSES = [f"127.0.1.{number}" for number in range(1, 101)]
 OF_EACH = 100
 IDLE = len(ADDRESSES) * OF_EACH
 # Connections beyond the idle ones, for working clients and for tested connections.
 SPARE = 100
-# The number of connects, about 5,000 a second, and the maximum number of open connections at a
-# time.
+# The number of short connections, about 5,000 a second, and the maximum number of open connections
+# at a time.
 STORM, AT_ONCE = 10_000, 200
 LIMITS = {
     "max.connections": str(IDLE + SPARE),
     "max.connections.per.ip": str(OF_EACH),
     "max.connections.per.ip.overrides": f"127.0.0.1:{IDLE},127.0.0.2:{IDLE}",
-    # If the backlog is full, the kernel delays a client by a second.
+    # If the listen backlog is full, the kernel delays a new connection by a second.
     "socket.listen.backlog.size": "4096",
 }
 # An ApiVersions v0 request, and the maximum memory of an idle connection (KiB).
@@ -73,7 +73,9 @@ def is_served(connection: socket.socket) -> bool:
     return False
 
 
-def test_h65_idle_connections_and_a_storm_of_new_ones_hold_up_no_client(broker: Oncelog) -> None:
+def test_h65_idle_connections_and_a_storm_of_new_connections_delay_no_client(
+    broker: Oncelog,
+) -> None:
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
         works(wire)

@@ -1,5 +1,5 @@
-"""A byte of a file changes while the broker is down. The broker rebuilds the file, or refuses it by
-name. No other partition is affected (scenarios S2-S8)."""
+"""A byte of a file changes while the broker is down. The broker rebuilds the file, or refuses it
+and names it. No other partition is affected (scenarios S2-S8)."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def assert_said(broker: Oncelog, path: Path, position: int) -> None:
     assert (logged[-1]["level"], logged[-1]["position"]) == ("error", position)
 
 
-def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
+def test_s3d_damage_below_the_recovery_point_takes_the_partition_offline(broker: Oncelog) -> None:
     """After a kill, and at later starts, no log is truncated and other logs are served."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", flush_messages=1)
@@ -185,9 +185,9 @@ def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog
 def test_a_decided_transaction_of_an_offline_partition_is_not_aborted_by_the_command(
     broker: Oncelog,
 ) -> None:
-    """The commit marker cannot be written yet, and its epoch differs from the epoch of the records.
-    The partition would accept an abort marker, so `oncelog transactions abort` must refuse to write
-    one."""
+    """The transaction is committed, but its commit marker cannot be written to the offline
+    partition yet. An abort marker that comes first would drop the records, so `oncelog transactions
+    abort` refuses."""
     with Wire(broker.address) as wire:
         create(wire, "bad", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -215,7 +215,7 @@ def test_a_decided_transaction_of_an_offline_partition_is_not_aborted_by_the_com
     assert "`oncelog transactions describe p`" in refused
 
 
-def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
+def test_s3d_damage_above_the_recovery_point_truncates_the_log_with_a_log_event(
     broker: Oncelog,
 ) -> None:
     """The broker truncates the log as Kafka does. A log event says if valid batches followed the

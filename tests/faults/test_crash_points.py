@@ -108,7 +108,7 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
 
 
 def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
-    """End the transaction. Return the producer with its identity after that."""
+    """End the transaction. Return the producer's identity after the end."""
     number = 5 if version == 2 else 4
     response = dying.insist(
         lambda wire: end_transaction(wire, producer, commit=commit, version=number)
@@ -181,7 +181,7 @@ def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize(("cell", "point"), SYNCED)
-def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_no_response_left(
+def test_c2_c4_c7_c10_c14_a_synced_decision_survives_without_a_response(
     tmp_path: Path, cell: str, point: str, commit: bool
 ) -> None:
     """With oncelog.flush.on.ack, a synced decision is below the high watermark."""

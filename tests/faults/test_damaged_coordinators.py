@@ -201,7 +201,7 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
 @pytest.mark.parametrize(
     ("damage", "topic"), [*zip(DAMAGE, cycle((TRANSACTIONS, GROUPS)), strict=False)]
 )
-def test_a_kill_loses_nothing_whatever_the_recovery_points_say(
+def test_damage_after_a_kill_is_refused_even_without_valid_recovery_points(
     written: Written, tmp_path: Path, damage: Callable[[Path, str], Path], topic: str
 ) -> None:
     """The recovery points are missing or garbage. The computer kept running, so no power failure

@@ -1,5 +1,5 @@
-"""Damaged files of the data directory itself. The broker writes such a file again, or refuses it by
-name (scenario S8)."""
+"""Damaged files of the data directory itself. The broker writes such a file again, starts without
+it, or refuses to start and names it (scenario S8)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 
-def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:
+def test_a_damaged_partition_metadata_file_is_written_again_or_refused(broker: Oncelog) -> None:
     """If the file is unreadable, the broker writes it again from the metadata. A readable file with
-    another topic id belongs to an unknown topic, so the broker refuses it."""
+    another topic id belongs to an unknown topic, so the broker refuses to start."""
     with Wire(broker.address) as wire:
         create(wire, "unreadable", "other")
         for topic in ("unreadable", "other"):
@@ -63,7 +63,9 @@ def _rewrite(path: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
-def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
+def test_s8_unreadable_checkpoints_are_ignored_without_loss_of_a_record(
+    broker: Oncelog, how: str
+) -> None:
     """S8: the logs have the same contents, except that deleted records may be visible again. A log
     event names the checkpoints."""
     with Wire(broker.address) as wire:
@@ -83,11 +85,14 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
 
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
-def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
-    """A damaged digit or lost records can be the cause of the contradiction. The broker cannot
-    distinguish them, so the partition serves no client and nothing is deleted. There is one
-    exception: after a crash, a log may end below its start, because a power failure has taken its
-    end. As in Kafka, the log begins again at its start, and a log event says so."""
+def test_s8_a_partition_goes_offline_if_a_checkpoint_contradicts_its_log(
+    broker: Oncelog, how: str
+) -> None:
+    """A checkpoint contradicts the log if a digit of the checkpoint is damaged, or if the log has
+    lost records. The broker cannot distinguish these causes, so the partition serves no client and
+    nothing is deleted. There is one exception: after a crash, a log may end below its log start
+    offset, because a power failure has taken its end. As in Kafka, the log is then empty and begins
+    at that offset, and a log event says so."""
     with Wire(broker.address) as wire:
         create(wire, "point", "start", "sound", flush_messages=1)
         for topic in ("point", "start"):
@@ -119,7 +124,7 @@ def _delete_records(wire: Wire, topic: str, before: int) -> None:
     assert wire.call(request).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_a_damaged_clean_mark_counts_as_a_mark(broker: Oncelog) -> None:
+def test_a_damaged_kafka_cleanshutdown_file_counts_as_a_clean_stop(broker: Oncelog) -> None:
     """As in Kafka, only the existence of `.kafka_cleanshutdown` counts."""
     broker.stop()
     damage(broker.data / ".kafka_cleanshutdown")
@@ -127,7 +132,7 @@ def test_a_damaged_clean_mark_counts_as_a_mark(broker: Oncelog) -> None:
     assert events(broker)[-1]["clean"] is True
 
 
-def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
+def test_a_start_that_fails_at_a_port_in_use_causes_no_recovery(broker: Oncelog) -> None:
     """The start fails before it changes anything. The next start still finds a clean stop."""
     broker.stop()
     with socket.create_server((broker.host, broker.port)):
@@ -136,7 +141,7 @@ def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
     assert events(broker)[-1]["clean"] is True
 
 
-def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
+def test_a_start_with_a_damaged_meta_properties_fails_and_names_the_file(broker: Oncelog) -> None:
     """The start changes no data. With a repaired file, the stop still counts as clean."""
     broker.stop()
     path = broker.data / "meta.properties"
@@ -149,13 +154,13 @@ def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
     assert events(broker)[-1]["clean"] is True
 
 
-def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) -> None:
+def test_a_start_with_damaged_metadata_succeeds_or_names_the_file(broker: Oncelog) -> None:
     with Wire(broker.address) as wire:
         create(wire, *(f"t{number}" for number in range(40)))
     broker.stop()
     path = broker.data / "oncelog-metadata.sqlite"
     sound = path.read_bytes()
-    # The positions of the magic, of the first page, and of records.
+    # Positions in the SQLite file: in the magic, in the first page, and in records.
     for position in (0, 100, len(sound) // 2):
         path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
         if (process := broker.spawn()).poll() is None:

@@ -34,8 +34,9 @@ CPU_SHARE = 0.2
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
     broker = Oncelog(tmp_path, QUICK, arguments=("--debug",))
     broker.start()
-    # An import needs a descriptor, too.
-    wait_until(lambda: "everything imported" in broker.said(), "nothing is left to import")
+    # An import needs a descriptor, so the broker must have imported everything before a test takes
+    # them.
+    wait_until(lambda: "everything imported" in broker.said(), "all modules are imported")
     yield broker
     broker.kill()
 
@@ -48,7 +49,9 @@ def limit_descriptors(broker: Oncelog, more: int | None) -> None:
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
+def test_d5_new_connections_wait_for_descriptors_and_connected_clients_continue(
+    broker: Oncelog,
+) -> None:
     """D5: 100 clients beyond the limit cost no CPU time, and connected clients notice nothing."""
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
@@ -99,7 +102,7 @@ def test_d6_a_record_that_needs_a_new_segment_is_refused_without_descriptors(
         assert values(wire, "t") == sent
 
 
-def test_a_broker_takes_all_the_descriptors_it_may(tmp_path: Path) -> None:
+def test_a_broker_raises_its_limit_of_descriptors_to_the_hard_limit(tmp_path: Path) -> None:
     """Shells allow 1,024 by default, while 5,000 clients are common. The broker raises its limit,
     as the JVM does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -46,7 +46,9 @@ def _has_offset(wire: Wire) -> bool:
     return committed_offset(wire, "orders", stable=True)[1] not in BUSY
 
 
-def test_a_directory_of_apache_kafka_is_refused_and_kafka_goes_on(fresh_kafka: Kafka) -> None:
+def test_a_directory_of_apache_kafka_is_refused_and_kafka_can_still_serve_it(
+    fresh_kafka: Kafka,
+) -> None:
     with Wire(fresh_kafka.address) as wire:
         create(wire, *TOPICS)
         for number, topic in enumerate(TOPICS):

@@ -165,11 +165,11 @@ def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
 
 
 @BOTH
-def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
+def test_d1_d7_a_full_disk_refuses_batches_and_keeps_all_acknowledged_ones(
     broker: Oncelog, disk: Disk
 ) -> None:
-    """D1: readers continue, the log ends at a batch, and there is one log event. Once the disk has
-    space again, producers continue. They do so after a crash as well."""
+    """D1: readers continue, the log ends with a complete batch, and there is one log event. Once
+    the disk has space again, producers continue. They do so after a crash as well."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()
@@ -220,14 +220,14 @@ def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
 
 
 def refusals(broker: Oncelog) -> list[str]:
-    """Return the files that could not grow. Each file has one log event a minute."""
+    """Return the files that could not grow. Each of them has at most one log event a minute."""
     return [event["file"] for event in events(broker) if event["event"] == "disk refused"]
 
 
 @BOTH
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("through", ["no crash", "kill"])
-def test_d2_a_decision_that_cannot_be_written_is_taken_later_and_once(
+def test_d2_an_end_txn_refused_by_a_full_disk_is_decided_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
     """Only the transaction log has no space for a record. The client gets a retriable error. The
@@ -271,11 +271,11 @@ def test_d2_a_decision_that_cannot_be_written_is_taken_later_and_once(
 
 @BOTH
 @pytest.mark.parametrize("through", ["no crash", "kill"])
-def test_transactions_that_were_decided_are_finished(
+def test_decided_transactions_are_completed_although_any_write_may_fail(
     broker: Oncelog, disk: Disk, through: str
 ) -> None:
-    """Any write of a transaction may fail. A decided transaction still gets all its markers, and
-    aborted records are never visible."""
+    """A decided transaction gets all its markers once the disk has space, and aborted records are
+    never visible."""
     committed: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=2)
@@ -320,9 +320,9 @@ def test_transactions_that_were_decided_are_finished(
         assert sorted(found) == sorted(committed)
 
 
-def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: Disk) -> None:
-    """While the program retries, standard error names the cause. Once the disk has space, the
-    program succeeds."""
+def test_oncelog_produce_names_the_full_disk_and_retries(broker: Oncelog, disk: Disk) -> None:
+    """While the command retries, standard error names the cause. Once the disk has space, the
+    command succeeds."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -479,7 +479,7 @@ def test_what_frees_space_works_on_a_full_disk(
             "a producer can write",
         )
         disk.free()
-        wait_until(lambda: metadata_is_written(broker), "the reserve is taken back")
+        wait_until(lambda: metadata_is_written(broker), "the metadata store has its reserve again")
         create(wire, "new")
 
 

@@ -49,7 +49,7 @@ def producer_ids(wire: Wire, count: int) -> list[int]:
     return ids
 
 
-def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
+def test_e9_no_producer_id_is_assigned_twice_over_ten_crashes(tmp_path: Path) -> None:
     """Some blocks of producer ids are used up, others are abandoned half used."""
     broker = Oncelog(tmp_path, QUICK)
     seen: list[int] = []
@@ -64,7 +64,9 @@ def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
     assert seen == sorted(seen)
 
 
-def test_e10_thirty_two_thousand_instances_of_one_id_get_two_producer_ids(tmp_path: Path) -> None:
+def test_e10_a_transactional_id_gets_a_second_producer_id_after_the_last_epoch(
+    tmp_path: Path,
+) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
         producer = new_identity(wire, "t")
         responses = [(producer.producer_id, producer.producer_epoch)]
@@ -104,7 +106,7 @@ def test_h60_h61_an_address_gets_producer_ids_up_to_its_limit(limited: Wire) -> 
         assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 
-def test_h60_a_partition_above_its_limit_refuses_a_producer_with_the_setting(
+def test_h60_a_partition_at_its_limit_refuses_a_new_producer_and_names_the_setting(
     limited: Wire,
 ) -> None:
     writers = [Identity(number, 0) for number in producer_ids(limited, 4)]

@@ -34,9 +34,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
         yield running
 
 
-def test_frames_drawn_from_the_tables_hurt_their_sender_alone(broker: Oncelog) -> None:
-    """The frames affect no other client, and no later request for the state that they left
-    behind."""
+def test_random_frames_affect_no_other_client(broker: Oncelog) -> None:
+    """The frames are drawn from the tables of the protocol. Afterwards, other clients and requests
+    for the state that the frames left behind still get their responses."""
     found = asyncio.run(fuzz(broker, FRAMES, seed=1))
     assert found.errors == []
     assert found.frames >= FRAMES
@@ -79,7 +79,9 @@ def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
 
 
 @pytest.mark.parametrize("which", range(9))
-def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, which: int) -> None:
+def test_an_error_message_that_quotes_a_long_word_is_shortened_and_sent(
+    broker: Oncelog, which: int
+) -> None:
     """The connection stays open, and the broker logs no defect."""
     with Wire(broker.address) as wire:
         request, version = requests_with_long_words("fz-0")[which]
@@ -94,7 +96,7 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
     assert not any(defect in broker.log.read_text(errors="replace") for defect in DEFECTS)
 
 
-def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> None:
+def test_a_config_list_cannot_grow_beyond_what_describe_configs_can_return(broker: Oncelog) -> None:
     """The broker refuses an APPEND to a value that DescribeConfigs v1 could no longer return."""
     part = incremental_alter_configs.AlterConfigsResource
     change = incremental_alter_configs.AlterableConfig
@@ -112,7 +114,9 @@ def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> N
 
 
 @pytest.mark.parametrize("size", [32_730, 32_731, 32_767])
-def test_a_member_with_a_very_long_client_id_stops_no_group(broker: Oncelog, size: int) -> None:
+def test_a_member_with_a_very_long_client_id_does_not_block_its_group(
+    broker: Oncelog, size: int
+) -> None:
     """The group's leader gets its response, and DescribeGroups works in all versions."""
     group = f"long-{size}"
     with Wire(broker.address, "c" * size) as wire, Wire(broker.address) as other:

@@ -1,4 +1,4 @@
-"""Offset commits that claim more than a broker keeps (scenario H68)."""
+"""Offset commits that declare too much metadata or too many partitions (scenario H68)."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ HOSTILE = {
     "a GiB of metadata": (1, PLACE + write_uvarint((1 << 30) + 1) + bytes(1_000)),
     "two GiB of metadata": (1, PLACE + write_uvarint(1 << 31) + bytes(1_000)),
     "a million partitions": (1_000_000, (PLACE + b"\0\0") * 1_000_000 + b"\0\0"),
-    "a million partitions by the count alone": (1_000_000, PLACE + bytes(1_000)),
+    "a count of a million partitions before a single partition": (1_000_000, PLACE + bytes(1_000)),
 }
 
 
 @pytest.mark.parametrize("api", STARTS, ids=lambda api: api.name)
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_h68_a_commit_that_claims_too_much_closes_its_connection_alone(
+def test_h68_an_offset_commit_with_false_counts_closes_only_its_connection(
     broker: Oncelog, api: ApiKey, kind: str
 ) -> None:
     before, used = taken(broker.pid).rss_bytes, cpu_ms(broker)
@@ -75,15 +75,15 @@ def test_h68_a_commit_that_claims_too_much_closes_its_connection_alone(
 
 
 @pytest.mark.parametrize("api", STARTS, ids=lambda api: api.name)
-def test_h68_a_commit_with_true_counts_is_served(broker: Oncelog, api: ApiKey) -> None:
+def test_h68_an_offset_commit_with_true_counts_is_served(broker: Oncelog, api: ApiKey) -> None:
     """The same encoding is served if its counts are true."""
     with Wire(broker.address) as wire:
         wire.socket.sendall(frame(api, 1, PLACE + b"\2m" + b"\0\0\0"))
         assert wire.socket.recv(1)
 
 
-def test_h68_metadata_is_taken_up_to_its_limit(broker: Oncelog) -> None:
-    """The limit holds for each partition: the broker refuses one of three."""
+def test_h68_offset_metadata_is_accepted_up_to_its_limit(broker: Oncelog) -> None:
+    """Of three partitions, the broker refuses only the partition with too much metadata."""
     with Wire(broker.address) as wire:
         find_coordinator(wire, "g", key_type=0)
         sizes = [4_096, 4_097, 0]

@@ -41,7 +41,8 @@ from tests.harness.writing import produce, records
 MAX = 2**31 - 1
 MIB = 1 << 20
 # Maximum delay of small requests by a hostile request. The maximum also holds for a request with
-# every partition of the largest cluster, each in its own topic: that is four times MAX_ELEMENTS.
+# every partition of the largest cluster, each in its own topic. Such a request has four times
+# MAX_ELEMENTS elements.
 HELD_MS = 50.0
 
 
@@ -111,7 +112,7 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
 
 # Produce is left out: with acks=0 it has no response.
 @pytest.mark.parametrize(("cls", "path"), bombs(ApiKey.PRODUCE))
-def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
+def test_h21_h26_a_request_at_the_limit_of_elements_delays_no_client(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
     """The request is served or refused within a limit of CPU time."""
@@ -124,7 +125,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
 @pytest.mark.parametrize(
     ("cls", "path"), [bomb for bomb in bombs() if api_of(bomb.values[0]).key in IN_SLICES]
 )
-def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
+def test_h21_h26_the_largest_requests_are_served_in_slices_and_delay_no_client(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
     request = bomb(cls, path, limit_of(cls) - len(path))
@@ -159,7 +160,7 @@ def test_h22_many_tagged_fields_in_a_header_are_not_kept(broker: Oncelog) -> Non
 BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "ü", "a b", "a:b"]
 
 
-def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Folder) -> None:
+def test_h25_an_invalid_topic_name_never_touches_the_disk(tmp_path: Folder) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
         # The broker creates this file in the background.
         wait_until((broker.data / METADATA_RESERVE).exists, "the reserve")
@@ -205,7 +206,7 @@ def test_h27_an_unknown_topic_id_gets_its_own_error_code(broker: Oncelog, topic_
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_h28_a_fetch_answers_at_most_what_the_broker_allows(broker: Oncelog) -> None:
+def test_h28_a_fetch_response_is_limited_by_the_brokers_fetch_max_bytes(broker: Oncelog) -> None:
     with Wire(broker.address) as wire:
         create(wire, "big", partitions=4)
         for partition in range(4):
@@ -224,7 +225,7 @@ def test_h28_a_fetch_answers_at_most_what_the_broker_allows(broker: Oncelog) -> 
     assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
 
 
-def test_h28_ten_thousand_partitions_are_an_ordinary_fetch(broker: Oncelog) -> None:
+def test_h28_a_fetch_of_ten_thousand_partitions_is_served(broker: Oncelog) -> None:
     topics = [FetchTopic(f"n{number}", partitions=[FetchPartition(0)]) for number in range(10_000)]
     response = outcome(broker, FetchRequest(topics=topics), 12)
     assert len(response.responses) == 10_000
@@ -235,7 +236,7 @@ def test_h28_ten_thousand_partitions_are_an_ordinary_fetch(broker: Oncelog) -> N
 
 
 @pytest.mark.parametrize("of_one_topic", [True, False], ids=["partitions", "topics"])
-def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing(
+def test_h28_a_fetch_of_a_hundred_thousand_partitions_closes_its_connection(
     broker: Oncelog, of_one_topic: bool
 ) -> None:
     before, used = rss(broker), cpu_ms(broker)
@@ -244,11 +245,11 @@ def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing
     assert cpu_ms(broker) - used < CPU_MS
 
 
-def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
+def test_h28_a_fetch_of_twenty_thousand_partitions_stays_within_the_limits(
     broker: Oncelog,
 ) -> None:
-    """The response comes at once and stays below fetch.max.bytes. The wait and the sizes in the
-    request do not matter."""
+    """The response comes at once and has at most fetch.max.bytes. `max_wait_ms` and the
+    sizes in the request have no effect."""
     with Wire(broker.address) as wire:
         for partition in range(2):
             for _ in range(4):
@@ -263,7 +264,8 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
 
 
 def everything(count: int, of_one_topic: bool) -> FetchRequest:
-    """Return a Fetch of this number of partitions. Its own limits are the largest possible."""
+    """Return a Fetch of this number of partitions. The limits in the request are the largest
+    possible."""
     numbers = range(count)
     topics = (
         [FetchTopic("t", partitions=[FetchPartition(n, partition_max_bytes=MAX) for n in numbers])]
@@ -291,7 +293,7 @@ def test_h28_a_parked_fetch_ends_with_its_connection(broker: Oncelog) -> None:
     assert cpu_ms(broker) - used < CPU_MS
 
 
-def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncelog) -> None:
+def test_h29_a_flood_of_fetch_sessions_creates_no_more_than_the_limit(broker: Oncelog) -> None:
     sessions = set()
     place = FetchTopic("t", partitions=[FetchPartition(0)])
     with Wire(broker.address) as wire:
@@ -313,7 +315,7 @@ def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncel
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_h30_a_million_keys_are_refused_before_any_is_looked_up(
+def test_h30_a_request_with_a_million_keys_is_refused_before_any_lookup(
     broker: Oncelog, request_: Any
 ) -> None:
     before, used = rss(broker), cpu_ms(broker)

@@ -50,8 +50,8 @@ WAITING = 20
 # timeout.
 TIMEOUT_S = 5.0
 LATEST_S = 4.0
-# Timeout of a transaction that is open when the broker dies, and of a transaction after its
-# restart.
+# Timeout of a transaction that is open when the broker dies, and of a transaction that begins after
+# the broker's restart.
 OLD_TIMEOUT_MS = 3_000
 NEW_TIMEOUT_MS = 1_000
 # A new group waits this long for more members. All members must join and be counted within this
@@ -87,7 +87,9 @@ def suspended(broker: Oncelog) -> Iterator[None]:
         broker._running().send_signal(signal.SIGCONT)
 
 
-def test_a_broker_that_is_suspended_in_a_transaction_goes_on(broker: Oncelog, wire: Wire) -> None:
+def test_a_broker_that_was_suspended_in_a_transaction_continues(
+    broker: Oncelog, wire: Wire
+) -> None:
     """The resumed broker serves the requests that were sent meanwhile, once and in order."""
     create(wire, "suspended")
     producer = Producer(
@@ -183,8 +185,11 @@ def descriptors(broker: Oncelog) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire: Wire) -> None:
-    """Fetches that are parked for a minute end at once, and producers never wait for them."""
+def test_readers_that_disconnect_while_they_wait_leave_no_parked_fetches(
+    broker: Oncelog, wire: Wire
+) -> None:
+    """The Fetch requests would wait for a minute. They end when their clients disconnect, and
+    producers never wait for them."""
     create(wire, "parked")
     assert produce(wire, "parked", build_batch(records())).error_code == ErrorCode.NONE
     before = descriptors(broker)
@@ -202,7 +207,9 @@ def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wire: Wire) -> None:
+def test_members_that_disconnect_while_they_join_leave_the_group(
+    broker: Oncelog, wire: Wire
+) -> None:
     """The members disconnect before the first rebalance. The rebalance completes without them, and
     their sessions expire."""
     find_coordinator(wire, "joining", key_type=0)

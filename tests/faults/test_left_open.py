@@ -34,7 +34,7 @@ HELD_MS = 50.0
 
 
 @pytest.mark.timeout(600)  # on a slow machine the transactions are due much later
-def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
+def test_t9_h62_other_clients_are_served_while_ten_thousand_transactions_are_aborted(
     tmp_path: Path,
 ) -> None:
     """One scan aborts all transactions, because the broker is suspended before the first expires

@@ -252,7 +252,9 @@ def test_a_thousand_partitions_start_again(
 
 
 @pytest.mark.parametrize("client", [Confluent(), Aiokafka()], ids=lambda c: c.name)
-def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Client) -> None:
+def test_acknowledged_transactions_survive_a_kill_with_flush_on_ack(
+    tmp_path: Path, client: Client
+) -> None:
     """Acknowledged records, transactions and committed offsets survive kill -9."""
     settings = {"oncelog.flush.on.ack": "true", "log.flush.offset.checkpoint.interval.ms": "50"}
     broker = Oncelog(tmp_path, merged(QUICK, settings))

@@ -196,7 +196,7 @@ def is_committed(wire: Wire, partition: int) -> bool:
     return values(wire, "t", partition=partition) == [b"v"]
 
 
-def test_ch_a_broker_that_loads_never_reports_less_than_there_is(
+def test_ch_a_loading_coordinator_never_responds_with_a_part_of_its_state(
     tmp_path: Path,
 ) -> None:
     broker = Oncelog(tmp_path, QUICK)

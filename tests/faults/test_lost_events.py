@@ -74,7 +74,7 @@ def test_transactions_time_out_and_are_fenced_though_no_log_event_can_be_written
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
-def test_a_disk_that_is_full_for_log_events_too_is_an_error_for_the_client(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_for_records_and_log_events_refuses_the_client(tmp_path: Path) -> None:
     """A Produce needs a record in the transaction log, which is full, so it gets
     NOT_ENOUGH_REPLICAS. Once the disk has space again, it succeeds."""
     one_log = {"transaction.state.log.num.partitions": "1"}

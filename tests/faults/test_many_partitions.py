@@ -54,7 +54,7 @@ def counted(wire: Wire) -> int:
     return sum(len(topic.partitions) for topic in topics if not topic.is_internal)
 
 
-def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
+def test_h64_a_request_for_a_hundred_thousand_partitions_creates_none(
     broker: Oncelog,
 ) -> None:
     names = [f"n{number}" for number in range(1_000)]
@@ -74,7 +74,7 @@ def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
         assert counted(wire) == 1
 
 
-def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone(
+def test_h64_a_request_for_a_hundred_thousand_topics_closes_only_its_connection(
     broker: Oncelog,
 ) -> None:
     # CreateTopics v5. A topic has a name, partitions and replicas, but no assignments and no
@@ -94,7 +94,7 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
         assert counted(bystander) == 0
 
 
-def test_h64_a_client_that_repeats_itself_gets_at_most_the_limit(
+def test_h64_repeated_requests_create_no_more_partitions_than_the_limit(
     broker: Oncelog,
 ) -> None:
     """The client requests a hundred thousand partitions in all, and gets no more than LIMIT.
@@ -111,8 +111,8 @@ def test_h64_a_client_that_repeats_itself_gets_at_most_the_limit(
             codes += [topic.error_code for topic in wire.answer().topics]
         assert codes[:3] == [ErrorCode.NONE] * 3
         assert set(codes[3:]) == {ErrorCode.POLICY_VIOLATION}
-        # While this test waits for a processor, a measurement covers several turns of the broker.
-        # Most measurements must be short.
+        # If this test has to wait for a processor, a measurement covers several turns of the
+        # broker's loop. Therefore only the median must be short.
         assert median(held) < CPU_MS / 4
         assert automatic(wire, "automatic") == ErrorCode.NONE
         is_coordinated(bystander)
@@ -130,13 +130,15 @@ def test_h64_a_client_that_repeats_itself_gets_at_most_the_limit(
 
 
 def automatic(wire: Wire, name: str) -> int:
-    """Return the error code of a topic that a Metadata request should create."""
+    """Send a Metadata request that creates the topic automatically. Return the error code of the
+    topic."""
     wanted = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
     return int(wire.call(wanted, 12).topics[0].error_code)
 
 
 def is_coordinated(wire: Wire) -> None:
-    """Check that a transaction commits. Internal topics do not count against the limit."""
+    """Check that a transaction commits. It needs internal topics, which do not count against the
+    limit."""
     producer = new_identity(wire, "x")
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

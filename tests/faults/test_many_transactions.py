@@ -14,7 +14,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 COUNT = 40
 
 
-def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> None:
+def test_l10_a_reader_sees_no_record_of_an_open_transaction_after_a_crash(tmp_path: Path) -> None:
     """Of the transactions 0 to 39, those with odd numbers stay open, and the others are decided,
     half of them by an abort. After the crash the open transactions commit."""
     broker = Oncelog(tmp_path, QUICK)

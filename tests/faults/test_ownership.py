@@ -1,5 +1,6 @@
 """A broker starts on its own data or on an empty directory. It does not touch the files of another
-program. It refuses its own data if the metadata is missing or old, and says what to do."""
+program. It refuses its own data if the metadata is missing, damaged or older than the logs, and
+says what to do."""
 
 from __future__ import annotations
 
@@ -107,14 +108,15 @@ def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog,
 
 
 def is_owned(broker: Oncelog) -> bool:
-    """Write a record to a new topic. Return True if the broker's directory has its files."""
+    """Write a record to a new topic. Return True if the broker's directory has meta.properties and
+    the topic."""
     with Wire(broker.address) as wire:
         create(wire, "orders")
         write(wire, "orders", 1)
     return (broker.data / "meta.properties").exists() and (broker.data / "orders-0").is_dir()
 
 
-def test_a_new_volume_is_empty(new: Oncelog) -> None:
+def test_a_new_volume_counts_as_an_empty_directory(new: Oncelog) -> None:
     """A new volume may be the root of a file system. A start that ended early may have left an
     empty directory."""
     new.data.mkdir()
@@ -193,7 +195,7 @@ def refused_start(broker: Oncelog) -> str:
 
 
 @pytest.mark.parametrize("damage_of", DAMAGES)
-def test_a_damaged_store_is_refused_with_the_way_out(
+def test_a_damaged_store_is_refused_and_the_error_names_the_recovery(
     filled: Callable[[str], Oncelog], damage_of: str
 ) -> None:
     broker = filled("clean stop")
@@ -203,7 +205,7 @@ def test_a_damaged_store_is_refused_with_the_way_out(
     assert strays(broker) == []
 
 
-def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
+def test_a_broker_process_that_needs_a_recovery_ends_and_names_it(
     filled: Callable[[str], Oncelog],
 ) -> None:
     """The broker's process prints one line and ends with exit code 1. Other tests check the same
@@ -224,7 +226,7 @@ def partition_prints(broker: Oncelog) -> dict[str, dict[str, Print]]:
     ("loss", "how"),
     [*((loss, "clean stop") for loss in LOSSES), ("the store is gone", "kill")],
 )
-def test_lost_metadata_is_refused_with_the_way_out(
+def test_lost_metadata_is_refused_and_the_error_names_the_recovery(
     filled: Callable[[str], Oncelog], loss: str, how: str
 ) -> None:
     broker = filled(how)
@@ -409,7 +411,7 @@ def test_a_path_that_cannot_be_a_data_directory_is_refused(new: Oncelog, kind: s
     assert "Traceback" not in done.stderr
 
 
-def test_serve_in_a_deleted_directory(tmp_path: Path) -> None:
+def test_serve_in_a_deleted_directory_ends_with_exit_code_1(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()
     script = (

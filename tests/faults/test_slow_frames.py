@@ -118,7 +118,7 @@ async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         return await reader.readexactly(4) == b"ping"
 
 
-async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
+async def test_h6_a_slow_frame_closes_its_connection_at_the_deadline(world: World) -> None:
     """A byte now and then does not extend the deadline of a frame."""
     slow_reader, slow = await world.connect()
     half_length_reader, half_length = await world.connect()
@@ -160,7 +160,7 @@ async def test_a_slow_frame_that_makes_progress_is_served(world: World) -> None:
     other.close()
 
 
-async def test_h6_a_frame_that_stands_still_is_given_up_however_much_has_come(
+async def test_h6_a_stalled_frame_closes_its_connection_however_many_bytes_have_arrived(
     world: World,
 ) -> None:
     reader, writer = await world.connect()
@@ -216,7 +216,9 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     writer.close()
 
 
-async def test_h3_the_largest_connection_is_closed_where_memory_is_bounded(world: World) -> None:
+async def test_h3_the_connection_with_the_most_memory_is_closed_at_the_memory_limit(
+    world: World,
+) -> None:
     """The broker keeps connections that hold little memory. The declared size of a frame does not
     count."""
     modest_reader, modest = await world.connect()

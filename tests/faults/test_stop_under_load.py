@@ -82,7 +82,7 @@ class Load:
 
 
 @pytest.mark.parametrize("flush", ["false", "true"], ids=["default", "flush on ack"])
-def test_producers_go_on_over_clean_stops(tmp_path: Path, flush: str) -> None:
+def test_producers_continue_across_clean_stops(tmp_path: Path, flush: str) -> None:
     """Across three restarts every record is delivered once and in order, and each stop is clean."""
     broker = Oncelog(tmp_path, QUICK | {"oncelog.flush.on.ack": flush})
     broker.start()

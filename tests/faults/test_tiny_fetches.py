@@ -74,7 +74,7 @@ def tiny(offset: int) -> FetchRequest:
     return FetchRequest(max_wait_ms=0, max_bytes=1, topics=[FetchTopic("t", partitions=[place])])
 
 
-def test_h67_tiny_fetches_of_scattered_offsets_cost_little_each_and_others_have_their_turn(
+def test_h67_tiny_fetches_read_few_bytes_and_delay_no_other_client(
     broker: Oncelog,
 ) -> None:
     """The broker is suspended until all requests have arrived: the readers' fetches, and after them

@@ -16,7 +16,7 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 REMAINING = (1, 11, 60, 61, 100, -1)
 
 
-def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
+def test_s1_a_torn_last_batch_is_truncated_and_its_retry_is_no_duplicate(tmp_path: Path) -> None:
     """Earlier batches are unchanged. The resent batch is no duplicate, and readers see it once,
     after its commit."""
     broker = Oncelog(tmp_path, QUICK)

@@ -87,7 +87,7 @@ def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) ->
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("kinds", [(1, 2), (2, 1)], ids=["V1 first", "V2 first"])
-def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
+def test_v2m_transactions_continue_when_transaction_version_changes_to_0_and_back(
     tmp_path: Path, kinds: tuple[int, int], commit: bool
 ) -> None:
     """An open transaction stays open for its client, the broker completes a decided transaction,

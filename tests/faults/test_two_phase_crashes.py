@@ -125,5 +125,5 @@ def test_w2_the_decision_reaches_the_original_whichever_step_the_broker_dies_at(
     survive(tmp_path, point, commit=commit, at_last_epoch=False)
 
 
-def test_w5_e4_the_decision_reaches_the_original_where_epochs_have_run_out(tmp_path: Path) -> None:
+def test_w5_e4_a_commit_at_the_last_epoch_reaches_the_original_producer_id(tmp_path: Path) -> None:
     survive(tmp_path, "after-prepare", commit=True, at_last_epoch=True)

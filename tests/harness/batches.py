@@ -11,8 +11,8 @@ from tests.harness.wire import Wire
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
-    """Yield the batches from this offset to the end, as the bytes of each Fetch. The last batch of
-    a response may be cut off. The next response then has the whole batch."""
+    """Yield the record bytes of each Fetch response, from this offset to the end of the partition.
+    The last batch of a response may be cut off. The next response then has the whole batch."""
     while True:
         data = fetch(wire, topic, offset, partition=partition)
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)

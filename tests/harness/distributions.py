@@ -1,4 +1,5 @@
-"""Both distributions as users install them: built from a clone, in a new virtual environment."""
+"""The two distributions of the project, the whole project and the client alone, as users install
+them: built from a clone, in a new virtual environment."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def scraped(lines: Iterable[str]) -> Scraped:
 
 
 def scrape(broker: Oncelog) -> Scraped:
-    """Read the page at the address in the log events."""
+    """Read the page of metrics at the address that the broker's log events contain."""
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:

@@ -28,7 +28,7 @@ def run_a_tool(options: Sequence[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-def test_classes_come_out_of_the_archive(kafka_jars: str, tmp_path: Path) -> None:
+def test_a_jvm_loads_its_classes_from_the_archive(kafka_jars: str, tmp_path: Path) -> None:
     archive = ClassArchive(tmp_path, java(), Path(kafka_jars).parent)
     assert archive.options == ()
 

@@ -28,7 +28,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def test_a_port_stays_reserved_for_a_while_after_its_owner() -> None:
+def test_a_port_stays_reserved_for_a_while_after_its_owner_has_ended() -> None:
     owner = Owner()
     port = reserve_port(owner)
     assert not is_free(port)
@@ -76,7 +76,8 @@ def listens(port: int) -> bool:
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_clients_at_other_addresses_do_not_take_a_reserved_port(order: str) -> None:
-    """A broker listens on every address. A socket of 127.0.0.2 with its port would block it."""
+    """A broker listens on every address. A client's socket of 127.0.0.2 with the broker's port
+    would block the broker."""
     owners = [Owner() for _ in range(50)]
     ports = [reserve_port(owner) for owner in owners] if order == "before" else []
     leave_behind(1_500, "127.0.0.2")

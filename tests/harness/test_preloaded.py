@@ -1,4 +1,5 @@
-"""A preloaded broker behaves as one that `python -m oncelog_server` starts."""
+"""A preloaded broker is a fork of a process that has imported the sources. It behaves as one that
+`python -m oncelog_server` starts."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_a_broker_gets_its_environment_arguments_and_outputs(
     assert not broker.output.read_text()
 
 
-def test_a_broker_with_other_sources_is_no_fork(tmp_path: Path) -> None:
+def test_a_broker_with_other_sources_is_started_without_a_fork(tmp_path: Path) -> None:
     with Oncelog(tmp_path, environment={"PYTHONPATH": str(tmp_path)}, preloaded=True) as broker:
         assert isinstance(broker._running(), subprocess.Popen)
 

@@ -1,7 +1,8 @@
 """`make image-test`: builds the image and runs docker/compose.yaml, without a Docker engine.
 
-The steps are: build, up, a transactional round trip through the published port and another by
-service name, kill -9, up on the same volume, a check that nothing is lost, down. The exit code is 1
+The steps are: build, up, a transactional round trip through the published port, commits of the
+service `job` through the broker's service name, kill -9, up on the same volume, a check that
+nothing is lost, down. The exit code is 1
 if a step fails, for example because a record is lost or doubled.
 """
 
@@ -75,8 +76,8 @@ class ImageTest:
         return self.inspect(READER, "{{.State.Status}}") == "exited"
 
     def healthy(self) -> bool:
-        """Run the image's own health check directly, because podman has no timers here. Return True
-        if it passes."""
+        """Run the image's own health check directly, because podman has no timers here that would
+        run it. Return True if it passes."""
         done = self.engine.run("podman", "healthcheck", "run", BROKER, check=False)
         return done.returncode == 0
 
@@ -94,7 +95,7 @@ class ImageTest:
             with self.step("transactions through the published port"):
                 first = write_transactions(self.address, "first")
                 compare(first, read_committed(self.address, "first"))
-            with self.step("the job is at work, by service name"):
+            with self.step("the job commits through the service name"):
                 self.wait_for("the job commits", lambda: "committed" in self.logs(JOB))
             with self.step("kill -9 and up again on the same volume"):
                 self.engine.run("podman", "kill", "--signal", "KILL", BROKER)

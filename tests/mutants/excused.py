@@ -10,7 +10,8 @@ from tests.mutants.mutant import Mutant
 
 
 class Excused(NamedTuple):
-    """`was` and `becomes`: the lines that differ, joined by single spaces."""
+    """`was` and `becomes`: the lines that the mutant changes, before and after the change, joined
+    by single spaces. `why`: the reason for which the behavior stays the same."""
 
     file: str
     was: str
@@ -26,19 +27,19 @@ EXCUSED: Final = (
         f"{_PARTITION}/refused_sequences.py",
         "MOST_PRODUCERS: Final = 1_000",
         "MOST_PRODUCERS: Final = 1001",
-        "only bounds memory, and 1,001 producers take about as much",
+        "only bounds memory, and 1,001 producers take about as much memory as 1,000",
     ),
     Excused(
         f"{_TRANSACTION}/commands/end_txn.py",
         "if metadata.next_producer_epoch >= 0 and metadata.is_kept:",
         "if (metadata.next_producer_epoch >= 0 or metadata.is_kept):",
-        "is_kept includes the epoch, and other states that EndTxn ends have no next epoch",
+        "is_kept requires a next epoch, and other states that EndTxn ends have no next epoch",
     ),
     Excused(
         f"{_TRANSACTION}/groups.py",
         "newest = max(self._newest.get(key.group_id, -1), value.generation_id)",
         "newest = max(self._newest.get(key.group_id, 0), value.generation_id)",
-        "a generation below 0 is refused before it comes to a record",
+        "a request with a generation below 0 is refused, so no record has one",
     ),
     Excused(
         f"{_TRANSACTION}/commands/keep_prepared.py",
@@ -50,7 +51,7 @@ EXCUSED: Final = (
         f"{_TRANSACTION}/grouped/restart.py",
         "AT_ONCE: Final = 500",
         "AT_ONCE: Final = 499",
-        "only bounds the size of one batch, and 499 is as good a bound",
+        "only bounds the size of one batch, and 499 is as good a bound as 500",
     ),
     Excused(
         f"{_TRANSACTION}/listing.py",
@@ -62,7 +63,7 @@ EXCUSED: Final = (
         "server/oncelog_server/fetching/sessions.py",
         "last_sent_log_start_offset: int = -1",
         "last_sent_log_start_offset: int = (-2)",
-        "no log starts below 0, so the first log start is a change in either case",
+        "no log starts below 0, so the first log start offset differs from -1 and from -2",
     ),
     Excused(
         "server/oncelog_server/log/cleaner/replacement.py",
@@ -98,19 +99,19 @@ EXCUSED: Final = (
         "protocol/oncelog_protocol/records/record.py",
         "MIN_HEADER_SIZE: Final = 2",
         "MIN_HEADER_SIZE: Final = 1",
-        "only saves work, because a header that does not fit is refused at the record's end anyway",
+        "only saves work, because headers that do not fit into the record are refused later anyway",
     ),
     Excused(
         "server/oncelog_server/network/outbox.py",
         "return type(part) is FileRange",
         "return True",
-        "only saves work, because a response without ranges may take the path for ranges",
+        "only saves work, because the path for responses with file ranges can send any response",
     ),
     Excused(
         "server/oncelog_server/log/epoch_file.py",
         "self._unsynced = False",
         "pass",
-        "the only caller closes the log, so it takes the files only once",
+        "the only caller closes the log afterwards, so it takes the unsynced files only once",
     ),
 )
 

@@ -1,5 +1,5 @@
-"""Defects by rule. Each defect changes one condition, comparison, return or constant of a source
-file, or drops one statement.
+"""Makes defects by rules. Each defect changes one condition, comparison, return or constant of a
+source file, or drops one statement.
 
 Annotations, decorators, class options and texts are left alone, because they decide nothing or only
 affect speed. Code that only a type checker or a program's start runs is left alone as well.
@@ -147,7 +147,7 @@ def _of_statement(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield Edit("call dropped", node, "pass")
     elif isinstance(node, ast.Assign):
-        # An object without one of its initial values is unusable, so tests find that too easily.
+        # An object without one of its initial values is unusable, so any test finds this defect.
         first = function is None or function.name == "__init__"
         stored = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         if stored and not first:

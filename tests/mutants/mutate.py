@@ -1,4 +1,5 @@
-"""`make mutate`: a seed draws defects by rule in the packages of `CORES`, and tests must find them.
+"""`make mutate` puts defects (mutants) into the packages of `CORES`, one at a time, and runs tests
+that must find them. The seed chooses the defects.
 
 A defect is tried against the tests of its own folder first. If all of them pass, wider tests are
 tried, up to the first failure. An endless run, or a run that takes all memory, counts as found.
@@ -51,7 +52,7 @@ _CLIENTS: Final = (
 
 
 class Core(NamedTuple):
-    """The tests of a core's modules, and the tests that use these modules."""
+    """The tests of a core (a package or a group of modules), and the tests that use the core."""
 
     near: tuple[str, ...]
     wider: tuple[str, ...]

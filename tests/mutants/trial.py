@@ -19,15 +19,16 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SOURCES: Final = (
     "protocol", "server", "client", "tests", "docs", "README.md", "pyproject.toml",
 )  # fmt: skip
-# Wider tests, for a defect that its own tests did not find. They need neither Java nor Spark.
+# Tests that run if the tests named for the defect did not find it. They need neither Java nor
+# Spark.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
-# A parameter's name may contain spaces.
+# The id of a test's parameter may contain spaces.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _LIMIT_S: Final = 600
 
 
 def copy_sources(target: Path) -> Path:
-    """Copy the sources without built or recorded files."""
+    """Copy the sources to `target`, without byte code and recorded examples. Return `target`."""
     for name in SOURCES:
         source = ROOT / name
         if source.is_dir():
@@ -44,8 +45,8 @@ def first_failure(
     """Return the first test that fails with the sources at `root`, or None if all pass. If the run
     does not end in time, return a text that says so. Raises RuntimeError if no test ran.
 
-    `passing_over`: tests to leave out. With `sound`, keep the byte code of the sources for later
-    runs.
+    `passing_over`: tests to leave out. `sound`: the sources have no defect, so their byte code is
+    kept for later runs.
     """
     paths = [str(root / package) for package in ("protocol", "server", "client")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
@@ -57,7 +58,7 @@ def first_failure(
             command, cwd=root, env=environment, capture_output=True, text=True, timeout=_LIMIT_S
         )
     except subprocess.TimeoutExpired:
-        return f"none of {', '.join(tests)} ended"
+        return f"the run of {', '.join(tests)} did not end in time"
     if ended.returncode == 0:
         return None
     failed = _FAILED.search(ended.stdout)
@@ -79,8 +80,11 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str | None:
-    """Return the test that finds the defect and passes without it, or None. Leave `root` unchanged
-    at the end."""
+    """Return the first test that fails with the defect, or None. Leave `root` unchanged at the end.
+
+    A test of `wider` counts only if it passes without the defect. If a run does not end in time,
+    return the text of `first_failure`.
+    """
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
     if found is not None or not wider:

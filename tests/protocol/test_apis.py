@@ -70,7 +70,7 @@ def test_the_tables_have_kafkas_versions() -> None:
     }
 
 
-def test_the_served_versions_are_those_of_the_tables() -> None:
+def test_the_served_versions_equal_the_versions_of_kafka() -> None:
     for key, api in APIS.items():
         _, oldest, latest = KAFKA[key]
         assert (api.oldest, api.latest) == (oldest, latest)
@@ -82,13 +82,13 @@ def test_the_served_versions_are_those_of_the_tables() -> None:
 @pytest.mark.parametrize(
     ("peer", "common"), [((0, 3), 3), ((0, 99), 5), ((5, 6), 5), ((6, 9), None), ((-2, -1), None)]
 )
-def test_the_common_version_is_the_highest_that_both_speak(
+def test_the_common_version_is_the_highest_that_both_sides_support(
     peer: tuple[int, int], common: int | None
 ) -> None:
     assert APIS[ApiKey.END_TXN].common_version(*peer) == common
 
 
-def test_error_codes_have_the_numbers_and_retries_that_kio_has() -> None:
+def test_error_codes_have_the_same_numbers_and_are_retriable_as_in_the_library_kio() -> None:
     known = {int(error): error for error in KioErrorCode}
     ours = {error.value: error.name.lower() for error in ErrorCode if error.value in known}
     assert ours == {number: error.name for number, error in known.items()}

@@ -1,5 +1,5 @@
-"""The generated codecs, the constructs and kio read every message of every version in the same
-way."""
+"""Three implementations read and write every message of every version in the same way: the
+generated codecs, the slower codecs of `constructs.py`, and the library kio."""
 
 from __future__ import annotations
 

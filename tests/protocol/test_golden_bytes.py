@@ -115,7 +115,9 @@ GOLDEN: list[tuple[Any, int, list[str]]] = [
     GOLDEN,
     ids=[f"{type(message).__name__}-v{version}" for message, version, _ in GOLDEN],
 )
-def test_message_and_bytes(message: Any, version: int, parts: list[str]) -> None:
+def test_a_message_is_encoded_to_its_bytes_and_decoded_from_them(
+    message: Any, version: int, parts: list[str]
+) -> None:
     raw = bytes.fromhex(" ".join(parts))
     assert encode(message, version).hex(" ") == raw.hex(" ")
     assert decode(type(message), version, raw) == message

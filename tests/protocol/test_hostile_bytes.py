@@ -62,7 +62,9 @@ def test_every_strict_prefix_is_refused(cls: type[Any], version: int) -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), DISTINCT, ids=case_id)
-def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], version: int) -> None:
+def test_h23_h24_a_message_with_a_corrupt_byte_decodes_or_raises_protocol_error(
+    cls: type[Any], version: int
+) -> None:
     raw = encode(sample(cls, version), version)
     read = decoder(cls, version)
     for position in range(len(raw)):
@@ -116,7 +118,7 @@ BOMBS = (
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
-def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
+def test_h20_h24_a_false_size_takes_neither_time_nor_memory(bomb: bytes) -> None:
     """A false size, at many positions of every message, costs neither time nor memory."""
     slow: list[tuple[type[Any], int, bytes]] = []
     tracemalloc.start()
@@ -158,7 +160,7 @@ REPLICA_NODES = b"".join(
     ],
 )
 @pytest.mark.parametrize("count", [1, 2, 100])
-def test_h20_a_count_of_more_elements_than_the_bytes_hold_is_refused_at_its_place(
+def test_h20_a_count_above_the_remaining_bytes_is_refused_before_any_element(
     cls: type[Any], version: int, before: bytes, size: int, field: str, count: int
 ) -> None:
     """One byte is missing for `count` elements of `size` bytes, the smallest size of an element.

@@ -34,7 +34,7 @@ def patterns() -> st.SearchStrategy[str]:
 
 @settings(max_examples=examples(400), deadline=None, database=None)
 @given(pattern=patterns(), texts=st.lists(st.text("ab-.1x\n", max_size=6), max_size=8))
-def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[str]) -> None:
+def test_a_pattern_matches_the_same_texts_as_pythons_re(pattern: str, texts: list[str]) -> None:
     expected = re.compile(pattern.replace("$", "\\Z"))
     mine = Pattern(pattern)
     for text in texts:
@@ -52,7 +52,7 @@ def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[st
         ("", ""),
     ],
 )
-def test_re2_syntax_that_python_writes_differently(pattern: str, text: str) -> None:
+def test_re2_syntax_that_python_lacks_is_accepted(pattern: str, text: str) -> None:
     assert Pattern(pattern).matches(text)
     assert not Pattern(pattern).matches(f"{text}!!") or pattern.endswith("*")
 
@@ -62,24 +62,24 @@ def test_re2_syntax_that_python_writes_differently(pattern: str, text: str) -> N
     ["(", ")", "a**", "*", "[", "[b-a]", "\\", "\\1", "\\p{L}", "(?=a)", "(?!a)", "a{1001}",
      "a{2,1}", "(a{1000}){1000}", "[[:alpha:]]", "\\x{110000}", "(" * 5_000, "(?P<a"],
 )  # fmt: skip
-def test_h31_what_is_no_pattern_or_needs_backtracking_is_refused(pattern: str) -> None:
+def test_h31_a_pattern_that_is_invalid_or_needs_backtracking_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         Pattern(pattern)
 
 
-def test_h31_a_pattern_that_would_take_python_for_ever_is_answered_at_once() -> None:
+def test_h31_a_pattern_that_is_exponential_in_pythons_re_takes_little_time() -> None:
     text = "a" * 5_000 + "!"
     began = time.thread_time()  # CPU time of this thread alone
     assert not Pattern("(a*)*(a+)+(a|a?)+").matches(text)
     assert time.thread_time() - began < 1
 
 
-def test_h31_a_pattern_that_is_only_costly_is_given_up() -> None:
+def test_h31_a_pattern_that_is_too_costly_to_match_raises_pattern_error() -> None:
     texts = [f"{turn:b}a" * 300 for turn in range(1_000)]
     with pytest.raises(PatternError):
         list(map(Pattern("(.*a){300}").matches, texts))
 
 
-def test_an_ordinary_pattern_is_not_costly_however_many_texts_there_are() -> None:
+def test_an_ordinary_pattern_may_be_matched_against_very_many_texts() -> None:
     pattern = Pattern("orders-[0-9]*7")
     assert sum(pattern.matches(f"orders-{number}") for number in range(100_000)) == 10_000

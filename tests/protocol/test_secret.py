@@ -41,13 +41,13 @@ def test_no_way_of_printing_shows_a_secret(caplog: pytest.LogCaptureFixture) -> 
     assert all(HIDDEN in text for text in printed)
 
 
-def test_a_secret_reveals_its_text_only_when_asked() -> None:
+def test_only_reveal_returns_the_text_of_a_secret() -> None:
     assert Secret(CANARY).reveal() == CANARY
     with pytest.raises(TypeError):
         json.dumps(Secret(CANARY))
 
 
-def test_secrets_are_equal_by_their_text_and_never_to_a_text() -> None:
+def test_secrets_with_the_same_text_are_equal_but_a_secret_equals_no_string() -> None:
     assert Secret("a") == Secret("a")
     assert hash(Secret("a")) == hash(Secret("a"))
     assert Secret("a") != Secret("b")

@@ -1,4 +1,4 @@
-"""Write docs/scenarios.md from the table and the names of the tests."""
+"""The text of docs/scenarios.md, from the scenarios in `rows.tsv` and the names of the tests."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Final
 
 TABLE: Final = Path(__file__).with_name("rows.tsv")
 
-# The letters of the ids and the sections of the page, in the page's order.
+# First letter of the ids -> section of docs/scenarios.md, in the order of the page.
 FAMILIES: Final[dict[str, str]] = {
     "Z": "Zombies and fencing",
     "T": "Timeouts",
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def token(self) -> str:
-        """Return the id in the form of a test's name: `test_r7v1_…`, `test_ca_…`."""
+        """Return the id as it is in the names of tests: `r7v1` in `test_r7v1_…`."""
         return self.id.lower().replace("-", "")
 
 

@@ -46,7 +46,7 @@ class Calls:
             next(self.counted(steps()))
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]  # typeshed has Any
-        raise AssertionError("a step after the end")
+        raise AssertionError("the work has a step before its end")
 
     def _count(self, frame: FrameType, event: str, argument: object) -> None:
         self._now += event == "call"

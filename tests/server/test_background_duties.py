@@ -96,7 +96,9 @@ def write(world: World, name: TopicPartition, count: int = 1, *, producer_id: in
         world.partitions[name].append(data, now_ms=world.wall())
 
 
-def test_T1_an_overdue_transaction_is_aborted_within_a_scan_of_its_time_out(tmp_path: Path) -> None:
+def test_T1_an_overdue_transaction_is_aborted_at_the_next_scan_after_its_timeout(
+    tmp_path: Path,
+) -> None:
     kept = Kept(tmp_path)
     producer = kept.world.producer(timeout_ms=5_500)
     kept.world.produce(producer, A0, 0)
@@ -157,7 +159,7 @@ def test_a_log_is_flushed_after_flush_ms(tmp_path: Path) -> None:
     assert partition.recovery_point == 1
 
 
-def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Path) -> None:
+def test_a_log_with_a_storage_error_does_not_stop_retention_of_other_logs(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1, B0):
@@ -174,7 +176,8 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
 def test_d6_retention_that_the_disk_refuses_is_applied_a_second_after_there_is_space(
     tmp_path: Path,
 ) -> None:
-    """The disk refuses the rename between two checks of retention. The checks are minutes apart."""
+    """The disk refuses to rename a deleted segment. It has space again minutes before the next
+    check of retention."""
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1):
@@ -203,7 +206,7 @@ def test_d6_retention_that_the_disk_refuses_is_applied_a_second_after_there_is_s
     ]
 
 
-def test_idle_producers_are_forgotten_unless_they_have_an_open_transaction(
+def test_producers_without_a_batch_for_a_day_are_forgotten(
     tmp_path: Path,
 ) -> None:
     kept = Kept(tmp_path)
@@ -284,7 +287,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_waiting_callers(
     assert rounds == 2, "one round syncs the bytes, the next round syncs the names"
 
 
-def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
+def test_the_old_checkpoints_stay_if_the_disk_refuses_the_new_checkpoints(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     assert kept.background_tasks.checkpoint().done
     log = kept.world.partitions[A0]._log

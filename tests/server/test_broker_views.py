@@ -26,7 +26,7 @@ def seen_from(services: BrokerServices, broker_id: int, directory: str = ".") ->
     return BrokerViews(broker_id, services.metadata, services.partitions, directory)
 
 
-async def test_a_broker_counts_what_is_in_the_image() -> None:
+async def test_the_view_of_a_broker_counts_the_contents_of_the_image() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("wide", 3), NewTopic("narrow")])
         services.partitions.add_offline(TopicPartition("wide", 1), "corrupt")

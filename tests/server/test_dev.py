@@ -129,7 +129,7 @@ def test_the_lines_of_every_client_work_as_they_are_printed(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_stops_as_serve_does_and_leaves_nothing(running: Dev, number: int) -> None:
+def test_dev_stops_at_a_signal_as_serve_does_and_leaves_no_file(running: Dev, number: int) -> None:
     running.printed()
     (folder,) = running.temporary.iterdir()
     assert folder.name.startswith("oncelog-dev-")
@@ -137,7 +137,7 @@ def test_it_stops_as_serve_does_and_leaves_nothing(running: Dev, number: int) ->
     assert list(running.temporary.iterdir()) == []
 
 
-def test_topics_are_made_with_their_partitions(tmp_path: Path) -> None:
+def test_topics_are_created_with_their_partitions(tmp_path: Path) -> None:
     broker = Dev(tmp_path, "--topic", "orders:3", "--topic", "payments")
 
     async def described() -> dict[str, int]:
@@ -152,7 +152,7 @@ def test_topics_are_made_with_their_partitions(tmp_path: Path) -> None:
         broker.stop(signal.SIGTERM)
 
 
-def test_a_topic_that_is_refused_ends_the_start(tmp_path: Path) -> None:
+def test_dev_does_not_start_with_an_invalid_topic(tmp_path: Path) -> None:
     broker = Dev(tmp_path, "--topic", "no spaces")
     assert broker.process.wait(60) == 1
     assert "--topic no spaces: INVALID_TOPIC" in broker.output.read_text()
@@ -160,7 +160,7 @@ def test_a_topic_that_is_refused_ends_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["t:", "t:0", "t:-1", "t:x", "t:1:2", "t:99999999"])
-def test_an_invalid_number_of_partitions_is_wrong_usage(text: str) -> None:
+def test_an_invalid_number_of_partitions_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_topic(text)
 

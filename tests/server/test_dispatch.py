@@ -1,4 +1,4 @@
-"""The handler of each request, and the outcome of requests without one."""
+"""Tests of Dispatch: a request gets to its handler, and without a handler its connection closes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(session
     assert data[4:10] == b"\x00\x00\x00\x07" + ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-def test_a_later_response_is_encoded_when_it_comes(session: Session) -> None:
+def test_a_deferred_response_is_encoded_when_the_handler_completes_it(session: Session) -> None:
     later: Deferred[HeartbeatResponse] = Deferred(ordered=True)
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     response = session.serve(HeartbeatRequest(), 3)
@@ -115,7 +115,7 @@ def test_a_later_response_is_encoded_when_it_comes(session: Session) -> None:
     assert session.read(given[0]).error_code == 16
 
 
-def test_a_cancelled_wait_ends_where_the_handler_parked_it() -> None:
+def test_cancelling_a_parked_response_cancels_the_deferred_of_the_handler() -> None:
     later: Deferred[HeartbeatResponse] = Deferred()
     given_up: list[None] = []
     later.on_cancel(lambda: given_up.append(None))
@@ -126,7 +126,7 @@ def test_a_cancelled_wait_ends_where_the_handler_parked_it() -> None:
     assert len(given_up) == 1
 
 
-def test_a_defect_names_the_request_it_failed() -> None:
+def test_the_error_of_a_handler_with_a_defect_names_the_request() -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -138,7 +138,9 @@ def test_a_defect_names_the_request_it_failed() -> None:
 
 
 @pytest.mark.parametrize("fails_in_handler", [False, True])
-def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: bool) -> None:
+def test_a_deferred_response_that_cannot_be_encoded_fails_only_its_own_request(
+    fails_in_handler: bool,
+) -> None:
     """The code that completes the response continues. The connection gets the failure with the
     request's API and version."""
     later: Deferred[Any] = Deferred()
@@ -162,8 +164,9 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 
 @pytest.mark.parametrize("turns", [0, 3])
-def test_a_later_response_may_be_made_in_slices(turns: int) -> None:
-    """Metadata responds like this after it has created topics. The fuzzer found this case."""
+def test_a_deferred_response_may_be_made_in_slices(turns: int) -> None:
+    """For example, Metadata makes its response in slices after it has created topics. The fuzzer
+    found this case."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()
@@ -183,7 +186,7 @@ def test_a_later_response_may_be_made_in_slices(turns: int) -> None:
     assert session.read(given[0]).error_code == 16
 
 
-def test_work_in_slices_stops_if_its_client_gives_up() -> None:
+def test_work_in_slices_stops_if_the_response_is_cancelled() -> None:
     done: list[int] = []
 
     def work() -> Steps[HeartbeatResponse]:
@@ -224,7 +227,7 @@ def test_a_handler_may_return_no_response(session: Session) -> None:
     assert session.serve(HeartbeatRequest(), 3) is None
 
 
-def test_a_handler_may_return_no_response_to_a_large_request_either() -> None:
+def test_a_handler_may_return_no_response_to_a_large_request() -> None:
     """For example, EndTxn with long tagged fields gets no response if its client has closed the
     connection. The fuzzer found this case."""
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
@@ -238,7 +241,7 @@ def test_a_handler_may_return_no_response_to_a_large_request_either() -> None:
     assert response == []
 
 
-def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:
+def test_a_truncated_request_raises_protocol_error(session: Session) -> None:
     _, parts = session.requests.send(HeartbeatRequest(group_id="group"), 3)
     frame = b"".join(bytes(part) for part in parts)[4:]
     for size in range(len(frame) - 1):
@@ -246,7 +249,7 @@ def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:
             session.dispatch.serve(memoryview(frame[:size]), SESSION)
 
 
-def test_two_handlers_for_one_api_are_a_mistake() -> None:
+def test_two_handlers_for_one_api_raise_value_error() -> None:
     with pytest.raises(ValueError, match="HEARTBEAT"):
         Session(
             module(ApiKey.HEARTBEAT, range(1, 2), beat), module(ApiKey.HEARTBEAT, range(1, 2), beat)
@@ -258,7 +261,7 @@ def test_every_api_of_the_protocol_is_served_in_all_its_versions() -> None:
     assert served == {key: api.versions for key, api in APIS.items()}
 
 
-def test_handlers_have_the_properties_declared_before_their_import() -> None:
+def test_the_api_declared_for_a_handler_is_the_api_of_its_module() -> None:
     for handler in all_handlers():
         assert handler.module.API == handler.API
 

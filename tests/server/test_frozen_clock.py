@@ -45,7 +45,9 @@ class Stopped(OsEnvironment):
         self.clock = Frozen()
 
 
-async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
+async def test_k7_an_idle_broker_with_a_frozen_clock_uses_little_processor_time(
+    tmp_path: Path,
+) -> None:
     quick = QUICK | {"listeners": "PLAINTEXT://127.0.0.1:0"}
     assignments = [f"{name}={value}" for name, value in quick.items()]
     loaded = load_settings(assignments=assignments, data=str(tmp_path))

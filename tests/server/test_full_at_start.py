@@ -23,7 +23,8 @@ def broker_in(environment: OsEnvironment, data: Path) -> Broker:
 
 
 async def test_d6_the_boot_id_is_written_once_there_is_space(tmp_path: Path) -> None:
-    """Otherwise the next start after a kill would have to read every log."""
+    """A start after a kill trusts the logs if the boot id is still that of the computer. Without
+    the file, the start would have to read every log."""
     environment = OsEnvironment(str(tmp_path))
     create, full = environment.files.open, True
 

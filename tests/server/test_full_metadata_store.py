@@ -1,5 +1,5 @@
-"""A disk without space for a block of producer ids at a start (D6): producers that have an id
-continue, and their transactions have a coordinator."""
+"""A broker starts on a disk without space for a new block of producer ids (D6). Producers that have
+an id continue, and the coordinator serves their transactions."""
 
 from __future__ import annotations
 

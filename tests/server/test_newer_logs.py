@@ -39,7 +39,7 @@ def test_logs_newer_than_the_metadata_are_found(
     assert all(words in found for words, found in zip(expected, newer.found, strict=True))
 
 
-def test_a_marker_of_an_unknown_id_proves_nothing(driver: Driver) -> None:
+def test_a_marker_with_a_newer_producer_id_does_not_make_the_log_newer(driver: Driver) -> None:
     driver.mark(5_000)
     newer = NewerLogs(2_000)
     newer.look_at(held_by(driver.log), 4)

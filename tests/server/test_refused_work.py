@@ -1,5 +1,5 @@
-"""If the disk refuses work, the broker retries the work in short turns until it succeeds. The
-broker logs two events: the refusal and the success."""
+"""If the disk refuses work, usually because it is full, the broker retries the work every second
+until it succeeds. The broker logs two events: the refusal and the success."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ FULL = StorageError("append", "t-0/1.log", "No space left on device", 500)
 
 
 class Disk:
-    """A disk that is full or has space. `tried` has the name of the work at each attempt."""
+    """A disk that is full or has space. `tried` has the name of the work of each attempt, in
+    order."""
 
     def __init__(self, timers: ManualTimers) -> None:
         self.full = True
@@ -84,7 +85,7 @@ def test_a_group_of_refused_work_is_logged_once_and_ends_with_its_last_work(
     assert refused.left("topic") == len(refused) == 0
 
 
-def test_a_full_disk_is_tried_a_few_times_a_round_and_all_work_has_its_turn(
+def test_a_round_tries_a_full_disk_a_few_times_and_later_rounds_try_the_rest(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     count = 3 * REFUSALS_OF_A_ROUND
@@ -106,7 +107,7 @@ def test_a_full_disk_is_tried_a_few_times_a_round_and_all_work_has_its_turn(
     assert max(turns) <= count
 
 
-def test_work_that_fails_by_a_defect_is_logged_and_dropped(
+def test_work_that_raises_an_unexpected_exception_is_logged_and_dropped(
     timers: ManualTimers, refused: RefusedWork
 ) -> None:
     def fail() -> None:
@@ -119,7 +120,7 @@ def test_work_that_fails_by_a_defect_is_logged_and_dropped(
     assert "refused work failed" in [event["event"] for event in events]
 
 
-def test_work_that_must_be_done_first_is_completed_or_stays_pending(
+def test_complete_does_refused_work_at_once_or_leaves_it_pending(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     refused.complete("unknown")

@@ -276,7 +276,7 @@ async def test_a_new_topic_gets_the_directory_of_a_deleted_one_when_the_disk_ren
 ) -> None:
     """The disk refuses to rename the directories of a deleted topic. A topic of the same name is
     refused. It can be created as soon as the disk has space, before the next retry of the rename
-    (seed 71276)."""
+    (seed 71276 of the simulation)."""
     rename = OsFiles.rename
 
     def refuse(files: OsFiles, source: str, target: str) -> None:
@@ -306,7 +306,7 @@ async def test_a_deletion_is_remembered_until_its_renames_cannot_be_undone(
 ) -> None:
     """The checkpoint that a deletion waits for also makes the renames of the directories durable.
     If a full disk refuses the checkpoint, a power failure may restore the directories, and the next
-    start must know that the topic was deleted (seed 76800)."""
+    start must know that the topic was deleted (seed 76800 of the simulation)."""
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("done", 1), NewTopic("refused", 1)])
         await broker.metadata.delete_topics(["done"])
@@ -328,7 +328,7 @@ async def test_a_deletion_is_remembered_until_its_renames_cannot_be_undone(
 
 
 async def turns_until_idle(broker: Broker) -> None:
-    """Let the loop turn until no work waits for a slice."""
+    """Let the loop turn until all work that is done in slices has ended."""
     while not broker._slices.is_idle:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
@@ -357,7 +357,7 @@ async def test_directories_of_deleted_partitions_do_not_wait_for_ever_for_other_
         await many
 
 
-async def test_settings_changed_while_partitions_wait_reach_those_that_are_opened_later(
+async def test_settings_changed_while_partitions_wait_to_be_opened_apply_to_all_of_them(
     tmp_path: Path,
 ) -> None:
     count = 20 * FEW_STEPS
@@ -417,11 +417,11 @@ def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
+async def test_starts_after_clean_stops_write_the_epoch_of_one_idle_partition_at_most(
     tmp_path: Path,
 ) -> None:
-    """A start writes the newest leader epoch to the checkpoint of a single partition. Recovery
-    needs this epoch if the metadata is lost."""
+    """A start writes the newest leader epoch to the checkpoint of one partition, because recovery
+    needs this epoch if the metadata is lost. The start writes nothing of the other partitions."""
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("topic", 20, 1)])
         for index in range(20):

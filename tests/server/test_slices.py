@@ -52,7 +52,7 @@ def test_short_work_is_done_at_once() -> None:
     assert not loop.timers.soon
 
 
-def test_a_slice_ends_when_its_time_is_over_however_much_is_queued() -> None:
+def test_a_slice_ends_at_its_time_limit_however_much_work_is_queued() -> None:
     loop = Loop()
     answers = [loop.slices.queue(loop.work(100, name=str(number))) for number in range(40)]
     loop.run_all()
@@ -68,7 +68,7 @@ def test_a_slice_ends_after_a_long_step() -> None:
     assert loop.turns == [50, 50, 50, 0]
 
 
-def test_work_of_others_has_its_turn_in_the_same_slice() -> None:
+def test_short_work_runs_in_the_same_slice_as_long_work() -> None:
     loop = Loop()
     seen: list[str] = []
     loop.slices.queue(loop.work(ENDLESS, seen=seen, name="long"))
@@ -78,7 +78,7 @@ def test_work_of_others_has_its_turn_in_the_same_slice() -> None:
     assert set(seen) == {"long", "short"}
 
 
-def test_work_queued_behind_other_work_does_not_begin_before_its_turn() -> None:
+def test_work_queued_behind_other_work_does_not_run_at_once() -> None:
     loop = Loop()
     loop.slices.queue(loop.work(ENDLESS))
     answer = loop.slices.run(loop.work(1, name="second"))
@@ -86,7 +86,7 @@ def test_work_queued_behind_other_work_does_not_begin_before_its_turn() -> None:
     assert not answer.done
 
 
-def test_a_limited_amount_of_work_takes_turns_and_all_of_it_ends() -> None:
+def test_only_some_work_is_in_rotation_and_all_work_ends() -> None:
     loop = Loop()
     begun: list[str] = []
     for number in range(IN_ROTATION * 2):
@@ -98,7 +98,7 @@ def test_a_limited_amount_of_work_takes_turns_and_all_of_it_ends() -> None:
     assert len(set(begun)) == IN_ROTATION * 2
 
 
-def test_with_a_frozen_clock_a_slice_ends_by_its_steps() -> None:
+def test_with_a_frozen_clock_a_slice_ends_after_a_number_of_steps() -> None:
     loop = Loop(steps_per_slice=3)
     seen: list[str] = []
     loop.slices.queue(loop.work(10, step_ms=0, seen=seen))

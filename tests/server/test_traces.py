@@ -1,4 +1,5 @@
-"""The reader of traces (`traces.py`): comparison, rewriting and errors."""
+"""The reader of traces (`traces.py`): comparison, rewriting and errors. A trace is a text file of
+commands, each with its expected results."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_comments_and_commands_stay_and_results_are_replaced(line: str) -> None:
     assert Speaker().replayed(TEXT.replace("a: b", line)) == TEXT
 
 
-def test_a_command_without_a_result_has_the_result_nothing() -> None:
+def test_the_result_of_a_command_without_output_is_the_word_nothing() -> None:
     assert Speaker().replayed("wait\n") == f"wait\n----\n{NOTHING}\n"
 
 
@@ -43,7 +44,7 @@ def test_a_command_that_is_misspelled_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize("rewrites", [False, True])
-def test_a_file_changes_only_if_the_environment_variable_is_set(
+def test_a_trace_file_is_rewritten_only_if_the_environment_variable_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrites: bool
 ) -> None:
     path = tmp_path / "scenario.txt"

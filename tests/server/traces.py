@@ -1,4 +1,4 @@
-"""Traces: scenarios as text. The results of each command follow it.
+"""Traces: scenarios as text. Each command is followed by its results.
 
     # A comment of one block, or of the command below it.
     end commit producer=1000/0

@@ -40,7 +40,7 @@ class BrokerNode:
         self.starts = 0
         # The number of disk failures before the last start. Failures of a full disk do not count.
         self.failures_at_start = 0
-        # Called with the broker at its kill.
+        # Called with the broker when it is killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
         # Called with the directories of the synced files, after the broker knows of the sync.
         self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None

@@ -1,5 +1,5 @@
-"""The faults of a world, with their times. The list is drawn before the run, so that leaving out a
-fault does not change the others."""
+"""The faults of a simulation run, with their times. The list is drawn before the run, so that
+leaving out a fault does not change the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Fault:
 
 
 def draw_faults(rng: Random, options: Options) -> list[Fault]:
-    """Return the faults in the order of their times. A quarter of the periods has no fault."""
+    """Return the faults in the order of their times. The run is divided into periods of equal
+    length. On average a quarter of the periods has no fault."""
     found = []
     for period in range(options.periods):
         if not options.kinds or rng.random() < 0.25:
@@ -52,8 +53,9 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
-    """Return faults that make the disk full for some kinds of files. They have their own generator,
-    so that they do not change the other faults of a seed. `first`: the number of the first."""
+    """Return faults that make the disk full for some kinds of files. They have their own random
+    generator, so that they do not change the other faults of a seed. `first`: the number of the
+    first of these faults."""
     found = [(at_us, for_us, rng.getrandbits(32)) for at_us, for_us in times(rng, options)]
     return [
         Fault(first + number, at_us, "full-at", for_us, seed)

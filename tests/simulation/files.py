@@ -63,9 +63,9 @@ class SimFile:
 
 
 class SimFiles:
-    """The files of a process. A trap of the disk kills `process`. The end of slow work is an event.
-    `synced` gets the directories of the synced files, after the caller of the sync has its
-    result."""
+    """The files of a process. After the death of `process`, operations raise Killed. A sync or a
+    removal ends later, as an event of `loop`. `synced` gets the directories of the synced files,
+    after the caller of the sync has its result."""
 
     def __init__(
         self,
@@ -143,7 +143,8 @@ class SimFiles:
         disk.sync_directory(parent(path))
 
     def unlink_now(self, path: str) -> None:
-        """Remove a file at once and durably, for the mark of a clean stop."""
+        """Remove a file at once and durably. A start removes the mark of a clean stop in this
+        way."""
         self.check_alive()
         if path in self.disk.names.files:
             self.disk.step("unlink", path)
@@ -197,9 +198,9 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """Run a job later, as the executor of several threads does in production: other work does
-        not wait for the job, its end is an event of the loop, and it may end long after jobs that
-        began later."""
+        """Run `end` after a random delay. In production, an executor with several threads runs such
+        jobs: other work does not wait for a job, and a job may end long after jobs that began
+        later."""
         rng = self.disk.rng
         delay_us = rng.randint(*self.disk.weather.sync_us)
         if rng.random() < _SLOW:

@@ -63,7 +63,7 @@ def full_for(kinds: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
-    """Yield start times and durations in us. Half of the worlds have none."""
+    """Yield start times and durations in us of full disks. Half of all runs have no full disk."""
     horizon_us = options.periods * options.period_us
     for _ in range(rng.choice((0, 0, 1, 2))):
         yield (
@@ -73,7 +73,8 @@ def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
 
 
 def observe_refused(world: World) -> None:
-    """Note the states that must recover. Call this right after the disk has space again."""
+    """Count how often each state occurs that must recover. Call this right after the disk has space
+    again."""
     broker, met = world.node.broker, world.sometimes.met
     met("partition offline until the disk takes it", len(broker.partitions.offline()))
     for partition in broker.partitions:

@@ -84,8 +84,8 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         if partition.topic_partition not in failed
     }
     found = check_live(logs, LiveBroker(partitions))
-    # A log with a half-written abort has failed, and the next start applies the rest. Until then
-    # its readers wait, and the last stable offset must not move past the abort.
+    # If only a part of an abort was written, the log has failed, and the next start applies the
+    # rest of the abort. Until then readers wait, and the last stable offset must not move past it.
     for partition in broker.partitions:
         log = logs.get(partition.topic_partition)
         if log is None or partition.topic_partition not in failed:

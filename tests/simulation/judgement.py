@@ -1,4 +1,5 @@
-"""The end of a world: all work must end, and the final state must be correct."""
+"""The final checks of a simulated world (a broker, its clients and its faults): all work must end,
+and the final state must be correct."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ AT_REST: Final = (
 
 
 class Judgement:
-    """The final checks. Run `pass_on` after `world.live`. It adds violations to
+    """The final checks. Call `pass_on` after `world.live`. `pass_on` adds violations to
     `world.violations`."""
 
     def __init__(self, world: World) -> None:
@@ -48,8 +49,8 @@ class Judgement:
         # transactions.
         await self._until_loaded()
         await self._until_space_is_used()
-        # From here on the broker is stopped before it is killed. Its death leaves no unfinished
-        # work to observe.
+        # From here on the broker is always stopped before it is killed, so its death leaves no
+        # unfinished work to observe.
         world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
@@ -75,7 +76,7 @@ class Judgement:
         await self._stop()
         world.node.kill()
 
-    # Waiting for rest.
+    # Waiting until all work has ended.
 
     async def _until_loaded(self) -> None:
         """Wait until the coordinators have loaded. A broker listens before that."""
@@ -106,7 +107,7 @@ class Judgement:
             if not open_ones:
                 return
             if world.loop.now_us > deadline_us:
-                world.violate(f"not decided in time: {'; '.join(open_ones)}")
+                world.violate(f"still undecided at the deadline: {'; '.join(open_ones)}")
                 return
             await asyncio.sleep(0.05)
 
@@ -214,8 +215,8 @@ class Judgement:
             world.violate(str(violation))
         observe_files(world, logs)
         if lossy:
-            # Some partitions may lack a marker, or the coordinator may lack a transaction. An
-            # operator must find and abort these transactions (KIP-664).
+            # After a power loss, some partitions may lack a marker, or the coordinator may lack a
+            # transaction. An operator must find and abort these transactions (KIP-664).
             return
         for violation in (*check_settled(logs), *world.promises.check(logs)):
             world.violate(str(violation))
@@ -290,7 +291,8 @@ class Judgement:
             world.violate(str(violation))
 
     def _check_money(self) -> None:
-        """Check that the amounts of all visible records add up to 0. Half a transfer would not."""
+        """Check that the amounts of all visible records add up to 0. The amounts of each transfer
+        do, but those of a part of a transfer do not."""
         world = self._world
         seen = {
             value

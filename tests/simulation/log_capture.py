@@ -1,4 +1,4 @@
-"""The broker's log events in a world, and a search for forbidden events."""
+"""The broker's log events in a world, and the unexpected exceptions among them."""
 
 from __future__ import annotations
 

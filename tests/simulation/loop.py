@@ -25,8 +25,8 @@ class Deadlock(Exception):
 
 
 class TooLong(Exception):
-    """The limit of steps or simulated time is exceeded: a livelock, or a world that is too
-    large."""
+    """The limit of steps or simulated time is exceeded: a livelock, or a simulation that
+    is too large."""
 
 
 class Scheduling(Enum):
@@ -87,13 +87,13 @@ class SimLoop(asyncio.BaseEventLoop):
         self._priorities: dict[int, float] = {}
         self._change_at = sorted(self._rng.randrange(20_000) for _ in range(3))
         self.set_exception_handler(self._note_failure)
-        self.set_task_factory(_make_task)  # type: ignore[arg-type]  # typeshed: no context
+        self.set_task_factory(_make_task)  # type: ignore[arg-type]  # typeshed lacks `context`
 
     def time(self) -> float:
         return self.now_us / 1e6
 
     def mix(self, value: int) -> None:
-        """Add an event to the trace."""
+        """Add an event to `trace`, the hash of all events of the run."""
         self.trace = (self.trace * 1_000_003 ^ value) & _MASK
 
     # Methods for asyncio.
@@ -200,7 +200,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # Methods for product code.
 
-    async def create_server(  # type: ignore[override]  # only what our code passes
+    async def create_server(  # type: ignore[override]  # the arguments of our code
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -210,7 +210,7 @@ class SimLoop(asyncio.BaseEventLoop):
         assert self.network is not None
         return await self.network.create_server(protocol_factory, host or "", port)
 
-    async def create_connection(  # type: ignore[override]  # only what our code passes
+    async def create_connection(  # type: ignore[override]  # the arguments of our code
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -221,10 +221,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return await self.network.create_connection(protocol_factory, host or "", port)
 
     def run_in_executor(self, executor: object, func: object, *args: object) -> Any:
-        raise AssertionError(f"a thread in a simulated world: {func}")
+        raise AssertionError(f"a simulation has no threads, but this call needs one: {func}")
 
     async def getaddrinfo(self, *names: object, **options: object) -> Any:
-        raise OSError("there are no names in a simulated world")
+        raise OSError("a simulation has no host names")
 
     # Processes.
 

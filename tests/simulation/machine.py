@@ -19,13 +19,14 @@ from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
 
-# A small number, so that other requests come between slices also in worlds of a few partitions.
-# Time stands still within a slice.
+# Steps of the log cleaner in one turn of the event loop (a slice). The number is small, so that
+# requests come between the slices even in a simulation with few partitions. Time stands still
+# within a slice.
 STEPS_PER_SLICE = 3
 
 
 class SimDirectory(DataDirectory):
-    """The data directory on a simulated disk, which no other process can use."""
+    """The data directory on a simulated disk. No other process can use it, so it needs no lock."""
 
     def __init__(self, files: SimFiles) -> None:
         super().__init__("/simulated")

@@ -20,7 +20,8 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """One change of a name. `kind`: create, mkdir, rename, unlink; `inode` for create."""
+    """One change of a name. `kind`: create, mkdir, rename or unlink. `target`: the new name of a
+    rename. `inode`: the created file."""
 
     kind: str
     path: str

@@ -68,8 +68,8 @@ class Link:
 
 
 class SimNet:
-    """The network. `weather` may change at any time. `watch` gets every write of clients, and
-    forwards or drops it."""
+    """The network. `weather`: its present latency and faults, which may change at any time. `watch`
+    gets every write of a client, and forwards or drops the bytes."""
 
     def __init__(self, loop: SimLoop, rng: Random) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class SimNet:
         self.small_window = False
         self._opened = 0
 
-    # Methods for the loop.
+    # --- methods that the event loop calls
 
     async def create_server(self, factory: Factory, host: str, port: int) -> SimServer:
         server = SimServer(self, factory, host, port or FIRST_PORT)
@@ -95,7 +95,7 @@ class SimNet:
         self, factory: Factory, host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         process = CURRENT.get()
-        assert process is not None, "a connection of no process"
+        assert process is not None, "only a process can connect"
         await asyncio.sleep(self.weather.delay_us() / 1e6)
         server = self.servers.get((host, port))
         if server is None or not server.serving:

@@ -25,8 +25,8 @@ class Killed(BaseException):
 
 
 class Process:
-    """A process. `index`: its number in the order of starts. A memory address in its place would
-    differ between runs of a seed."""
+    """A process. `index`: its number in the order of starts. The index identifies the process,
+    because `id()` would differ between two runs with the same seed."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""One seed from the start to its verdict."""
+"""Runs the simulation with one seed, and returns the verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEW_COMMITS: Final = 10
 @dataclass(slots=True)
 class Verdict:
     """The result of a seed. `trace`: equal for equal runs. `seconds`: CPU time. `simulated_s`: time
-    of the world."""
+    of the simulated clock."""
 
     seed: int
     trace: int = 0

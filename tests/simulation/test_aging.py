@@ -1,5 +1,6 @@
-"""Worlds with transactional ids that have few epochs left. `python -m tests.simulation --seeds n
---first 1000000` runs more of them."""
+"""Simulated clusters (worlds) with transactional ids that have few epochs left.
+
+`python -m tests.simulation --seeds n --first 1000000` runs more of them."""
 
 from __future__ import annotations
 

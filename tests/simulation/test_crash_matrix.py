@@ -41,7 +41,7 @@ POWER_LOSSES = 4
 @pytest.mark.parametrize("version", [1, 2], ids=["V1", "V2"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
-def test_c0_to_c14_crash_matrix(
+def test_c0_to_c14_a_transaction_survives_every_cell_of_the_crash_matrix(
     point: Point, committed: bool, version: int, fault: Fault, client: Client
 ) -> None:
     is_drawn = fault in (Fault.POWER_LOSS, Fault.POWER_LOSS_FLUSHING)

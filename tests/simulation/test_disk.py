@@ -1,4 +1,4 @@
-"""The guarantees of a sync, and their limits."""
+"""The guarantees of a sync of the simulated disk, and their limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_syncs_may_end_in_any_order() -> None:
     assert (inode.durable, inode.unsynced) == (b"firstsecond", [(11, b"third")])
 
 
-def test_a_sync_that_fails_leaves_nothing_to_be_written_later() -> None:
+def test_data_of_a_failed_sync_is_not_written_later() -> None:
     disk = SimDisk(Random(0))
     inode = written(disk, b"first")
     begun = disk.begin_sync(inode)

@@ -1,5 +1,6 @@
-"""Brokers with one defect each: they load too little. An inspection after the start finds each
-defect earlier than a check at the end, or only the inspection finds it."""
+"""In each test the broker has a defect: a restart loads only a part of the state. The inspection
+after a start finds the defect earlier than the checks at the end of a world, or only the inspection
+finds it."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [run_seed(seed).trace for seed in seeds] == traces
 
 
-def test_a_last_stable_offset_that_a_restart_sets_too_high(
+def test_a_last_stable_offset_that_a_restart_sets_too_high_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def forgets_what_is_open(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +70,7 @@ def test_a_last_stable_offset_that_a_restart_sets_too_high(
     assert any(not at_rest(seed) for seed, _ in seen("I2"))
 
 
-def test_offsets_in_a_transaction_that_a_restart_does_not_restore(
+def test_offsets_in_a_transaction_that_a_restart_does_not_restore_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     replay: Callable[..., None] = GroupShard.replay
@@ -86,7 +87,7 @@ def test_offsets_in_a_transaction_that_a_restart_does_not_restore(
     )
 
 
-def test_an_open_transaction_that_a_restart_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_transaction_that_a_restart_drops_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def drops(partition: Any, shard: Any) -> Generator[None, None, int]:
         count: int = yield from replay_log(partition, shard)
         if isinstance(shard, TransactionShard):

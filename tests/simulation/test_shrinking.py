@@ -47,7 +47,7 @@ def test_a_different_failure_does_not_count() -> None:
     assert left_by(run) == [needed]
 
 
-def test_one_of_several_failures_is_enough() -> None:
+def test_a_fault_is_left_out_if_one_of_several_failures_remains() -> None:
     needed = FAULTS[2]
     run = failing(lambda left: ["I3 in-0: gap", *["I9 in-1: lost"] * (needed in left)])
     assert left_by(run) == []

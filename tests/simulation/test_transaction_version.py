@@ -29,9 +29,9 @@ from tests.simulation.world import World
 WORLDS = 18
 EACH = 6
 FLIPS_US = range(150_000, 3_000_000, 200_000)
-# States that the worlds must meet.
-OPEN = "a transaction of the other kind was open when the version became"
-BOTH = "an id has had transactions of both kinds"
+# Situations that the worlds of this test must reach.
+OPEN = "a transaction of the other version was open when the version became"
+BOTH = "an id has had transactions of both versions"
 
 
 class Flipping(World):
@@ -78,7 +78,7 @@ class Flipping(World):
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, EACH))
-def test_v2m_the_version_changes_while_all_clients_work(first: int) -> None:
+def test_v2m_the_simulation_stays_correct_while_the_transaction_version_changes(first: int) -> None:
     met: Counter[str] = Counter()
     for seed in range(first, first + EACH):
         verdict = run_seed(seed, kind=Flipping)

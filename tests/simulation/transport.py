@@ -141,7 +141,7 @@ class SimTransport(asyncio.Transport):
         self.reset(None)
 
     def reset(self, error: Exception | None) -> None:
-        """Close without waiting. The other end notices the close after all sent bytes."""
+        """Close the connection. The other end gets all sent bytes, then the end of the stream."""
         if not self._closing:
             self._closing = True
             self.outgoing.end()

@@ -111,7 +111,7 @@ class World:
         if options.replaying:
             self.net.watch = Replay(self, options.replaying, options.replay_after_us)
 
-    # Methods for the world's parts.
+    # Methods that clients, faults and checks use.
 
     def rng(self, name: str) -> Random:
         """Return a generator for one purpose. Its draws do not change those of other purposes."""
@@ -123,7 +123,7 @@ class World:
         return process
 
     def bury(self) -> None:
-        """Kill all remaining processes, without any report."""
+        """Kill all remaining processes, and ignore their exceptions."""
         for process in self._processes:
             process.bury()
 
@@ -242,8 +242,8 @@ class World:
         self.node.watch_loads(self._shard_loaded)
 
     def _shard_loaded(self) -> None:
-        """Inspect loaded shards at most once in a turn of the loop, between two events of the
-        broker."""
+        """Schedule an inspection of the loaded shards. It runs between two events of the broker, at
+        most once in a turn of the loop."""
         if not self._looks_at_loads:
             self._looks_at_loads = True
             self.after(0, self._inspect_loaded)
@@ -272,7 +272,7 @@ class World:
         self.after(EVERY_US, self._inspect)
         horizon_us = self.options.periods * self.options.period_us
         self.after(horizon_us + 2_000_000, self.heal)
-        # A client that is still working then has exceeded its time.
+        # After this time, clients stop even if their work is not done.
         self.after(horizon_us + 12_000_000, lambda: setattr(self, "is_late", True))
         try:
             async with asyncio.timeout(horizon_us / 1e6 + 60):

@@ -1,6 +1,6 @@
 """A driver in its own processes that a test may kill: `python -m tests.spark.driver` in the child.
 
-If an input line has a pipeline, the child runs it up to the existing records and reports the
+If an input line has a pipeline, the child runs it over the existing records and reports the
 outcome. If an input line has a number, the child reports when at most that number of tasks runs.
 """
 

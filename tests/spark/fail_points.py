@@ -13,7 +13,7 @@ from oncelog_client.spark.fail_points import FAIL_DIR, STOP
 from tests.spark.processes import is_gone, is_stopped
 
 REACHED_TIMEOUT_S: Final = 60.0
-# Replaces STOP once the test has resumed the paused process.
+# Replaces STOP in the file of a fail point once the test has resumed the paused process.
 _WOKEN: Final = "woken"
 
 
@@ -103,7 +103,7 @@ def _wait_until_obeyed(taken: Path, deadline: float) -> None:
     point."""
     while not _has_obeyed(taken):
         if time.monotonic() > deadline:
-            raise NotReached(f"{taken.name} has neither died nor stopped")
+            raise NotReached(f"the process at fail point {taken.name} has neither died nor stopped")
         time.sleep(0.01)
 
 

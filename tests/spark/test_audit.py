@@ -27,7 +27,7 @@ def test_a_row_seen_again_is_a_duplicate() -> None:
     assert judge(BATCHES, [[*FIRST], [row, *SECOND]]).duplicates == {row: 2}
 
 
-def test_a_row_never_seen_is_a_loss_and_its_batch_partial() -> None:
+def test_a_row_that_never_appears_is_a_loss_and_its_batch_is_partial() -> None:
     row, *rest = SECOND
     verdict = judge(BATCHES, [[*FIRST], rest])
     assert verdict.losses == {row}

@@ -1,4 +1,5 @@
-"""The watcher sees committed rows at the right moment, also across restarts of the broker."""
+"""The watcher (a reader that records which committed rows are visible at each moment) sees rows at
+the right moment, also across restarts of the broker."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TIMEOUT_MS: Final = 900_000
 
 
 class Row(NamedTuple):
-    """A record to append. Without a partition, the key decides."""
+    """A record to append. Without a partition, the key decides which partition gets the record."""
 
     value: bytes | None
     key: bytes | None = None

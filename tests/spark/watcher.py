@@ -17,7 +17,7 @@ from typing import Final, Self
 from oncelog_client import Consumer, ConsumerRecord, TopicPartition
 from tests.spark.audit import Sighting
 
-# Time to wait for more records before the next look.
+# Time to wait for more records before the next snapshot.
 POLL_MS: Final = 50
 # Time for a killed broker to return and for the reader to catch up.
 CATCH_UP_TIMEOUT_S: Final = 40.0
@@ -38,13 +38,13 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watcher")
 
     def start(self) -> None:
-        """Start, and return after the first look."""
+        """Start, and return after the first snapshot."""
         self._thread.start()
         self.caught_up()
 
     def caught_up(self) -> list[list[Sighting]]:
-        """Wait for a look that begins after this call, and return all snapshots. They contain every
-        row that was committed before the call. Raises the exception that ended the reader."""
+        """Wait for a snapshot that begins after this call, and return all snapshots. They contain
+        every row that was committed before the call. Raises the exception that ended the reader."""
         with self._looked:
             wanted = self._looks_begun + 1
             self._looked.wait_for(

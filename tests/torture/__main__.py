@@ -49,7 +49,7 @@ def main(
     settings: tuple[str, ...],
     keep: Path | None,
 ) -> None:
-    """Kill, pause and cut the power of a transactional copy loop, and audit the result.
+    """Run a transactional copy loop under kills, pauses and power losses, and audit the result.
 
     Every second round on oncelog syncs before it acknowledges, and has power losses.
     """

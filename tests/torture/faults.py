@@ -1,5 +1,5 @@
-"""The faults of the copy loop: their kinds, their frequency, and the time until every transaction
-that was open at a fault is decided."""
+"""The faults that a torture run causes while processes copy records in transactions: the kinds of
+fault, their frequency, and the time until every transaction that was open at a fault is decided."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ POWER_LOSS = "power loss"
 
 @dataclass(slots=True)
 class Faults:
-    """Causes one fault after another. `decisions`: for each kind of fault, the seconds from the
-    beginning of each fault until all records that the output's logs held right after the fault were
-    decided."""
+    """Causes one fault after another. `decisions`: for each kind of fault, the duration of each of
+    its faults in s. The duration ends when all records that were in the output topic right after
+    the fault are committed or aborted."""
 
     broker: Broker
     copiers: Copiers
@@ -84,7 +84,8 @@ class Faults:
                 break
             if time.monotonic() - began > DECISION_TIMEOUT_S:
                 self.violations.append(
-                    f"{DECISION_TIMEOUT_S} s after {kind} stable up to {stable}, not {struck}"
+                    f"{DECISION_TIMEOUT_S} s after {kind} the last stable offsets are {stable},"
+                    f" but records up to {struck} must be decided"
                 )
                 break
             time.sleep(0.02)
@@ -171,15 +172,15 @@ KILLS: Mapping[str, int] = {"kill -9 of the broker": 1, "kill -9 of a recovering
 
 
 def kinds_of(*, loses_power: bool) -> list[str]:
-    """Return the kinds of fault of a run. Power losses belong only to runs that sync before they
-    acknowledge."""
+    """Return the kinds of fault of a run. Power losses occur only in runs with a broker that syncs
+    records before it acknowledges them."""
     return [kind for kind in KINDS if loses_power or kind != POWER_LOSS]
 
 
 def ends(address: str, *, committed: bool) -> dict[int, int]:
-    """Return the output's last stable offsets or high watermarks, by partition. Raises Closed,
-    ProtocolError or OSError without a usable response, and ConnectionError for a partition without
-    a leader."""
+    """Return the last stable offset (`committed`) or the high watermark of each partition of the
+    output topic. Raises Closed, ProtocolError or OSError without a usable response, and
+    ConnectionError for a partition without a leader."""
     wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
     with Wire(address) as wire:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from tests.simulation.namespace import Inode, NameChange, Namespace
 
-# Probability of a journaling file system, which loses only the newest name changes. Other file
-# systems may lose any name change.
+# Probability that the disk has a journaling file system, which loses only the newest name changes.
+# Other file systems may lose any name change.
 ORDERED_PROBABILITY = 0.5
 
 
@@ -42,7 +42,7 @@ class Platter:
         self._numbers: dict[Inode, int] = {}
 
     def number_of(self, inode: Inode) -> int:
-        """Return the real inode number."""
+        """Return the number that the file system has given the inode."""
         return self._numbers[inode]
 
     def read(self, lines: Iterable[str]) -> None:

@@ -1,10 +1,11 @@
 """An imitated power loss after a kill -9. It removes bytes and names that the broker has not
 synced.
 
-The journal of a traced broker (`traced`) shows what is synced. A random part of the rest stays, as
-a page cache leaves it: a log keeps a prefix, zeros of up to a page may follow it, and a truncation
-may be undone. A file that was created, renamed, replaced or unlinked may have its former name and
-contents. The metadata file belongs to SQLite and stays unchanged.
+The broker runs under `traced`, and the journal of its file changes shows what is synced. A random
+part of the rest stays, as after a loss of the page cache: a log keeps a prefix, zeros of up to a
+page may follow this prefix, and a truncation may be undone. A file that was created, renamed,
+replaced or unlinked may have its former name and contents. The metadata file belongs to SQLite and
+stays unchanged.
 """
 
 from __future__ import annotations

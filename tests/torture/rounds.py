@@ -1,4 +1,4 @@
-"""One round with its own broker, with or without power losses."""
+"""One round of a torture run, with its own broker, and with or without power losses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.torture.power import PowerLoss
 from tests.torture.run import BROKER_SETTINGS, torture
 
 # With these settings a power loss must not lose acknowledged records. Segments are closed and
-# compacted all the time, so there are always unsynced names.
+# compacted all the time, so there are always unsynced file names.
 SYNCED: Mapping[str, str] = {
     "oncelog.flush.on.ack": "true",
     "log.roll.ms": "4000",
@@ -48,7 +48,8 @@ class Round:
     seed: int
     # Minimum number of faults. Every kind occurs at least once.
     faults: int = 0
-    # Maximum number of copies of the data directory at kills. A round with power losses makes none.
+    # A round without power losses copies the data directory when it kills the broker, at most this
+    # many times.
     photographs: int = 0
 
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:

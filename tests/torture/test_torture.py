@@ -24,7 +24,9 @@ SEED = 20_260_101
 
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "without-power"])
-def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) -> None:
+def test_g1_the_copy_loop_neither_loses_nor_doubles_a_record_under_faults(
+    tmp_path: Path, loses_power: bool
+) -> None:
     """The output has every fed record once and in order, committed offsets match the output, and
     every kind of fault has occurred."""
     said: list[str] = []
@@ -43,8 +45,8 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
 
 
 def _check_recoveries(directory: Path) -> None:
-    """Take two folders that kills left behind, lose their metadata, and recover them. `python -m
-    tests.faults.recoveries --from-torture` recovers more such folders."""
+    """Recover two copies of the data directory, made when the broker was killed, without their
+    metadata. `python -m tests.faults.recoveries --from-torture` recovers more such copies."""
     folders = sorted(directory.glob("oncelog/photograph-*"))
     assert len(folders) == 2
     older = directory / "older"
@@ -57,14 +59,14 @@ def _check_recoveries(directory: Path) -> None:
 
 
 def platter_of(*lines: object) -> Platter:
-    """Return the platter after these journal lines and an incomplete last line."""
+    """Return the disk after these lines of the journal and an incomplete last line."""
     platter = Platter()
     platter.read([*map(json.dumps, lines), '{"unlink": "t-'])
     return platter
 
 
 def lost(platter: Platter, seed: int) -> set[str]:
-    """Return the names after a power loss."""
+    """Return the names of the files that are left after a power loss."""
     platter.lose_power(random.Random(seed))
     return set(platter.names.files)
 
@@ -76,7 +78,7 @@ def names_synced(directory: str) -> tuple[object, ...]:
     return {"begin": 5}, {"names": directory, "descriptor": 5}
 
 
-def test_names_last_once_their_directories_are_synced() -> None:
+def test_a_name_is_durable_once_its_directories_are_synced() -> None:
     """A name is durable if all directories up to the data directory are synced. After an unsynced
     rename, either name may be left."""
     outcomes = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
@@ -92,7 +94,7 @@ def test_names_last_once_their_directories_are_synced() -> None:
     }
 
 
-def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
+def test_a_name_created_during_the_sync_of_its_directory_may_be_lost() -> None:
     """A sync of a directory covers only the names that existed when it began."""
     late = ({"begin": 5}, {"create": ["late", 8]}, {"names": "", "descriptor": 5})
     assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}

@@ -4,9 +4,9 @@ comes before the change, the line of a new file after it. A sync has a line befo
 after it.
 
 SHADOW keeps links to replaced and unlinked files, and the line of a truncation has the bytes that
-are cut off. So a power loss can restore both. Files are identified by inode, and paths are relative
-to DATA. The journal does not have file changes by C libraries (the metadata's SQLite) or by other
-processes.
+are cut off. So a simulated power loss can restore the files and the bytes. Files are identified by
+inode, and paths are relative to DATA. The journal does not have file changes by C libraries (the
+metadata's SQLite) or by other processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ LONGEST_CUT: Final = 1 << 20
 
 
 class Journal:
-    """The journal. Lines are whole and in the order of the changes, from any thread."""
+    """The journal. Each line is written whole, and lines are in the order of the changes, whichever
+    thread makes a change."""
 
     def __init__(self, path: str, shadow: str, data: str) -> None:
         self._shadow = Path(shadow)

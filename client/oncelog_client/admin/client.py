@@ -16,7 +16,7 @@ from oncelog_client.core.client_config import (
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.io.cluster import Cluster
 
-# Each method imports its own modules, because a command line calls one or two methods.
+# Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource

@@ -144,7 +144,7 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as missing:
             raise click.ClickException(_what_to_install(missing.name or "")) from missing
         except OSError as error:
-            # Without this exception, click would handle the closed pipe in place of failures.py.
+            # click would handle this OSError itself. It leaves OutputClosed to failures.py.
             if error.errno == errno.EPIPE and error.filename is None:
                 raise OutputClosed from error
             raise

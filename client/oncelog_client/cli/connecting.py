@@ -91,8 +91,9 @@ def patience_when_lost() -> float:
 
 
 def _given(name: str) -> tuple[Any, ParameterSource | None]:
-    """Return a parameter from the innermost command with a value on the command line. If there is
-    none, return it from the innermost command that has the parameter."""
+    """Return a parameter's value and the source of the value. A value on the command line comes
+    first, from the innermost command that has one. Otherwise the innermost command with this
+    parameter counts."""
     context: click.Context | None = click.get_current_context()
     fallback: tuple[Any, ParameterSource | None] | None = None
     while context is not None:

@@ -185,7 +185,7 @@ def consume(
 
 
 def _check(flags: dict[str, Any]) -> None:
-    """Raise click.UsageError for flags that contradict each other."""
+    """Raise click.UsageError if flags are missing, invalid or contradict each other."""
     if not flags["topic"] and not flags["include"]:
         raise click.UsageError("no topic is named: give its name, or --include REGEX for several")
     exactly_one(topic=flags["topic"], include=flags["include"])
@@ -227,9 +227,9 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """Return the setting for the timeout of requests for the start and end of partitions:
-    `give_up_after`. The consumer's default of a minute is too long at a prompt. Without -o, -e and
-    -p, return no setting."""
+    """Return the setting for the timeout of requests for the start and end of partitions. Its value
+    is `give_up_after` (s), because the consumer's default of a minute is too long at a prompt.
+    Without -o, -e and -p, return no setting."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}

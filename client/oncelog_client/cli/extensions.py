@@ -1,6 +1,6 @@
 """Commands that other installed packages add, by the entry point group `oncelog.commands`.
 
-The import of `importlib.metadata` and the metadata of every package take 25 ms. Other packages
+To import `importlib.metadata` and to read the metadata of every package takes 25 ms. Other packages
 rarely add a command. A quick look at the `entry_points.txt` files shows whether the import is
 needed.
 """

@@ -1,4 +1,4 @@
-"""`oncelog group`: verbs with the names of groups. `oncelog groups` does the same with Kafka's
+"""`oncelog group VERB GROUP`, a command for each verb. `oncelog groups` does the same with Kafka's
 flags."""
 
 from __future__ import annotations
@@ -97,14 +97,16 @@ def delete(*, groups: tuple[str, ...], output: str, **_: object) -> None:
 @connection_options
 @click.argument("name", metavar="GROUP", type=NAME)
 @click.option("--to", metavar="POSITION", help=f"The new position: {NOTATION}.")
-@click.option("--to-group", type=NAME, metavar="GROUP", help="The offsets of another group.")
+@click.option(
+    "--to-group", type=NAME, metavar="GROUP", help="The committed offsets of another group."
+)
 @click.option(
     "--topic",
     multiple=True,
     metavar="TOPIC[:0,1]",
-    help="Only this topic or these partitions; may be new to the group.",
+    help="Only this topic or these partitions. The group may have no offsets there yet.",
 )
-@click.option("--execute", is_flag=True, help="Commit; without it nothing is changed.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets. Else nothing is changed.")
 @output_option
 def seek(
     *,
@@ -157,8 +159,8 @@ async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
 async def _of_group(
     admin: Admin, other: str, scope: dict[str, list[int]]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of another group. Raises Failed if that group has no offsets in the
-    scope."""
+    """Return the offsets of another group in `scope` (the values of --topic). Raises Failed if that
+    group has no offsets in the scope."""
     found = {
         place: offset
         for place, offset in (await _committed(admin, other)).items()
@@ -176,9 +178,9 @@ async def _at(
     scope: dict[str, list[int]],
     position: Position | None,
 ) -> dict[TopicPartition, int]:
-    """Return the offset of the position in each partition of the scope. Without a scope, use the
-    partitions with committed offsets. Raises Failed for an unknown partition, and if there is
-    neither a scope nor a committed offset."""
+    """Return the offset of the position in each partition of `scope` (the values of --topic).
+    Without a scope, use the partitions with committed offsets. Raises Failed for an unknown
+    partition, and if there is neither a scope nor a committed offset."""
     assert position is not None
     if not scope:
         if not committed:

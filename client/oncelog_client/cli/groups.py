@@ -80,7 +80,7 @@ DELETED_OFFSET_COLUMNS: Final = (
 @connection_options
 @output_option
 @click.option("--list", "list_", is_flag=True, help="Print all groups with their states.")
-@click.option("--describe", is_flag=True, help="Print offsets and lag, --members or --state.")
+@click.option("--describe", is_flag=True, help="Print offsets and lag, members or state.")
 @click.option("--delete", is_flag=True, help="Delete groups without members.")
 @click.option("--reset-offsets", is_flag=True, help="Print new offsets; --execute commits them.")
 @click.option("--delete-offsets", is_flag=True, help="Delete the offsets of --topic.")
@@ -111,7 +111,7 @@ DELETED_OFFSET_COLUMNS: Final = (
     "--from-file",
     type=FILE,
     metavar="FILE",
-    help="Reset to the lines topic,partition,offset.",
+    help="Reset to the offsets in lines topic,partition,offset.",
 )
 @click.option("--execute", is_flag=True, help="Commit the reset.")
 @click.option("--dry-run", is_flag=True, help="Change nothing.  [default]")

@@ -97,7 +97,7 @@ UNANSWERED: Final = 10_000  # maximum number of records without a response
     "--transaction-size",
     type=click.IntRange(1, INT64_MAX),
     metavar="LINES",
-    help="Lines of a transaction.  [default: all lines]",
+    help="Number of lines in each transaction.  [default: all lines]",
 )
 def produce(
     *,
@@ -108,8 +108,8 @@ def produce(
 ) -> None:
     """Write the lines of standard input to TOPIC.
 
-    Ctrl-C writes what has been read, and aborts an open transaction. On a terminal, and with -v,
-    each record's partition and offset are printed.
+    After Ctrl-C, the lines that have been read are still written, but an open transaction is
+    aborted. On a terminal, and with -v, each record's partition and offset are printed.
     """
     topic = one_topic(topic_name, topic)
     if topic is None:

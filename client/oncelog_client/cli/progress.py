@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A count and the time on standard error during long work. They are shown only if standard
-    error is a terminal and `stream`, which has the records, is not a terminal."""
+    """A count and the elapsed time on standard error during long work. They are shown only if
+    standard error is a terminal and `stream`, to which the records are printed, is not."""
 
     def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
         self._what = what

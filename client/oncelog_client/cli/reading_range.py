@@ -23,7 +23,7 @@ class Bounds:
         self.ends = dict(ends)
 
     def within(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Return the records before the ends."""
+        """Return the records before the end of their partition."""
         ends = self.ends
         return [record for record in records if record.offset < ends[record.topic_partition]]
 
@@ -68,11 +68,11 @@ class Selection:
     async def point(
         self, consumer: Consumer, partitions: Iterable[TopicPartition]
     ) -> Bounds | None:
-        """Assign the partitions and move to the start of reading. Return the ends, or None if
-        reading has no end.
+        """Assign the partitions that `-p` selects, by default all. Move to the start of reading.
+        Return the ends, or None if reading has no end.
 
         If `-o` is not given, `-e` or --from-beginning starts at the first record. If none of these
-        flags is given, reading starts at the next record. Raises Failed for a partition that does
+        flags is given, reading starts at the present end. Raises Failed for a partition that does
         not exist.
         """
         chosen = self._chosen(list(partitions))
@@ -107,8 +107,8 @@ class Selection:
 async def _looked_up(
     consumer: Consumer, specs: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return offsets as Admin.list_offsets does. The consumer looks them up, because the end
-    depends on its isolation level."""
+    """Return offsets as Admin.list_offsets does. The consumer looks them up, because the end of a
+    partition depends on the consumer's isolation level."""
     earliest = [place for place, spec in specs.items() if spec == "earliest"]
     latest = [place for place, spec in specs.items() if spec == "latest"]
     timed = {place: spec for place, spec in specs.items() if isinstance(spec, int)}

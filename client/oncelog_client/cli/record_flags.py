@@ -1,5 +1,5 @@
-"""`produce -k -H --tombstone`: the parts that all records of a call share. Also the printed
-partitions and offsets of `produce -v`."""
+"""The flags -k, -H and --tombstone of `produce`, which set the parts that all records of a call
+share. Also the partitions and offsets that `produce -v` prints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FixedParts:
     ) -> None:
         """Check the flags. Raises click.UsageError for flags that contradict each other."""
         if key is not None and lines.parse_key:
-            raise click.UsageError("-k excludes parse.key: each line has its own key then")
+            raise click.UsageError("-k cannot be used with parse.key: each line already has a key")
         if tombstone and key is None:
             raise click.UsageError("--tombstone needs -k KEY: it deletes the value of a key")
         self._lines = lines

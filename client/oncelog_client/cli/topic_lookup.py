@@ -23,8 +23,9 @@ async def find_partitions(
     """Return the partitions of a topic. The lookup uses an admin client, with those `settings` that
     an admin client has.
 
-    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error's
-    message suggests the nearest existing name.
+    `give_up_after`: the flag with this name, in seconds. Raises KafkaError
+    (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error's message suggests the
+    nearest existing name.
     """
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
@@ -76,7 +77,7 @@ class TopicNames:
     for an invalid expression."""
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:
-        from oncelog_protocol.pattern import Pattern, PatternError  # few calls have a pattern
+        from oncelog_protocol.pattern import Pattern, PatternError  # rarely needed
 
         self._option = option
         self._text = "|".join(pattern.strip().replace(",", "|") for pattern in patterns)

@@ -20,7 +20,7 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.topic_lookup import TopicNames
 
-# Each verb imports what it uses of this module itself, so that `--list` is quick.
+# A verb imports from `oncelog_client.admin` inside of its function, so that `--list` is quick.
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, ConfigEntry, TopicDescription
 
@@ -50,7 +50,7 @@ PARTITION_COLUMNS: Final = (
 @output_option
 @click.option("--list", "list_", is_flag=True, help="Print the names of the topics.")
 @click.option("--create", is_flag=True, help="Create topics.")
-@click.option("--describe", is_flag=True, help="Print partitions, leaders and own settings.")
+@click.option("--describe", is_flag=True, help="Print partitions, leaders and overridden settings.")
 @click.option("--alter", is_flag=True, help="Raise the number of partitions.")
 @click.option("--delete", is_flag=True, help="Delete topics with all their records.")
 @click.option(

@@ -10,5 +10,5 @@ partition_option = click.option(
 broker_option = click.option(
     "--broker-id",
     type=click.IntRange(min=0, max=(1 << 31) - 1),
-    help="Ask this broker, not the leaders.",
+    help="Send the request to this broker, not to the leaders of the partitions.",
 )

@@ -117,7 +117,10 @@ transactions.add_command(prepared)
     help="Only transactions open longer than this.",
 )
 @click.option(
-    "--transactional-id-pattern", type=NAME, metavar="REGEX", help="Only ids that match completely."
+    "--transactional-id-pattern",
+    type=NAME,
+    metavar="REGEX",
+    help="Only ids that match REGEX completely.",
 )
 def list_(
     *,

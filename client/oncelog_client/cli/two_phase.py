@@ -1,4 +1,4 @@
-"""Two-phase commits (KIP-939). A verb aborts a transaction of a two-phase commit only with
+"""Two-phase commits (KIP-939). A command aborts a transaction of a two-phase commit only with
 `--include-two-phase`."""
 
 from __future__ import annotations

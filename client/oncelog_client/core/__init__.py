@@ -1,1 +1,1 @@
-"""The pure rules of the client: batching, membership, transaction states, settings."""
+"""The rules of the client, without I/O: batching, membership, transaction states, settings."""

@@ -136,8 +136,8 @@ def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) 
 
 
 class _Broken(NamedTuple):
-    """A corrupt batch at a position. `jumps` is the number of the partition's jumps when the batch
-    was found."""
+    """A corrupt batch at a position. `jumps`: how often the position had jumped (`Assigned.jump`)
+    when the batch was found."""
 
     state: Assigned
     jumps: int

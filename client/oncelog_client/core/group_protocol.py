@@ -45,7 +45,7 @@ def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]
         try:
             subscription = consumer_protocol.decode_subscription(member.metadata)
         except ProtocolError as error:
-            message = f"the subscription of {member.member_id}: {error}"
+            message = f"the subscription of {member.member_id} cannot be read: {error}"
             raise KafkaError(message, ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from error
         generation_id = subscription.generation_id
         if generation_id < 0:

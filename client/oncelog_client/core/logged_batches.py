@@ -8,8 +8,8 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import Bytes
 
-# Maximum size of one decompressed batch. It is far above any batch of a state log
-# (`io.state_log`), because the stored states are small.
+# Maximum size of one decompressed batch. The batches in the logs that `io.state_log` reads are far
+# smaller, because the stored states are small.
 _MAX_BATCH_BYTES: Final = 64 << 20
 
 

@@ -1,4 +1,5 @@
-"""The rows that a response must have for its request. The client never takes a missing row for a
+"""The rows that a response must have for its request. A row is the part of a response for one
+topic, partition, group or broker, for example. The client never takes a missing row for a
 success.
 
 RULES has an entry for every API that the client sends. An API without an entry is an error.
@@ -19,8 +20,8 @@ Rule = Callable[[Any, Any, int], tuple[Keys, Keys]]
 
 _NOTHING: Final[Keys] = frozenset()
 
-# The first version of FindCoordinator, OffsetFetch, LeaveGroup and EndTxn with rows to check, or
-# with rows of another kind.
+# The rows of these four APIs (FindCoordinator, OffsetFetch, LeaveGroup, EndTxn) depend on the
+# version. From the given version on, the response has rows to check, or rows of another kind.
 _FIND_SEVERAL: Final = 4
 _OFFSETS_OF_SEVERAL: Final = 8
 _LEAVE_SEVERAL: Final = 3

@@ -59,7 +59,8 @@ class PartitionQueue(Generic[T]):
         return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
 
     def next_batch(self, config: BatchingConfig, identity: ProducerIdAndEpoch) -> Batch[T] | None:
-        """Return the only batch that may be sent next, due or not. Return None if there is none."""
+        """Return the only batch that may be sent next, even if it is not due yet (linger,
+        back-off). Return None if there is none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]
             held = self.is_unresolved and (config.transactional or not first.maybe_written)

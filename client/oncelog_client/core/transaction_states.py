@@ -76,7 +76,8 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
     (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
     (State.INITIALIZING, Event.KEPT): State.PREPARED,
-    # After a hand-over or an end: `adopt` takes the identity that another process got.
+    # `adopt` takes the producer id and epoch that another process got. This producer has handed a
+    # transaction over or ended one before, or is new.
     (State.UNINITIALIZED, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.BEGIN): State.IN_TRANSACTION,

@@ -14,9 +14,9 @@ _offset = attrgetter("offset")
 
 
 class UncommittedRecords:
-    """Counts the records of open and aborted transactions in the read part of the log.
+    """Counts the records of open and aborted transactions that the consumer has returned so far.
 
-    `ends`: the partitions' ends. Records at and above the end of their partition do not count.
+    `ends`: for some partitions, an end offset. Records at or above this offset do not count.
     """
 
     def __init__(self) -> None:

@@ -96,8 +96,9 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# For a producer in a consumer group, these error codes mean that another producer has taken over.
-# The codes are not fatal then, and the producer calls `init_transactions` without an abort.
+# For a producer in a consumer group, these error codes mean that another producer has taken over
+# its transactional id or its input partitions. The codes are not fatal then, and the producer calls
+# `init_transactions` without an abort.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,

@@ -1,1 +1,2 @@
-"""The edges of the client: connections, and the loops that send, fetch and keep a membership."""
+"""The I/O of the client: connections, and the loops that send batches, fetch records, and keep a
+consumer in its group."""

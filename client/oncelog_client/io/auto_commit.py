@@ -1,5 +1,5 @@
-"""Automatic commits of records that earlier polls returned. The records of the current poll are
-never committed."""
+"""Automatic commits of records that earlier polls returned. `commit_if_due` does not commit the
+records of the current poll."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from .positions import Positions
 
 log = logging.getLogger(__name__)
 
-# Time limit of a commit. Without the limit, a single refused partition (as of a deleted topic)
-# would delay the whole commit. The next commit has the missing offsets, or the next owner of the
-# partition reads the records again.
+# Time limit of a commit. A commit with a partition that the broker refuses is retried. Without the
+# limit, a partition of a deleted topic would be retried for ever. The offsets that are missing
+# after the limit are in the next commit, or the next owner of the partition reads the records
+# again.
 _COMMIT_MS: Final = 2_000
 
 

@@ -64,7 +64,7 @@ def _is_lasting(error: RetriableError) -> bool:
 
 
 class Cluster:
-    """The cluster connection that producer, consumer and admin client share. `auto_create`:
+    """The connections of one producer, consumer or admin client to the cluster. `auto_create`:
     Metadata requests may create topics."""
 
     def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
@@ -210,7 +210,8 @@ class Cluster:
         raise failure or ConnectError(*failures)
 
     async def call_controller(self, request: object, response: type[R]) -> R:
-        """Call the broker that accepts changes of the cluster, with one attempt."""
+        """Call the broker that accepts changes of the cluster, with one attempt. If the metadata do
+        not name this broker, call any broker."""
         if self.metadata.controller_id in self.metadata.brokers:
             return await self.call(self.metadata.controller_id, request, response)
         return await self.call_any(request, response)
@@ -224,7 +225,8 @@ class Cluster:
     # -- metadata
 
     async def refresh(self) -> None:
-        """Request the brokers and the topics of interest. The response is newer than this call."""
+        """Request the brokers and the topics of interest. The request is sent after this call, so
+        the response is not older than the call."""
         called_ms = monotonic_ms()
         async with self._refreshing:
             if self._refreshed_ms >= called_ms:
@@ -392,7 +394,8 @@ class Cluster:
     ) -> R:
         """Return the result of the first attempt that succeeds, as `retrying.retry` does.
 
-        The `failures` of an error list the addresses with a failed connect.
+        `hopeless` returns True for an error that ends the retries. The `failures` of an error list
+        the addresses with a failed connect.
         """
         return await retry(
             attempt,

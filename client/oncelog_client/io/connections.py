@@ -42,8 +42,8 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # If True, the protocol of a silent or foreign peer is found out at once, with one more
-        # connect.
+        # If True, one more connect finds out at once which protocol a silent or foreign peer
+        # speaks.
         self.fail_fast = False
         # The finalized features of the last connected broker, with their levels.
         self.features: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """The reason of a producer's fence or of a transaction's timeout, from oncelog's coordinator.
 
-Apache Kafka stores no cause, and has one error code for all causes. So the message of its errors is
-not changed.
+Apache Kafka stores no cause, and has one error code for all causes. So errors from Apache
+Kafka keep their messages.
 """
 
 from __future__ import annotations

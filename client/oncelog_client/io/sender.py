@@ -60,7 +60,7 @@ _LASTING = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-# Maximum number of a batch's records in an error message.
+# Maximum number of refused records of a batch that an error message names.
 NAMED_RECORDS = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
@@ -156,8 +156,8 @@ class Sender:
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return the reason why a batch is not written yet, with its partition. It is the oldest
-        batch with a known reason. The text is empty if no reason is known."""
+        """Return the reason why a batch is not written yet, with the partition of the batch. Of all
+        batches with a known reason, the oldest counts. The text is empty if no reason is known."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:
@@ -345,7 +345,7 @@ class Sender:
 
     def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
         if row is None:
-            # The batch may have been written, as if the connection had broken before the response.
+            # The batch may have been written. So this error is the same as for a broken connection.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
             self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
@@ -356,7 +356,8 @@ class Sender:
     def _each(
         self, batches: list[Batch[Delivery]], take: Callable[[Batch[Delivery]], None]
     ) -> None:
-        """Apply a response to every batch. A defect in one batch must not skip the others."""
+        """Call `take` with every batch of a response. If it raises an exception, that is a defect:
+        the batch fails, and the other batches are still handled."""
         for batch in batches:
             try:
                 take(batch)

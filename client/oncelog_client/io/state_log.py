@@ -1,6 +1,6 @@
-"""A partition that stores the state of several processes durably. A read covers the whole log, with
-open transactions and markers. Each write is a whole transaction of a producer that the processes
-share.
+"""A partition that stores the state of several processes durably. A read returns all batches below
+the high watermark, also markers and batches of open transactions. Each write is a whole transaction
+of a producer that the processes share.
 
 The producer uses transaction version 1, in which a commit keeps the epoch, so that all processes
 can use the same epoch. The caller derives the sequence number of an append from the log, and passes
@@ -68,8 +68,8 @@ from .log_offsets import EARLIEST, list_offsets
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# In transaction version 2, brokers add the partition by themselves, and each commit changes the
-# epoch.
+# These versions of Produce exclude transaction version 2, in which brokers add the partition by
+# themselves, and each commit changes the epoch.
 _EXPLICIT: Final = explicit_versions(ApiKey.PRODUCE)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 

@@ -36,7 +36,7 @@ class OncelogDataSource(DataSource):
         check_pyspark()
         super().__init__(options)
         # Spark pickles this data source for the processes that plan and commit. Unpickling the
-        # PromptWorker prepares those processes.
+        # PromptWorker calls `be_prompt` in those processes.
         self._worker = PromptWorker()
         be_prompt()
 

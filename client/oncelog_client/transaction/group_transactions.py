@@ -124,9 +124,10 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    """Send AddOffsetsToTxn and TxnOffsetCommit at once, in this order. They take one round trip if
-    one broker serves both. Another broker may get TxnOffsetCommit before AddOffsetsToTxn has taken
-    effect. That broker refuses TxnOffsetCommit, and the client retries it."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit in this order, without a wait between them. They
+    take one round trip if one broker serves both. Another broker may get TxnOffsetCommit before
+    AddOffsetsToTxn has taken effect. That broker refuses TxnOffsetCommit, and the client retries
+    it."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
     added, committed = await asyncio.gather(
         _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),

@@ -311,8 +311,8 @@ class TransactionSession:
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
-        """Return the coordinator of the transactions: the coordinator of the id, or of its
-        group."""
+        """Return the type and key of the coordinator of the transactions. The key is the producer's
+        group if it has one, else the transactional id."""
         if self._transaction.group is not None:
             return CoordinatorType.TRANSACTION_GROUP, self._transaction.group.group_id
         return CoordinatorType.TRANSACTION, self._id

@@ -1,2 +1,2 @@
-"""The bytes inside internal topics, producer snapshots, and the messages between members of a
-group. They are the same as Kafka's, with the additions in `features`."""
+"""The formats of records in internal topics, of producer snapshots, and of the data that members of
+a group exchange. They are the same as Kafka's, with the additions in `features`."""

@@ -32,7 +32,7 @@ class UnknownRecordVersion(ValueError):
 def read_version(part: str, data: Buffer) -> int:
     """Return the int16 at the beginning. Raises ProtocolError if fewer than 2 bytes are there."""
     if len(data) < _PREFIX.size:
-        raise ProtocolError(f"a {part} of {len(data)} bytes")
+        raise ProtocolError(f"a {part} has at least 2 bytes, not {len(data)}")
     version: int = _PREFIX.unpack_from(data)[0]
     return version
 
@@ -50,5 +50,5 @@ def decode_body(cls: type[T], version: int, data: Buffer, *, exact: bool = True)
     after the message are an error too."""
     message, position = decoder(cls, version)(data, _PREFIX.size)
     if exact and position != len(data):
-        raise ProtocolError(f"{len(data) - position} bytes after a {cls.__name__} v{version}")
+        raise ProtocolError(f"{len(data) - position} extra bytes after a {cls.__name__} v{version}")
     return message

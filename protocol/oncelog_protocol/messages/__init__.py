@@ -1,1 +1,2 @@
-"""One module per API, with its request and response: each is one table for all versions."""
+"""One module per API, with its request and its response. One table describes all versions of a
+message."""

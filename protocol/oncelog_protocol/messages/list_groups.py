@@ -15,7 +15,7 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @api_message(ApiKey.LIST_GROUPS)
 class ListGroupsRequest:
-    """The requested states and types; none requests all."""
+    """The requested states and types; an empty list requests all."""
 
     states_filter: list[str] = array(string, since=4)
     types_filter: list[str] = array(string, since=5)

@@ -61,7 +61,7 @@ class OffsetFetchRequest:
 
 @struct
 class OffsetFetchResponsePartition:
-    """A committed offset, or -1 (up to version 7)."""
+    """The committed offset of a partition, -1 if there is none. Used up to version 7."""
 
     partition_index: int = int32(until=7)
     committed_offset: int = int64(until=7)
@@ -80,7 +80,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """A committed offset, or -1 (from version 8 on)."""
+    """The committed offset of a partition, -1 if there is none. Used from version 8 on."""
 
     partition_index: int = int32(since=8)
     committed_offset: int = int64(since=8)
@@ -109,8 +109,8 @@ class OffsetFetchResponseGroup:
 
 @api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
-    """The committed offsets; UNSTABLE_OFFSET_COMMIT for an offset that is pending in a transaction
-    (KIP-447)."""
+    """The committed offsets. An offset that is pending in a transaction gets UNSTABLE_OFFSET_COMMIT
+    if the request has require_stable (KIP-447)."""
 
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, until=7)

@@ -154,7 +154,8 @@ def decode_records(
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
     if records and records[-1].offset - base_offset > last_offset_delta:
         raise CorruptRecords("a record's offset is beyond the last offset of its batch")
-    # The loop does not check deltas of one byte: they leave int64 only from a base near its limits.
+    # The loop does not check the sum of the base and a delta of one byte. The sum is outside int64
+    # only if the base is near the limits of int64.
     if abs(base_timestamp) > INT64 - 0x80:
         for record in records:
             _checked_timestamp(record.timestamp)

@@ -1,9 +1,10 @@
-"""The cleaner process: it reads one job, writes the job's events, and ends. It changes no file.
+"""The cleaner process: it reads one job, writes the job's events to a pipe, and ends. It changes no
+file.
 
 `processes.py` starts this process as `python -m oncelog_server.cleaning.child DATA_DIRECTORY`. The
-process has a low priority (with `gives_way`, the lowest), so that compaction uses only processor
-time that no other process needs. If the broker has ended, the next write to the pipe ends this
-process.
+process has a low priority (the lowest priority if the job has `gives_way`), so that compaction uses
+only processor time that no other process needs. If the broker has ended, the next write to the pipe
+ends this process.
 """
 
 from __future__ import annotations

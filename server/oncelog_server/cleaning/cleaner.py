@@ -303,8 +303,8 @@ class LogCleaner:
             self._probed[name] = True
 
     def _end_soon(self, name: TopicPartition) -> None:
-        """End the refused work of a log in a later turn of the loop, because the caller may be a
-        retry of refused work."""
+        """End the retries of a log's compaction, but only in a later turn of the event loop. The
+        caller may itself be such a retry, which has to return first."""
         self._timers.call_soon(partial(self._refused_work.retry, _compaction_of(name)))
 
     def _probe(self, directory: str, error: StorageError) -> None:

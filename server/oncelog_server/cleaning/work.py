@@ -1,4 +1,4 @@
-"""The interface of a cleaner pass, for steps on the event loop and for a separate process.
+"""The interface of a cleaner pass. It is the same for a pass on the event loop and in a process.
 
 `slices.py` runs a pass in steps on the event loop. `processes.py` runs a pass in a process.
 """
@@ -57,7 +57,7 @@ StartWork = Callable[[CleaningJob, PassListener], CleaningWork]
 
 
 def pause_ms(size: int, max_bytes_per_second: float) -> int:
-    """Return the pause in ms after `size` bytes, at most one minute
+    """Return the pause in ms after I/O of `size` bytes, at most one minute
     (`log.cleaner.io.max.bytes.per.second`)."""
     if max_bytes_per_second in (0, inf):
         return 0

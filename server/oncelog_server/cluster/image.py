@@ -123,8 +123,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def orphans(self) -> list[tuple[bytes, int]]:
         """Return (topic id, partition) of the partition records that belong to no topic.
 
-        A creation, enlargement or deletion of a topic that takes several transactions of the store
-        leaves them if it is interrupted.
+        They remain if a creation, enlargement or deletion of a topic takes several transactions of
+        the store, and is interrupted between them.
         """
         return [
             (topic_id, partition)

@@ -1,4 +1,7 @@
-"""The records of the metadata store: one small JSON document for each key."""
+"""The records of the metadata store: one small JSON document for each key. A record's docstring
+begins with its key. The store deletes a leased key when its broker's lease ends. The create
+revision of a key is the store's revision at its creation, the mod revision that of its last
+change."""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ class TopicRecord(msgspec.Struct, frozen=True):
     """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if the store has keys
     of further partitions.
 
-    Partition records are written with the topic's record, or before it if they do not fit into its
-    transaction. They are deleted after it.
+    Partition records are written in the same transaction of the store as the topic's record, or
+    before it if they do not fit. They are deleted after the topic's record.
     """
 
     id: str

@@ -134,8 +134,8 @@ class _Creation:
         self._image = image
         self._settings = settings
         self._topics: dict[str, tuple[Put, list[Put]]] = {}
-        # Existing names by unified form, and the partition count. Both are computed at their first
-        # use; until then they are None and -1.
+        # Existing names by their unified form (`_` instead of `.`), and the partition count. Both
+        # are computed at their first use; until then they are None and -1.
         self._unified: dict[str, str] | None = None
         self._partitions = -1
 

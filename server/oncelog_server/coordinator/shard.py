@@ -1,10 +1,11 @@
 """The interface of a shard: decide -> append -> replay (Kafka's coordinator-common).
 
-A shard is the state of one partition of an internal topic. A method that decides reads the state
-and returns a `Decision`. The runtime appends the records of the decision and calls `replay` for
-each record. Transactions are replayed when the records are committed, groups at the local append.
-The runtime sends the response once the records are committed. Only `replay` and `replay_marker`
-change state that must survive a restart, so live state and reloaded state are the same.
+A shard is the state of one partition of an internal topic. A method that makes a decision
+reads the state and returns a `Decision`. The runtime appends the records of the decision and calls
+`replay` for each record: in a transaction shard when the records are committed, in a group shard at
+the local append. The runtime sends the response once the records are committed. Only `replay` and
+`replay_marker` change state that must survive a restart, so live state and reloaded state are the
+same.
 """
 
 from __future__ import annotations

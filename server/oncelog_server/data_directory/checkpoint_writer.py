@@ -14,7 +14,7 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 
 class CheckpointWriter:
-    """Writes the checkpoints. Calls of `write` during a write share the next one.
+    """Writes the checkpoints. All calls of `write` during a write share the write that follows.
 
     `collect` returns the content of the files (path -> bytes), in slices, when a write begins.
     """
@@ -104,7 +104,7 @@ class CheckpointWriter:
 
     def _remove_unfinished(self) -> None:
         for path in sorted(self._unfinished):
-            # If the disk refuses, the path stays in the set, and the next write retries this.
+            # If the disk refuses, the path stays in the set, and the next write tries again.
             with suppress(StorageError):
                 remove_unfinished(self._files, path)
                 self._unfinished.discard(path)

@@ -1,4 +1,5 @@
-"""The data directory as a whole: its lock, its marks, its meta.properties and its checkpoints."""
+"""The data directory as a whole: its lock, its mark of a clean stop, the boot id of the computer,
+meta.properties and the checkpoints."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class DataDirectory:
             self._lock = None
 
     def has_clean_mark(self) -> bool:
-        """Return whether the last stop was clean."""
+        """Return True if the last stop was clean."""
         return self._read(CLEAN_SHUTDOWN) is not None
 
     def take_clean_mark(self) -> None:

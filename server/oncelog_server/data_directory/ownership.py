@@ -49,8 +49,9 @@ class NeedsRecovery(Exception):
 class Owner(Enum):
     """The owner of a directory.
 
-    EMPTY: it has no files. LOST: it is oncelog's, but its metadata store is missing. UNKNOWN: it
-    has partitions, but no file tells which program wrote them.
+    EMPTY: it has no files, except perhaps `.lock` and `lost+found`. LOST: it is oncelog's, but its
+    metadata store is missing. UNKNOWN: it has partitions, but no file tells which program wrote
+    them.
     """
 
     EMPTY = "empty"
@@ -119,8 +120,8 @@ def _has_segments(folder: Path) -> bool:
 
 
 def _is_our_properties(path: Path) -> bool:
-    """Return True if oncelog wrote this meta.properties. Apache Kafka's file begins with a comment,
-    the date."""
+    """Return True if oncelog wrote this meta.properties. Apache Kafka's file begins with the date,
+    as a comment."""
     data = b""
     with suppress(OSError):
         data = path.read_bytes()

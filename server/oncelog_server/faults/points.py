@@ -68,7 +68,7 @@ _MEANINGS: Final[dict[Step, str]] = {
     Step.PREPARE: "a transaction is decided",
     Step.COMPLETE: "a transaction is finished: all its markers are written",
     Step.DATA: "a client's batch",
-    Step.MARKER: "a marker of any partition; :2 is the second marker since the start",
+    Step.MARKER: "a marker of any partition; with the suffix :2, the second marker since the start",
     Step.TXN_OFFSETS: "a group's offsets in a transaction",
     Step.OFFSETS_MARKER: "the marker of the group's partition",
     Step.OFFSETS: "a group's offsets without a transaction",

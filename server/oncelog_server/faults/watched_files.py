@@ -20,7 +20,8 @@ _LOG_SUFFIX: Final = ".log"
 
 
 class WatchedFile(OsFile):
-    """A file. `unsynced` are the steps written to it since its last fsync."""
+    """A file. `unsynced`: the meaning (`Step`) of each batch that was written since the last
+    fsync."""
 
     __slots__ = ("_full_disk", "_topic", "_trap", "unsynced")
 

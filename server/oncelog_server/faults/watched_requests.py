@@ -1,4 +1,4 @@
-"""A server of requests with a fail point before each response leaves."""
+"""Serves requests, with a fail point before a response is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _API_KEY: Final = struct.Struct(">h")
 
 
 class WatchedRequests:
-    """Serves requests with `requests`, and reaches the fail point of each response."""
+    """Lets `requests` serve each request. Before the response is sent, `trap` is reached if it is
+    set at the fail point of this API."""
 
     def __init__(self, requests: Requests, trap: Trap) -> None:
         self._requests = requests

@@ -1,1 +1,1 @@
-"""Fetch over many partitions: sessions (KIP-227), reading under one limit, and waiting."""
+"""Fetch over many partitions: sessions (KIP-227), reading within one byte limit, and waiting."""

@@ -1,5 +1,5 @@
-"""A Fetch that waits for `min_bytes` of records without a task. It wakes when one of its partitions
-changes or its timer fires."""
+"""A Fetch that waits for `min_bytes` of records. It needs no task: it wakes when one of its
+partitions changes or its timer fires."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oncelog_server.timers import Timer, Timers
 
 class ParkedFetch:
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
-    or an error, or when the timer fires. `read` may take slices. Several changes in one turn of the
-    loop cause a single read."""
+    or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
+    loop. Several changes in one turn of the loop cause a single read."""
 
     __slots__ = (
         "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
@@ -86,7 +86,7 @@ class ParkedFetch:
             self._wake()
 
     def _fail(self, failure: Exception | None) -> None:
-        """Fail the request, because a defect has ended the read. Otherwise the request would wait
+        """Fail the request after a defect has ended the read. Otherwise the request would wait
         forever."""
         self._release()
         self.answer.abandon(failure)

@@ -14,7 +14,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
-    # offset.metadata.max.bytes counts characters, as Kafka does.
+    # offset.metadata.max.bytes limits the number of characters, as in Kafka.
     offset_metadata_max_bytes: int = 4_096
     # offsets.retention.minutes is 10080.
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000

@@ -18,7 +18,8 @@ from oncelog_protocol.internal.group_metadata import (
 from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.group.offsets import CommittedOffset
 
-# Strings in records have int16 lengths; a member id is a name with a suffix.
+# Strings in records have int16 lengths (up to 32,767). A member id is a name with a suffix, and the
+# rest is for this suffix.
 LONGEST_NAME_BYTES: Final = 32_000
 
 _VERSION_WITH_EXPIRE_TIMESTAMP: Final = 1
@@ -60,7 +61,8 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRe
 
 
 def committed_offset(value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
-    """Return the contents of a record at `record_offset` of __consumer_offsets."""
+    """Return the committed offset in a record. `record_offset` is the offset of the record in
+    __consumer_offsets."""
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

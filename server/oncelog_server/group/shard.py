@@ -1,10 +1,10 @@
 """The group coordinator's part for one partition of `__consumer_offsets`.
 
 Source: Kafka's GroupCoordinatorShard. Only `replay` and `replay_marker` change offsets. Membership
-is in memory, and is rebuilt at load from the last record of each group, as in Kafka. After the
-load, only effects of decisions change the members of a group (`EFFECTS`), and the tombstone of an
-empty group removes it. The functions that decide for a request or a timer change neither offsets
-nor membership.
+is in memory, and is rebuilt at load from the last record of each group, as in Kafka. A request or a
+timer leads to a decision: a response, records, and effects on members. After the load, only these
+effects (`EFFECTS`) change the members of a group, and only the tombstone of an empty group removes
+the group. The functions that decide change neither offsets nor membership.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, at)
             if len(group.members) > self.table.config.group_max_size:
-                # The setting was lowered. In the rebalance, the first members that rejoin stay.
+                # group.max.size was lowered. The members that rejoin first stay in the group.
                 self._rebalance.prepare(group, at)
         self._expiry.schedule(at)
 

@@ -29,7 +29,8 @@ class GroupTable:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: CoordinatorTimer[Fire] = CoordinatorTimer()
-        # The time of the last request or timer. Effects at a commit use this time too.
+        # The time of the last request or timer. Effects that act when a record is committed use
+        # this time too.
         self.latest = Moment(now_ms=0, wall_ms=0)
 
     def new_member_id(self, name: str) -> str:

@@ -58,8 +58,9 @@ def _entity(entry: EntryData) -> Entity:
 
 
 def _check(entry: EntryData, times: int) -> None:
-    """Raise Refused, with Kafka's message, for an entry that Kafka refuses. Also raise Refused for
-    an entry that sets a quota. Removing a quota that is not set succeeds."""
+    """Raise Refused, with Kafka's message, if Kafka refuses the entry. Also raise Refused if the
+    entry sets a quota. Removing a quota that is not set succeeds. `times`: the number of entries
+    of the request with the same entity."""
     if not entry.entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     for part in entry.entity:

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: quotas of clients (KIP-546). There are none.
+"""DescribeClientQuotas: quotas of clients (KIP-546). This broker has none.
 
 v0: the quotas of all entities, or of those that match the filter
 v1: flexible

@@ -40,7 +40,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
-    # A group that the request repeats is described once, because a description has all members.
+    # A group that the request repeats is described only once: a description lists all members, so
+    # repetitions would make the response large.
     group_ids = dict.fromkeys(request.groups)
     described = []
     for group_id in group_ids:

@@ -55,7 +55,7 @@ def handle(
             replica_election_results=[
                 ReplicaElectionResult(
                     name,
-                    # Partitions that have the requested leader are left out.
+                    # Partitions that already have the requested leader are left out.
                     [
                         result
                         for result in _elect(

@@ -1,8 +1,8 @@
 """FindCoordinator v0-6: the coordinator of a group or a transactional id.
 
-v1 transactional ids; up to v5 also the coordinator of a group's transactions (our own). v3
-flexible. v4 several keys at once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share groups, which are
-not served.
+v1 transactional ids; up to v5 also the coordinator of a group's transactions (a key type that only
+oncelog has). v3 flexible. v4 several keys at once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share
+groups, which are not served.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ MANY_KEYS_SINCE: Final = 4
 UNKNOWN: Final = -1
 GROUP: Final = 0
 TRANSACTION: Final = 1
-# Our own, up to v5: the coordinator of a group's transactions (KIP-447, early draft).
+# Only oncelog has this key type, up to v5: the coordinator of a group's transactions (KIP-447,
+# early draft).
 TRANSACTION_GROUP: Final = TRANSACTION_GROUP_KEY_TYPE
 SHARE_GROUPS_SINCE: Final = 6
 # Key type -> the internal topic, and the type of the resource that the client must be allowed to

@@ -4,6 +4,9 @@ v2 isolation level: for a read_committed reader, the end is the last stable offs
 (KIP-320). v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8
 timestamp -4: the beginning on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10
 timeout. v11 timestamp -6: the first offset that is not in tiered storage yet.
+
+With oncelog's own field `count_from`, the response also has a group's lag in a partition, in
+records.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
 
-# Maximum number of steps to count the lags of one request. A step of `log/readable.py` takes about
-# 0.5 ms.
+# Maximum number of steps to count the lags that one request asks for. A step of `log/readable.py`
+# takes about 0.5 ms.
 MAX_COUNT_STEPS: Final = 4_000
 
 LATEST: Final = -1
@@ -58,7 +61,7 @@ def handle(
 ) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     steps = _steps(services, context, request)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return steps  # a count may take long even for few partitions
+        return steps  # counting a lag may take long even for few partitions
     return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
 
 
@@ -103,9 +106,9 @@ def _steps(
 def _with_lags(
     services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Steps[ListOffsetsResponse]:
-    """Return the response with the requested counts, which are our own fields (see the message's
-    schema). All counts together take at most MAX_COUNT_STEPS; the response has no counts for a
-    partition whose count is not complete by then."""
+    """Return the response with the requested lags, in oncelog's own fields (see the message's
+    schema). All lags together take at most MAX_COUNT_STEPS. The response has no lag for a partition
+    if its count is not complete by then."""
     steps_left = MAX_COUNT_STEPS
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for wanted, row in zip(topic.partitions, answered.partitions, strict=True):
@@ -121,7 +124,7 @@ def _with_lags(
             except StopIteration as counted:
                 row.readable_records = counted.value.readable_records
                 row.held_back_records = counted.value.held_back_records
-            except Refused as refused:  # the partition was deleted during the count of others
+            except Refused as refused:  # the partition was deleted while other lags were counted
                 row.error_code = refused.code
             except (StorageError, CorruptLog):
                 row.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -67,9 +67,10 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
-    """Return True if the client id is that of another broker of this cluster: the request may come
-    from that broker's coordinator. A request with any other client id comes from an operator, also
-    with this broker's own: a broker never sends this request to itself over a connection."""
+    """Return True if the client id is that of another broker of this cluster. The request may then
+    come from that broker's coordinator. A request with any other client id comes from an operator.
+    The same is true for this broker's own client id, because a broker never sends this request to
+    itself over a connection."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
 

@@ -19,7 +19,7 @@ from oncelog_server.inspection.outcomes import Outcomes, marker_of
 from oncelog_server.inspection.record_json import Decoder, decode_text
 from oncelog_server.storage.files import File
 
-# This limit is above those of brokers and consumers with default settings.
+# This limit is above the limits that brokers and consumers have by default.
 DEFAULT_MAX_BATCH_BYTES: Final = 256 << 20
 _CONTROL_TYPES: Final = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER",
                          5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}  # fmt: skip

@@ -41,7 +41,9 @@ class _Check:
         self._rows = _entries(file, layout)
         self._row: tuple[int, tuple[int, ...]] | None = None
         if file.size % layout.size:
-            self._complain(file.size, f"{file.size} bytes: not a multiple of {layout.size}")
+            self._complain(
+                file.size, f"the size of {file.size} bytes is no multiple of {layout.size}"
+            )
         self._advance()
 
     def _advance(self) -> None:
@@ -66,12 +68,14 @@ class OffsetIndexCheck(_Check):
             at, (relative, indexed) = self._row
             offset = self._base_offset + relative
             if indexed < position:
-                self._complain(at, f"offset {offset} at byte {indexed}, where no batch begins")
+                self._complain(
+                    at, f"an entry has offset {offset} at byte {indexed}, where no batch begins"
+                )
             elif offset != last_offset:
                 self._complain(
                     at,
-                    f"offset {offset} at byte {indexed}, but the last offset of the batch there is"
-                    f" {last_offset}",
+                    f"an entry has offset {offset} at byte {indexed}, but the last offset of the batch"
+                    f" there is {last_offset}",
                 )
             self._advance()
 
@@ -80,7 +84,9 @@ class OffsetIndexCheck(_Check):
         if self._row is not None:
             at, (relative, indexed) = self._row
             offset = self._base_offset + relative
-            self._complain(at, f"offset {offset} at byte {indexed}, where no batch begins")
+            self._complain(
+                at, f"an entry has offset {offset} at byte {indexed}, where no batch begins"
+            )
         return self.problem
 
 
@@ -99,12 +105,12 @@ class TimeIndexCheck(_Check):
             at, (timestamp, relative) = self._row
             offset = self._base_offset + relative
             if offset < last_offset:
-                self._complain(at, f"offset {offset}, which ends no batch")
+                self._complain(at, f"an entry has offset {offset}, which ends no batch")
             elif timestamp != max_timestamp or timestamp != self._latest:
                 self._complain(
                     at,
-                    f"timestamp {timestamp} at offset {offset}, but the batch there has"
-                    f" {max_timestamp}, and the largest timestamp up to it is {self._latest}",
+                    f"an entry has timestamp {timestamp} at offset {offset}, but the batch there"
+                    f" has {max_timestamp}, and the largest timestamp up to it is {self._latest}",
                 )
             self._advance()
 
@@ -112,7 +118,9 @@ class TimeIndexCheck(_Check):
         """Return the first problem, None without one. Call it after the last batch."""
         if self._row is not None:
             at, (_, relative) = self._row
-            self._complain(at, f"offset {self._base_offset + relative}, which ends no batch")
+            self._complain(
+                at, f"an entry has offset {self._base_offset + relative}, which ends no batch"
+            )
         return self.problem
 
 
@@ -149,7 +157,7 @@ class AbortedRows:
             markers = set(self._markers)
             for slot, row in enumerate(rows):
                 if row.last_offset not in markers:
-                    what = f"an abort at offset {row.last_offset}, but the log has no marker there"
+                    what = f"a row has offset {row.last_offset}, where the log has no ABORT marker"
                     return Finding(Severity.DERIVED, path, what, REBUILT, slot * ROW_SIZE)
             return None
         for slot in range(max(len(rows), len(self._numbers) // 4)):
@@ -157,7 +165,7 @@ class AbortedRows:
             numbers = self._numbers[4 * slot : 4 * slot + 4]
             expected = AbortedTransaction(*numbers) if numbers else None
             if found != expected:
-                what = f"{_row_text(found)}, but the log has {_row_text(expected)}"
+                what = f"the file has {_row_text(found)}, but the log has {_row_text(expected)}"
                 if data is None:
                     what = f"there is no such file, but the log has {_row_text(expected)}"
                 return Finding(Severity.DERIVED, path, what, REBUILT, slot * ROW_SIZE)
@@ -166,10 +174,10 @@ class AbortedRows:
 
 def _row_text(row: AbortedTransaction | None) -> str:
     if row is None:
-        return "no further aborted transaction"
+        return "no further abort"
     return (
-        f"producer {row.producer_id} aborted from offset {row.first_offset} to {row.last_offset},"
-        f" last stable offset {row.last_stable_offset}"
+        f"an abort of producer {row.producer_id} from offset {row.first_offset} to"
+        f" {row.last_offset}, with last stable offset {row.last_stable_offset}"
     )
 
 

@@ -26,7 +26,7 @@ class RemoteMarkers:
         self._links = links
 
     def sender(self, broker_id: int) -> MarkerSender | None:
-        """Return the sender to a broker; None if it is not alive."""
+        """Return the sender to a broker, or None if the broker is not alive."""
         link = self._links.to(broker_id)
         return None if link is None else RemoteLeader(link)
 

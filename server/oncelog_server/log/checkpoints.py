@@ -53,7 +53,8 @@ def decode_lines(data: bytes) -> list[str]:
 
 
 def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
-    """Return the lines of a checkpoint of whole numbers. Raises MalformedCheckpoint."""
+    """Return the numbers of each line of a checkpoint. Raises MalformedCheckpoint, also if a line
+    does not have `columns` whole numbers."""
     rows = []
     for line in decode_lines(data):
         try:

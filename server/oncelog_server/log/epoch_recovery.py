@@ -23,7 +23,7 @@ from oncelog_server.storage.layout import LEADER_EPOCH_CHECKPOINT
 def load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
     """Load the leader epochs into `loaded`. If the file is missing, empty or invalid, compute the
     epochs from the headers of the log. After an unclean stop, also add epochs that the file does
-    not have."""
+    not have. `names`: the files in the log's directory."""
     if LEADER_EPOCH_CHECKPOINT in names:
         data = read_whole(loaded.files, _path(loaded))
         with suppress(MalformedCheckpoint):
@@ -45,7 +45,8 @@ def note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 
 
 def trim_leader_epochs(loaded: LoadedLog) -> None:
-    """Remove epochs outside of the recovered log. Write the file if its content differs."""
+    """Remove epochs outside of the recovered log. After an unclean stop, compute the epochs again
+    if the batches contradict them, and write the file if its content differs."""
     report, end = loaded.report, loaded.segments[-1].end_offset
     loaded.leader_epochs.truncate_from_end(end)
     if not report.clean_shutdown and not _are_confirmed(loaded):
@@ -93,9 +94,9 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
     this epoch, and the previous batch must have an earlier epoch. The last batch must have the last
     epoch.
 
-    If compaction has removed all batches of an epoch, no batch contradicts the epoch. If nothing
-    confirmed the epochs, a start with a damaged file could conclude that the log is newer than the
-    metadata (`newer_logs.py`).
+    If compaction has removed all batches of an epoch, no batch contradicts the epoch, so it counts
+    as confirmed. Without this check, a start with a damaged file could conclude that the log is
+    newer than the metadata (`newer_logs.py`).
     """
     entries = list(loaded.leader_epochs)
     log_end = loaded.segments[-1].end_offset
@@ -124,8 +125,8 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
 
 
 def _batch_at_or_after(loaded: LoadedLog, offset: int) -> BatchHeader | None:
-    """Return the header of the batch with `offset`, or of the next batch in the segment, None if
-    the segment has neither."""
+    """Return the header of the batch with `offset`, or of the next batch in the segment. Return
+    None if the segment has neither."""
     within = [segment for segment in loaded.segments if segment.base_offset <= offset]
     segment = within[-1] if within else loaded.segments[0]
     position = segment.position_near(offset) if offset > segment.base_offset else 0

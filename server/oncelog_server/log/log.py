@@ -101,7 +101,7 @@ class PartitionLog:
         closed: ClosedLog | None = None,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
-        """Open the log in `directory`, or create it. The attribute `recovery` has the findings.
+        """Open the log in `directory`, or create it. `recovery` of the result says what was found.
         `refuses_damage` is for a coordinator's log, which must never be served in part.
         `lost_nothing`: the computer has run since the last stop, so no power failure explains a
         missing file. `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
@@ -224,7 +224,8 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> Appended:
-        """Append the COMMIT or ABORT marker of a transaction, and for an abort its txnindex row.
+        """Append the COMMIT or ABORT marker of a transaction. After an ABORT marker, also write the
+        row of the aborted transaction in the txnindex.
 
         A repeated marker is appended again and changes nothing else. Raises AppendError with
         INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.

@@ -58,7 +58,7 @@ def rebuild(
     the snapshot are replayed. Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
     # A snapshot does not have the transactions with markers before the snapshot. These markers may
-    # still be at or above the high watermark.
+    # still be at or above the high watermark, so `producers` keeps the transactions.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)

@@ -54,8 +54,9 @@ class FileRange(msgspec.Struct, frozen=True):
 
 
 class LogRead(msgspec.Struct, frozen=True):
-    """Batches from the requested offset on. `records` is None if there is no batch below the limit.
-    `records` is also None if the allowed size is below a whole batch. `max_bytes` may cut off the
+    """The result of a read: batches from the requested offset on. `records` is None if no batch is
+    below the end of the read. `records` is also None if the first batch is larger than the
+    `max_bytes` of the read, except in a read of at least one batch. `max_bytes` may cut off the
     last batch.
 
     All records in `records` have offsets below `end_offset`. So the response needs only the aborted

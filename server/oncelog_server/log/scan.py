@@ -15,8 +15,9 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 def size_problem(size: int, left: int) -> str | None:
-    """Return why a batch cannot have `size` bytes, as its length field says, if the file has `left`
-    bytes from its start on. Return None if it can."""
+    """Return the reason for which a batch cannot have `size` bytes, None if it can. `size` is what
+    the length field of the batch says. `left`: the bytes of the file from the start of the batch
+    on."""
     if size < HEADER_SIZE:
         return f"a batch of {size} bytes, less than the {HEADER_SIZE} of a header"
     if size > left:

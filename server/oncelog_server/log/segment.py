@@ -348,8 +348,8 @@ class Segment:
 
     @contextmanager
     def borrowed_indexes(self) -> Iterator[None]:
-        """Free the memory of the indexes that the `with` block has loaded, at its end. Indexes that
-        were in memory before the block stay."""
+        """If the offset index was not in memory before the `with` block, free the memory of both
+        indexes at its end."""
         borrowed = self._offset_index is None
         yield
         if borrowed:

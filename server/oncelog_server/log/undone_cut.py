@@ -3,9 +3,9 @@
 If the disk refuses an append, the log cuts off the bytes that were written, and also the zeros that
 probe for space (`Refusals.try_again`). The cut is durable after the next sync of the file. But the
 recovery point may already be at the end of the log, if the last batch was synced before the cut.
-After a roll, the recovery point is the base offset of the new segment, and a start scans only the
-new segment. Only the segment that ends at the recovery point can have an undone cut: the recovery
-point moves on only after another sync of this segment.
+After a roll, the recovery point is the base offset of the new segment. A start scans only the new
+segment, and would leave the bytes in the old segment. Only the segment that ends at the recovery
+point can have an undone cut: the recovery point moves on only after another sync of this segment.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
 
 
 def _ends_at(loaded: LoadedLog, scan: Scan, segment: Segment, following: Segment) -> bool:
-    """Return True if the segment ended where the scan ended. The last offsets of the segment may be
-    missing, because compaction removes batches. The checkpoint of sizes shows the end, but only if
-    it was written at the roll or later. So the checkpoint must have the next segment. A valid batch
-    after this end contradicts the checkpoint."""
+    """Return True if the segment ended where the scan ended. Offsets do not show the end, because
+    compaction may have removed the last batches. The sizes in txn-index-checkpoint show the end,
+    but only if the checkpoint was written at the roll or later: then it also has the next segment.
+    A valid batch after this end contradicts the checkpoint."""
     sizes = loaded.aborted.sizes
     if following.base_offset not in sizes or sizes.get(segment.base_offset) != scan.position:
         return False

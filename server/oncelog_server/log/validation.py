@@ -171,7 +171,8 @@ class BatchRules:
     ) -> None:
         latest = header.max_timestamp
         if latest - now_ms > self._after_max_ms:
-            self._walk(records, header, now_ms)  # raises an error that names the records
+            # Raises InvalidRecords if records are too new.
+            self._walk(records, header, now_ms)
             raise AppendError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",

@@ -19,7 +19,7 @@ from oncelog_server.metadata.topic_callbacks import TopicCallbacks
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 
-# Interval between attempts to delete the records of a topic that has no room on disk.
+# Interval between attempts to delete the metadata records of a topic without room on disk.
 UNDO_RETRY_S: Final = 1.0
 
 _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
@@ -28,7 +28,7 @@ _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 class TopicCreation:
     """Creates topics and waits until they can be used.
 
-    `forget_deletions` deletes the deletion records of topics without folders.
+    `forget_deletions` removes the deletion records of topics that have no folder left.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TopicCreation:
         self._settings = settings
         self._new_uuid = new_uuid
         self._forget_deletions = forget_deletions
-        # Topics without room on disk that still have records in the store: name -> id.
+        # Topics without room on disk that still have metadata records in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
 
@@ -131,7 +131,7 @@ class TopicCreation:
                 self._undoing = asyncio.create_task(self._undo_all(), name="undo of creations")
 
     async def _undo(self, name: str) -> None:
-        """Delete the records of a topic that has no room on disk. Raises Refused."""
+        """Delete the metadata records of a topic that has no room on disk. Raises Refused."""
 
         def decide(image: ClusterImage) -> list[Write]:
             topic = image.topics.get(name)

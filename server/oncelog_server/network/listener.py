@@ -144,9 +144,9 @@ class Listener:
                 self._all_closed.set()
 
     def _close_idle(self) -> None:
-        """Close connections that are idle too long or have a late frame. If incomplete requests
-        take more memory than the bound, also close the connection with the largest incomplete
-        request."""
+        """Close connections that are idle too long, or have not completed a request in time. If
+        incomplete requests take more memory than `queued_max_request_bytes`, also close the
+        connection with the largest incomplete request."""
         now_ms = self._clock.monotonic_ms()
         held = 0
         for connection in list(self.connections):

@@ -43,5 +43,5 @@ def _listening_inodes(port: int, proc: Path) -> list[str]:
 def _holds(process: Path, inodes: set[str]) -> bool:
     try:
         return any(os.readlink(fd) in inodes for fd in (process / "fd").iterdir())
-    except OSError:  # another user's process, or it has ended
+    except OSError:  # the process has another user, or has ended
         return False

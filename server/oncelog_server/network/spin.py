@@ -16,8 +16,8 @@ class Spin:
     `begin` does nothing.
 
     While a callback is scheduled, the loop polls its sockets and does not sleep. A turn of the loop
-    takes more than a microsecond, so `length_us` also bounds the number of turns. The bound ends a
-    spin if the clock stands still, as in the simulator.
+    takes more than a microsecond, so `length_us` also bounds the number of turns. This second
+    bound ends a spin if the clock stands still, as in the simulator.
     """
 
     __slots__ = ("_clock", "_is_spinning", "_length_us", "_loop", "_turns_left", "_until_ns")

@@ -1,8 +1,8 @@
-"""Wait until sockets are writable, for all sockets of one loop.
+"""Waits until sockets are writable, with one object for all sockets of a loop.
 
-The loop's own `add_writer` registers the socket again for each wait. The registrations take a tenth
-of the time in which a megabyte is sent. On a system with epoll, this module registers a socket
-once, edge-triggered, with an epoll object that the loop watches."""
+The loop's own `add_writer` registers the socket again for each wait. These registrations take a
+tenth of the time to send a megabyte. On a system with epoll, this module registers a socket once,
+edge-triggered, with an epoll object that the loop watches."""
 
 from __future__ import annotations
 

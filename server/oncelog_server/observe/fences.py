@@ -15,7 +15,8 @@ log = structlog.get_logger("oncelog.transactions")
 
 
 def logged_fences() -> Fences:
-    """Return fences that log their events."""
+    """Return `Fences` that log each abort that the producer did not request, and the first refused
+    request after it."""
     return Fences(
         on_aborted=lambda fence: log.warning("transaction aborted", **_of(fence)),
         on_refused=lambda fence: log.warning("producer refused", **_of(fence)),
@@ -40,7 +41,8 @@ def log_refused_id(refusal: Refusal) -> None:
 
 
 def _of(fence: Fence) -> dict[str, Any]:
-    """Return the fields of the event; those of the client only if they are known."""
+    """Return the fields of the event. The fields of a client are left out if the client is
+    unknown."""
     fields: dict[str, Any] = {
         "cause": fence.cause.value,
         "transactional_id": fence.transactional_id,

@@ -29,7 +29,7 @@ class ProcessFigures(msgspec.Struct, frozen=True):
 
 class Served(Protocol):
     def counts(self) -> Iterable[tuple[str, int, int]]:
-        """Return (API's name, version, requests since the start)."""
+        """Return (API's name, version, requests since the start) for each API and version."""
         ...
 
 
@@ -40,7 +40,7 @@ class Connected(Protocol):
         ...
 
     def by_listener(self) -> Iterable[tuple[str, int]]:
-        """Return (listener's name, number of open connections)."""
+        """Return (listener's name, number of open connections) for each listener."""
         ...
 
 

@@ -88,7 +88,7 @@ def logs() -> None:
     type=click.IntRange(min=1),
     default=DEFAULT_MAX_BATCH_BYTES,
     show_default=True,
-    help="Do not print the records of a batch that is larger when decompressed.",
+    help="Do not print the records of a batch that takes more bytes than this when decompressed.",
 )
 @click.option("--side-files", is_flag=True, help="With DIR: indexes and snapshots as well.")
 @click.option("--verify-index-only", is_flag=True, help="Compare indexes without printing them.")

@@ -27,8 +27,8 @@ from oncelog_server.storage.turns import in_turns
 # Maximum number of files that one job of the executor syncs. Their descriptors stay open during the
 # job.
 _SYNC_GROUP: Final = 64
-# Maximum number of jobs that one call of `sync` has in the executor at once. Other calls then still
-# get a thread.
+# Maximum number of jobs that one call of `sync` has in the executor at once. The limit leaves
+# threads for other calls.
 _SYNCS_AT_ONCE: Final = 3
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
@@ -99,7 +99,8 @@ class OsFile:
                 expected = sum(map(len, buffers))
                 written = os.writev(descriptor, buffers)
             if written != expected:
-                # A write of the rest raises the cause: the disk is full, or the file is too large.
+                # The write was short. Writing the rest raises the cause: the disk is full, or the
+                # file is too large.
                 rest = memoryview(b"".join(buffers))[written:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
@@ -244,8 +245,8 @@ class OsFiles:
         """Close descriptors until there is room for another one, approximately those that were
         unused for longest.
 
-        Each used descriptor gets a second chance. Pinned descriptors stay open, even above the
-        limit.
+        A descriptor that was used since the last check gets a second chance. Descriptors in a sync
+        (pinned descriptors) stay open, even above the limit.
         """
         chances = 2 * len(self._open)
         while len(self._open) >= self._descriptor_limit and chances:

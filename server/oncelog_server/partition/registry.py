@@ -86,7 +86,7 @@ class Partitions:
         return self._offline.get(topic_partition) if partition is None else partition.offline
 
     def synced(self) -> None:
-        """Set all recovery points to the log end, because all appended records are durable."""
+        """Set each recovery point to the end of the log, because all its records are durable."""
         for partition in self:
             partition.synced()
 

@@ -31,17 +31,18 @@ class PartitionViews:
         return len(self._partitions)
 
     def offline_count(self) -> int:
-        """Return the number of partitions that a storage error closed."""
+        """Return the number of offline partitions: those that could not be opened, and those that a
+        storage error closed."""
         return len(self._partitions.offline())
 
     def offline_reason(self, name: TopicPartition) -> str | None:
-        """Return the reason why the partition is offline. Return None if the partition is
-        online."""
+        """Return the reason why the partition is offline. Return None if the partition is online
+        or unknown."""
         return self._partitions.offline_reason(name)
 
     def all(self) -> Iterator[PartitionView]:
-        """Yield a view of each partition that exists at the first step. Each view shows the state
-        at the time when it is yielded."""
+        """Yield a view of each partition that exists when the iteration begins. Each view shows
+        the state at the time when it is yielded."""
         for partition in list(self._partitions):
             yield partition_view(partition)
 

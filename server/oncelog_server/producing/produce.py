@@ -189,7 +189,8 @@ class Produce(msgspec.Struct, eq=False):
     def _append_later(
         self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult]
     ) -> Deferred[None] | None:
-        # Only a later result needs a guard, because the transaction may have ended meanwhile.
+        # A result that comes later needs a guard, because the transaction may end meanwhile. An
+        # immediate result needs none.
         for append in unknown:
             assert append.partition is not None
             append.guard = append.partition.begin_verification(_header(append).producer_id)

@@ -30,8 +30,8 @@ class Follower:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
             # While the leader appends, a follower never fetches from the leader's present log end.
-            # If it fetches from the log end that the leader had at the previous fetch, it has all
-            # records of that time.
+            # If it fetches from the leader's log end at the time of its previous fetch, it has all
+            # records that the leader had at that time.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end
@@ -165,8 +165,8 @@ class Replicas:
     def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:
         """Return the followers that must leave the ISR: the members that have not reached the
         leader's log end for more than `max_lag_ms` (replica.lag.time.max.ms). While a change is in
-        flight, return no followers. If a follower has never caught up in this leader epoch, its
-        time begins with the first call."""
+        flight, return no followers. If a follower has never caught up in this leader epoch,
+        `max_lag_ms` counts from the first call."""
         if self._proposed_isr:
             return ()
         found: list[int] = []

@@ -9,9 +9,9 @@ _LENGTH_BYTES: Final = 4
 
 
 class Backlog:
-    """`add` frames, take them with `frames`, oldest first. Each frame is copied only once. A read
-    may bring 18,000 frames and a turn serves 64 of them, so a copy of the rest in each turn would
-    be expensive."""
+    """A queue of frames: `add` appends a frame, and `frames` takes the oldest first. Each frame is
+    copied only once. A read may bring 18,000 frames and a turn serves 64 of them, so a copy of the
+    rest in each turn would be expensive."""
 
     __slots__ = ("_added", "_position", "_taking", "waiting_bytes")
 

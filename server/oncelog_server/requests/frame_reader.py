@@ -70,12 +70,12 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """The bytes of an incomplete frame that have arrived."""
+        """The number of bytes of an incomplete frame that have arrived."""
         return self._received if self._frame is not None else len(self._head)
 
     @property
     def held_bytes(self) -> int:
-        """The memory of an incomplete frame."""
+        """The size in bytes of the buffer of an incomplete frame."""
         return len(self._frame) if self._frame is not None else 0
 
     def buffer(self) -> memoryview:

@@ -10,8 +10,8 @@ from oncelog_server.security.authorizer import Authorizer
 
 
 class RequestContext(msgspec.Struct):
-    """The context of one request. `keeps_frame`: the request's bytes outlive the call that serves
-    it."""
+    """The context of one request. `keeps_frame`: True if the request's bytes stay in memory after
+    the call of the handler."""
 
     session: Session
     authorizer: Authorizer
@@ -21,8 +21,8 @@ class RequestContext(msgspec.Struct):
     client_id: str
     keeps_frame: bool = False
 
-    # Attributes of the class save each request a call, compared with methods that call these
-    # functions.
+    # The functions are attributes of the class. Methods that call them would cost each request one
+    # more call.
     require = access.require
     may = access.may
     may_any = access.may_any

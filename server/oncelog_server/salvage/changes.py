@@ -1,7 +1,8 @@
-"""The changes of a plan on disk. They may be interrupted after any step. The text copy is written
-first, because it has all records that the next run needs. The folders of the partitions come next,
-then the store, and meta.properties comes last. A replaced text copy, store or meta.properties is
-kept under another name. Of the broker's files, only the mark of a clean stop is deleted.
+"""Makes the changes of a plan on disk. They may be interrupted after any step. The text copy is
+written first, because it has all records that the next run needs. The folders of the partitions
+come next, then the store, and meta.properties comes last. A replaced text copy, store or
+meta.properties is kept under another name. Of the broker's files, only the mark of a clean stop is
+deleted.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class PlannedChanges:
 
     def _forget_clean_stop(self) -> None:
         """Delete the mark of a clean stop, so that the next start scans the logs: the recovery
-        points of former strays are unknown.
+        points of partitions that were -stray folders are unknown.
         """
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():

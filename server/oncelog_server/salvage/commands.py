@@ -24,7 +24,7 @@ from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK
 
 DEFAULT_DATA: Final = "./oncelog-data"
-# Lines of a section that are shown without --verbose.
+# Maximum number of lines of a section that are shown without --verbose.
 SHOWN: Final = 20
 
 RECOVER_EXAMPLES: Final = """\b
@@ -53,7 +53,9 @@ def storage() -> None:
 
 @storage.command(epilog=RECOVER_EXAMPLES, short_help="Rebuild the metadata from the folders.")
 @_data
-@click.option("--yes", is_flag=True, help="Make the changes. Without it, only the plan is shown.")
+@click.option(
+    "--yes", is_flag=True, help="Make the changes. Without this flag, only the plan is shown."
+)
 @click.option("--verbose", is_flag=True, help="Show every line of the plan.")
 def recover(data: Path, yes: bool, verbose: bool) -> None:
     """Rebuild the metadata of a stopped broker from the folders of its partitions.
@@ -163,8 +165,8 @@ def _nothing_to_do(plan: Plan) -> str:
 
 
 def _shown(plan: Plan, *, is_done: bool) -> str:
-    """Return the node and its cluster. A plan that is not carried out does not show a random
-    cluster id, because the next run draws another one."""
+    """Return the text about the node and its cluster. A plan that is not carried out does not show
+    a random cluster id, because the next run draws another one."""
     node = f"node {plan.meta.node_id}"
     if plan.draws_cluster_id and not is_done:
         return f"{node} of a cluster with a new id, because no cluster id is left"

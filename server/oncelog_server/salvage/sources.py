@@ -20,10 +20,11 @@ from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADA
 
 
 class Found(NamedTuple):
-    """The metadata that is left.
+    """The metadata that is left in a data directory.
 
-    `store` is the content of the store, if the store is whole and the newest source. `known` is the
-    newest metadata, from the store or its copy. `notes` are sentences for the operator.
+    `store` is the content of the store, or None if the store is damaged or not the newest source.
+    `known` is the newest metadata, from the store or its copy. `notes` are sentences for the
+    operator.
     """
 
     store: Snapshot | None
@@ -104,7 +105,8 @@ def _readable(copy: Path) -> Snapshot | None:
 
 
 def _copy(path: Path, notes: list[str]) -> tuple[Snapshot | None, bool]:
-    """Return the records of the text copy, and whether the copy is complete."""
+    """Return the records of the text copy, and True if the copy is complete. Without a readable
+    copy, return None and False."""
     try:
         data = (path / METADATA_COPY).read_bytes()
         snapshot = decode_copy(data)

@@ -15,7 +15,8 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.authorizer import Authorizer, Subject
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 
-# Looking a member up in its Enum takes as long as a call, and every Produce and Fetch needs these.
+# Looking a member up in its Enum takes as long as a call, and every Produce and Fetch needs these
+# members.
 _TOPIC: Final = ResourceType.TOPIC
 _TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
 

@@ -18,7 +18,8 @@ from oncelog_server.settings.table import Setting, setting_of
 class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 
-    `given` holds the texts of the settings that were set, by name, those of ACCEPTED included.
+    `given` holds the texts of the settings that were set, by name. It includes the settings of
+    ACCEPTED, which have no effect.
     """
 
     given: Mapping[str, str] = field(default_factory=dict, hash=False)

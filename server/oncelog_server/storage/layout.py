@@ -14,8 +14,8 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-# Second suffixes of a file: to be deleted, being written by compaction, about to replace others,
-# being written by any other part.
+# A second suffix says what happens to the file. In this order: the file is to be deleted,
+# compaction is writing it, it is about to replace other files, another part is writing it.
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -37,7 +37,7 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 # DataDirectory.was_kept_by.
 BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
-# mkfs creates it in the root of a file system. A volume that has only this directory counts as
+# mkfs creates this directory in the root of a file system. A volume with nothing else counts as
 # empty.
 LOST_AND_FOUND: Final = "lost+found"
 # Oncelog's own: the state of the logs at a clean stop.
@@ -86,7 +86,8 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """Return the partition of a directory, None if it is deleted or not a partition's directory."""
+    """Return the partition of a directory, None if it has the name of a deleted partition's
+    directory, or of no partition's directory."""
     match = _PARTITION.fullmatch(name)
     if match is None or is_deleted_directory(name):
         return None
@@ -94,7 +95,8 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def deleted_directory(topic: str, partition: int, unique: bytes) -> str:
-    """Return the new name of a deleted partition's directory. `unique` are 16 random bytes.
+    """Return the new name of a deleted partition's directory. `unique`: 16 random
+    bytes.
 
     A long topic name is cut to the length limit of file names (LocalLog.logDeleteDirName).
     """
@@ -116,8 +118,8 @@ def is_deleted_directory(name: str) -> bool:
 
 
 def parse_stray_directory(name: str) -> TopicPartition | None:
-    """Return the partition of a stray directory, None for any other name. Long topic names are
-    cut."""
+    """Return the partition of a stray directory, None for any other name. If the topic's name is
+    long, the result has only the part of it that `stray_directory` has kept."""
     match = _STRAY_PARTITION.fullmatch(name)
     if match is None:
         return None

@@ -37,8 +37,8 @@ class FenceCause(Enum):
 
 class Reason(NamedTuple):
     """The reason of a producer's fence. `by`: the client of the request that fenced the producer.
-    None without a request, or if the client is unknown. `at_ms`: wall clock, set if the fence was
-    made earlier."""
+    None without a request, or if the client is unknown. `at_ms`: wall-clock time of the cause, set
+    if the cause is older than the fence, for example a rebalance."""
 
     cause: FenceCause
     by: ClientRequest | None = None
@@ -54,12 +54,14 @@ def taken_over_by(caller: ClientRequest | None, *, by_operator: bool = False) ->
 
 
 class Fence(msgspec.Struct, frozen=True):
-    """The fence of a producer with this id and epoch, and of all producers before it. `owner`: the
-    fenced producer's client. `by`: the client that fenced the producer. `aborted`: True if the
-    producer's open transaction was aborted. `refusals`: number of requests that the fence has
-    refused. `for_good`: False if only the group refuses the producer, until the producer joins the
-    newer generation. `refuses`: False if an operator aborted the transaction without the
-    coordinator, because such an abort does not fence the producer."""
+    """The fence of a producer with this id and epoch, and of all lower epochs of the id.
+
+    `owner`: the fenced producer's client. `by`: the client that fenced the producer. `aborted`:
+    True if the producer's open transaction was aborted. `refusals`: number of requests that the
+    fence has refused. `for_good`: False if only the group refuses the producer, until the producer
+    joins the newer generation. `refuses`: False if an operator aborted the transaction without the
+    coordinator, because such an abort does not fence the producer.
+    """
 
     transactional_id: str
     producer_id: int

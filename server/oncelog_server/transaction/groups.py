@@ -179,7 +179,7 @@ class TransactionGroups:
     def others(
         self, membership: GroupAssignment, transactional_id: str
     ) -> list[tuple[str, GroupAssignment]]:
-        """Return the other ids of the group, sorted."""
+        """Return the other ids of the group with their assignments, sorted by id."""
         return [
             (other, self.memberships[other])
             for other in sorted(self._of_group.get(membership.group_id, ()))

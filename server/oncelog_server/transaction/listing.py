@@ -12,9 +12,9 @@ STATES_BY_NAME = {state.kafka_name: state for state in State}
 
 
 class TransactionFilter(NamedTuple):
-    """The filter of one request. `states` are the requested states that exist. None matches every
-    id, and an empty set matches no id. An empty set of producer ids matches every id, and so does a
-    duration below 0."""
+    """The filter of one request. `states`: the requested states that exist, None if the request
+    names no state. An empty set of states matches no id. An empty set of producer ids matches every
+    id, and so does a duration below 0."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()

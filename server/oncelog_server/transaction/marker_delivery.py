@@ -110,7 +110,7 @@ class LocalMarkers:
         on_offsets_marker: OffsetsMarker | None = None
         try:
             if topic_partition.topic == CONSUMER_OFFSETS:
-                # This check comes before the append. A refused marker is retried, and every retry
+                # This check comes before the append. Otherwise every retry of a refused marker
                 # would append another marker.
                 on_offsets_marker = self._offsets_marker(topic_partition.partition)
             appended = partition.append_marker(

@@ -4,7 +4,8 @@ partition. For an id in a consumer group, the group id is hashed instead.
 Only `replay` changes durable state. A decision marks its id as pending until the record is
 committed. Meanwhile every other command on the id gets CONCURRENT_TRANSACTIONS, which clients
 retry. So no decision depends on an uncommitted record, and no state has to be rolled back. Effects
-of decisions (`EFFECTS`) change the other state. The decisions are in `commands` and `grouped`.
+of decisions (`EFFECTS`) change the state that is only in memory. The decisions are in `commands`
+and `grouped`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class LiveTransaction:
     """A transactional id with its state in memory."""
 
     metadata: TransactionMetadata
-    # The state that a decision without a committed record will give the id. None if there is no
-    # such decision. While it is set, the id gets no other decision.
+    # The state after the pending decision: it becomes `metadata` when the record of the decision is
+    # committed. None without a pending decision. While it is set, the id gets no other decision.
     pending: TransactionMetadata | None = None
     # Time (monotonic ms) of the abort by timeout. The timeout starts with the first partition.
     deadline_ms: int | None = None
@@ -216,7 +217,7 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # The record may be that of a group. `groups` skips records of newer types, as Kafka's
+            # The record may describe a group. `groups` skips records of unknown types, as Kafka's
             # loader does (scenario S15).
             self.groups.replay(record)
             return
@@ -233,8 +234,8 @@ class TransactionShard:
         self.transactions[transactional_id].client = client_in(value)
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
-        """Raise ValueError for a producer id that the metadata has not assigned. The metadata was
-        then restored from an older copy, and would assign the id again."""
+        """Raise ValueError if the metadata store has not assigned a producer id of `metadata`. The
+        store was then restored from an older copy, and would assign the id again."""
         for producer_id in (metadata.producer_id, metadata.next_producer_id):
             if not self._is_given_id(producer_id):
                 raise ValueError(
@@ -255,9 +256,9 @@ class TransactionShard:
             live = self.transactions[transactional_id] = LiveTransaction(metadata)
         live.metadata = metadata
         live.pending = None
-        # Any record may follow any other, so the id may be prepared here. If a power failure undoes
-        # a part of a compaction, a PREPARE can be left without the COMPLETE that a newer record has
-        # replaced.
+        # Compaction removes a COMPLETE if the id has a newer record. If a power failure undoes only
+        # a part of the compaction, the PREPARE is back without its COMPLETE. Then the id is still
+        # prepared here.
         self.prepared.pop(transactional_id, None)
         live.markers_left = _NONE_LEFT
         if metadata.state is TransactionState.ONGOING:
@@ -350,8 +351,8 @@ class TransactionShard:
 
 
 def is_overdue(live: LiveTransaction, now_ms: int) -> bool:
-    """Return True if the transaction is open and past its timeout. A participant in two-phase
-    commit has no timeout (KIP-939)."""
+    """Return True if the transaction is open and past its timeout, and no decision is pending. A
+    participant in two-phase commit has no timeout (KIP-939)."""
     return (
         live.deadline_ms is not None
         and live.deadline_ms <= now_ms

@@ -12,7 +12,7 @@ from oncelog_server.views.loads import LoadView
 
 
 class TransactionView(msgspec.Struct, frozen=True, gc=False):
-    """One row of a list."""
+    """One transactional id in a list."""
 
     transactional_id: str
     producer_id: int
@@ -21,7 +21,7 @@ class TransactionView(msgspec.Struct, frozen=True, gc=False):
 
 
 class FenceView(msgspec.Struct, frozen=True):
-    """A fenced producer: the client that fenced it, and the number of its refused requests."""
+    """A fenced producer, with the client that fenced it and the number of refused requests."""
 
     producer_id: int
     producer_epoch: int

@@ -57,7 +57,7 @@ class CommandLine:
         return said
 
     def create(self, topic: str, *, partitions: int = 1) -> None:
-        """Create a topic, and wait until all its partitions are led."""
+        """Create a topic, and wait until all its partitions have a leader."""
         self.text("topics", "--create", "--topic", topic, "--partitions", str(partitions))
         self.settled(led(partitions), "topics", "--describe", "--topic", topic)
 
@@ -87,8 +87,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """oncelog alone, for tests of the command itself."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield CommandLine(broker.address)
-        # Another test, or a signal to all processes with the name of the broker, may have ended it.
-        # Such a signal also ends commands.
+        # A test may have ended the broker, or a signal to all processes with the broker's name.
+        # Such a signal also ends commands, and their tests then fail for no visible reason.
         assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
 
 

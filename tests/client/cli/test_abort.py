@@ -53,11 +53,11 @@ def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
     )
 
 
-def test_a_transaction_that_its_coordinator_knows_gets_no_marker(
+def test_the_abort_command_refuses_a_transaction_that_its_coordinator_knows(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
-    """However the call names the transaction, the command refuses, because the marker would end the
-    transaction in one partition only."""
+    """The command refuses for each kind of option that names the transaction, because the marker
+    would end the transaction in one partition only."""
     producer = in_both_partitions(wire, topic)
     for named in (
         ("--start-offset", "0"),
@@ -75,7 +75,7 @@ def test_a_transaction_that_its_coordinator_knows_gets_no_marker(
 
 
 @pytest.mark.parametrize("force", ["--force", "--even-known"])
-def test_a_marker_with_force_aborts_only_a_part_of_a_transaction(
+def test_the_abort_command_with_force_ends_only_a_part_of_a_transaction(
     command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
     """The producer can still commit its transaction, but the records of one partition are lost."""
@@ -109,7 +109,8 @@ class Interrupted(Admin):
 async def test_a_transaction_that_ends_before_the_coordinators_are_asked_gets_no_marker(
     command_line: CommandLine, topic: str
 ) -> None:
-    """The marker would otherwise end the producer's next transaction."""
+    """The transaction ends between the first look at the partition and the request to the
+    coordinators. A marker would then end the producer's next transaction."""
     async with Producer(command_line.address, transactional_id=topic) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

@@ -93,18 +93,18 @@ def test_bash_completes_verbs_options_and_names(
     assert sorted(completed(path, broker.address, *words)) == expected
 
 
-def test_an_option_on_the_line_says_where_the_broker_is(
+def test_the_bootstrap_server_option_on_the_line_selects_the_broker(
     broker: Oncelog, path: str, nowhere: str
 ) -> None:
     words = ("topic", "describe", "--bootstrap-server", broker.address, "comp")
     assert completed(path, nowhere, *words) == [TOPIC]
 
 
-def test_without_a_broker_nothing_is_offered_and_nothing_is_said(path: str, nowhere: str) -> None:
+def test_without_a_broker_there_is_no_suggestion_and_no_message(path: str, nowhere: str) -> None:
     assert completed(path, nowhere, "topic", "describe", "c") == []
 
 
-def test_a_silent_peer_is_not_waited_for(path: str) -> None:
+def test_completion_does_not_wait_for_a_server_that_does_not_respond(path: str) -> None:
     """The completion ends within a second, before a user presses the key again."""
     assert PATIENCE_S < 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -113,7 +113,7 @@ def test_a_silent_peer_is_not_waited_for(path: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_script_of_other_shells_is_accepted(path: str, shell: str, tmp_path: Path) -> None:
+def test_zsh_and_fish_accept_their_scripts(path: str, shell: str, tmp_path: Path) -> None:
     done = subprocess.run(
         ["oncelog", "completion", shell],
         env=os.environ | {"PATH": path},

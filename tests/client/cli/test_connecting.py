@@ -206,7 +206,7 @@ def test_an_address_may_lack_its_port(given: str, expected: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_an_address_is_wrong_usage(given: str) -> None:
+def test_an_invalid_address_is_wrong_usage(given: str) -> None:
     result = call("topics", "--list", "--bootstrap-server", given)
     assert result.exit_code == 2, result.output
     assert "--bootstrap-server" in result.stderr

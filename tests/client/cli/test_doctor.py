@@ -56,7 +56,7 @@ def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
     }
 
 
-def test_settings_that_surprise_are_notices_with_a_way_out(tmp_path: Path) -> None:
+def test_a_surprising_setting_is_a_notice_that_says_what_to_do(tmp_path: Path) -> None:
     with Oncelog(tmp_path) as broker:
         code, findings = examined(broker.address)
     notices = {
@@ -70,7 +70,7 @@ def test_settings_that_surprise_are_notices_with_a_way_out(tmp_path: Path) -> No
     assert code == 0
 
 
-def test_a_broker_that_is_not_there_is_a_problem(nowhere: str) -> None:
+def test_an_address_that_refuses_connections_is_a_problem(nowhere: str) -> None:
     code, findings = examined(nowhere)
     (problem,) = [finding for finding in findings if finding["state"] == "problem"]
     assert (code, problem["check"]) == (1, "connection")
@@ -90,7 +90,7 @@ def test_an_advertised_address_that_clients_cannot_reach_is_a_problem(
     assert nowhere in found
 
 
-def test_what_is_open_now_is_a_notice(tmp_path: Path) -> None:
+def test_an_open_transaction_is_a_notice(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUIET) as broker:
         CommandLine(broker.address).create("t")
         with open_transaction(broker.address, "t", "opened"):

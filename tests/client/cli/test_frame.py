@@ -36,7 +36,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name: str) -> None:
+def test_every_command_has_help(name: str) -> None:
     result = CliRunner().invoke(oncelog, [name, "--help"])
     assert result.exit_code == 0, result.output
     assert "--bootstrap-server" in result.output or "Commands:" in result.output
@@ -58,7 +58,7 @@ def test_a_command_whose_package_is_missing_says_what_to_install(
     assert said in result.output
 
 
-def test_the_known_extensions_are_where_the_entry_points_say() -> None:
+def test_the_known_extensions_equal_the_entry_points() -> None:
     points = {point.name: point.value for point in entry_points(group=GROUP)}
     assert points == {name: place for name, (place, _) in KNOWN_EXTENSIONS.items()}
 
@@ -81,7 +81,7 @@ def test_another_package_adds_a_command(tmp_path: Path) -> None:
         assert said in done.stdout, done.stderr
 
 
-def test_a_package_without_a_folder_of_its_own_adds_a_command(tmp_path: Path) -> None:
+def test_a_package_in_a_zip_archive_adds_a_command(tmp_path: Path) -> None:
     archive = tmp_path / "again.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("again-1.0.dist-info/METADATA", "Name: again\nVersion: 1.0\n")
@@ -105,7 +105,7 @@ def test_a_package_without_a_folder_of_its_own_adds_a_command(tmp_path: Path) ->
         ("# [oncelog.commands]\na = b\n", []),
     ],
 )
-def test_the_names_of_a_group_of_entry_points(text: str, names: list[str]) -> None:
+def test_names_are_read_from_one_group_of_an_entry_points_file(text: str, names: list[str]) -> None:
     assert names_in_group(text) == names
 
 
@@ -113,7 +113,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(oncelog, ["topiks"]).exit_code == 2
 
 
-def test_settings_come_under_kafkas_names_with_their_types() -> None:
+def test_settings_with_kafkas_names_get_snake_case_and_typed_values() -> None:
     assert parse_settings(["linger.ms=5", "acks=all", "enable.idempotence=true"]) == {
         "linger_ms": 5,
         "acks": "all",

@@ -43,7 +43,7 @@ def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) ->
     assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (2, 3, 1)
 
 
-def test_a_lag_has_no_markers_and_no_undecided_records(
+def test_lag_counts_no_markers_and_no_records_of_open_transactions(
     command_line: CommandLine, name: str
 ) -> None:
     """A read_committed reader gets no marker, and gets a record of an open transaction only after
@@ -105,7 +105,7 @@ def test_state_and_members_are_described(command_line: CommandLine, group: str) 
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_offsets_are_reset_where_kafkas_tool_would(
+def test_offsets_are_reset_to_the_offset_that_kafkas_tool_chooses(
     command_line: CommandLine, group: str, arguments: tuple[str, ...], expected: int
 ) -> None:
     (row,) = reset(command_line, group, *arguments, "--execute")
@@ -113,7 +113,7 @@ def test_offsets_are_reset_where_kafkas_tool_would(
     assert offset(command_line, group) == expected
 
 
-def test_a_reset_shows_where_offsets_were_and_whether_it_happened(
+def test_a_reset_shows_old_and_new_offsets_and_whether_it_committed_them(
     command_line: CommandLine, group: str
 ) -> None:
     (row,) = reset(command_line, group, "--to-earliest")
@@ -128,7 +128,7 @@ def test_a_reset_shows_where_offsets_were_and_whether_it_happened(
 
 
 @pytest.mark.parametrize("narrow_first", [False, True])
-def test_a_topic_beside_some_of_its_partitions_means_all_partitions(
+def test_a_topic_given_with_and_without_partitions_means_all_partitions(
     command_line: CommandLine, name: str, narrow_first: bool
 ) -> None:
     command_line.create(name, partitions=2)
@@ -143,7 +143,7 @@ def test_a_partition_that_does_not_exist_is_named(command_line: CommandLine, gro
     assert f"there is no partition {group}-7" in command_line.refused("groups", *flags)
 
 
-def test_offsets_of_a_group_or_topic_that_is_not_there_cannot_be_deleted(
+def test_offsets_of_an_unknown_group_or_topic_cannot_be_deleted(
     command_line: CommandLine, group: str, name: str
 ) -> None:
     flags = ("groups", "--delete-offsets", "--topic", name, "--group")
@@ -157,7 +157,7 @@ def test_without_execute_a_reset_is_only_shown(command_line: CommandLine, group:
     assert offset(command_line, group) == 2
 
 
-def test_a_reset_says_which_topics(command_line: CommandLine, group: str) -> None:
+def test_a_reset_requires_a_choice_of_topics(command_line: CommandLine, group: str) -> None:
     flags = ("--reset-offsets", "--group", group, "--to-earliest")
     assert command_line.call("groups", *flags).exit_code == 2
     (row,) = command_line.json("groups", *flags, "--all-topics")
@@ -170,5 +170,5 @@ def test_offsets_and_groups_are_deleted(command_line: CommandLine, group: str) -
     assert group not in {row["group"] for row in command_line.json("groups", "--list")}
 
 
-def test_a_group_that_is_not_there_cannot_be_deleted(command_line: CommandLine, name: str) -> None:
+def test_an_unknown_group_cannot_be_deleted(command_line: CommandLine, name: str) -> None:
     assert "GROUP_ID_NOT_FOUND" in command_line.refused("groups", "--delete", "--group", name)

@@ -67,7 +67,7 @@ def test_examples_are_calls_of_the_command(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", [words for words, _ in commands()])
-def test_its_own_options_come_first(words: str) -> None:
+def test_the_options_of_a_verb_come_before_the_common_ones(words: str) -> None:
     text = help_of(words)
     if "Options:" in text and "--bootstrap-server" in text:
         parts = ("Examples:", "Options:", "Connection and output:", "--bootstrap-server")
@@ -103,7 +103,7 @@ def test_its_own_options_come_first(words: str) -> None:
         (("consume",), "no topic is named"),
     ],
 )
-def test_a_mistyped_call_is_answered_with_the_right_one(
+def test_the_error_for_a_mistyped_call_shows_the_right_call(
     arguments: tuple[str, ...], suggestion: str
 ) -> None:
     result = CliRunner().invoke(oncelog, arguments, prog_name="oncelog")
@@ -120,13 +120,13 @@ def test_a_mistyped_call_is_answered_with_the_right_one(
         ("group lag billing", "oncelog group describe"),
     ],
 )
-def test_a_verb_that_is_elsewhere_is_named(guess: str, instead: str) -> None:
+def test_the_error_for_a_guessed_verb_names_the_right_command(guess: str, instead: str) -> None:
     result = CliRunner().invoke(oncelog, guess.split())
     assert result.exit_code == 2
     assert instead in result.output
 
 
-def test_creating_a_topic_shows_a_compacted_one() -> None:
+def test_the_help_of_topic_create_has_an_example_with_compaction() -> None:
     assert re.search(r"topic create \S+ .*cleanup\.policy=compact", help_of("topic create"))
 
 

@@ -28,7 +28,7 @@ LINES = [f"{number:0100}" for number in range(200)]
 
 @contextmanager
 def unread() -> Iterator[tuple[int, int]]:
-    """Return a pipe without a reader: (read end, write end)."""
+    """Return a pipe that no process reads: (read end, write end)."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, SMALL)
     try:
@@ -143,8 +143,9 @@ def test_a_result_into_a_pipe_that_is_not_read(here: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume", "topics"])
-def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
-    """The address drops SYNs, as a firewall does. Its queue of connections is full."""
+def test_an_interruption_ends_a_command_that_waits_for_a_connection(verb: str, name: str) -> None:
+    """The queue of connections at the address is full, so the kernel drops SYNs, as a firewall
+    does."""
     flags = ("--list",) if verb == "topics" else (name,)
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
@@ -163,12 +164,15 @@ def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
 
 
 def syns(port: int) -> int:
-    """Return the number of connects to a port of 127.0.0.1 without a response."""
+    """Return the number of connections to a port of 127.0.0.1 that wait for the response to their
+    SYN."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(1 for row in rows if row[2] == f"0100007F:{port:04X}" and row[3] == "02")
 
 
-def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> None:
+def test_an_interruption_ends_consume_in_the_middle_of_a_rebalance(
+    here: CommandLine, name: str
+) -> None:
     here.create(name)
     here.text("produce", name, lines="a\nb\n")
     flags = ("consume", name, "--from-beginning", "--group", name)
@@ -195,8 +199,10 @@ def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> N
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str) -> None:
-    """A suspended broker delays the end after the first signal."""
+def test_a_second_interruption_ends_the_command_at_once(
+    tmp_path: Path, name: str, verb: str
+) -> None:
+    """The broker is suspended. After the first signal, the command waits for the broker."""
     flags = ("--group", name, "--from-beginning") if verb == "consume" else ()
     with Oncelog(tmp_path) as broker, ExitStack() as stack:
         here = CommandLine(broker.address)
@@ -218,6 +224,6 @@ def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str
             process.stdin.flush()
             wait_until(lambda: sleeps(process), "a record in flight")
         process.send_signal(signal.SIGINT)
-        # Two pending signals would count as one.
+        # A second signal while the first is pending would be lost.
         wait_until(lambda: not pending(process) and sleeps(process), "a handled signal")
         interrupted(process, most_s=0.5)

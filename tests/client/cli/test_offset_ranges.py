@@ -1,4 +1,4 @@
-"""Positions and ranges in the form that a user writes."""
+"""Positions in a log, and ranges of offsets, in the form that a user writes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def position(text: str) -> Position:
 
 
 @given(OFFSETS)
-def test_numbers_count_from_zero_the_start_or_the_end(number: int) -> None:
+def test_a_number_is_an_offset_or_counts_from_the_start_or_the_end(number: int) -> None:
     assert position(str(number)) == Position(Kind.OFFSET, number)
     assert position(f"+{number}") == Position(Kind.AFTER_START, number)
     assert position(f"-{number}") == Position(Kind.BEFORE_END, number)
@@ -73,7 +73,7 @@ def test_a_range_is_two_positions(first: str, last: str) -> None:
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:
-        with pytest.raises(click.UsageError):  # after the year 9999
+        with pytest.raises(click.UsageError):  # `last` is a time after the year 9999
             parse_range(f"{first}:{last}", NOW_MS)
         return
     found = parse_range(f"{first}:{last}", NOW_MS)
@@ -94,7 +94,7 @@ def test_either_end_of_a_range_may_be_left_out(text: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_anything_else_is_wrong_usage(text: str) -> None:
+def test_a_text_that_is_no_range_raises_only_usage_error(text: str) -> None:
     with suppress(click.UsageError):
         assert isinstance(parse_range(text, NOW_MS).first, Position)
 
@@ -108,7 +108,7 @@ def test_an_invalid_range_is_a_usage_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["@-5min", "@-1hour", "@-5x"])
-def test_the_units_of_times_are_listed_where_one_is_unknown(text: str) -> None:
+def test_the_error_for_an_unknown_unit_of_time_lists_the_units(text: str) -> None:
     for parse in (parse_position, parse_range):
         with pytest.raises(click.UsageError, match="units d, h, m, s, ms"):
             parse(text, NOW_MS)
@@ -130,7 +130,9 @@ def resolved(where: Position, start: int, end: int, at_time: int | None = None) 
 
 
 @given(st.sampled_from(list(Kind)), OFFSETS, st.integers(0, 1 << 40), st.integers(0, 1 << 40))
-def test_a_place_is_within_the_log(kind: Kind, value: int, start: int, length: int) -> None:
+def test_every_position_resolves_to_an_offset_within_the_log(
+    kind: Kind, value: int, start: int, length: int
+) -> None:
     end = start + length
     assert start <= resolved(Position(kind, value), start, end) <= end
 

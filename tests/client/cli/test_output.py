@@ -89,7 +89,9 @@ def test_a_terminal_gets_a_table_and_brackets_are_not_markup(
     ]
 
 
-def test_columns_are_dropped_by_rank_and_named(on_terminal: Callable[..., str]) -> None:
+def test_columns_that_do_not_fit_are_left_out_and_a_line_names_them(
+    on_terminal: Callable[..., str],
+) -> None:
     shown = on_terminal(30, COLUMNS, ROWS)
     assert shown.splitlines() == [
         "Group     Lag  Current-offset",
@@ -101,7 +103,7 @@ def test_columns_are_dropped_by_rank_and_named(on_terminal: Callable[..., str]) 
     assert "t:0-1" in on_terminal(30, COLUMNS, ROWS, output="wide")
 
 
-def test_where_no_column_can_be_dropped_each_row_is_a_block(
+def test_if_no_column_can_be_left_out_each_row_becomes_a_block(
     on_terminal: Callable[..., str],
 ) -> None:
     long = "x" * 60

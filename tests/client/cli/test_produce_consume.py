@@ -13,7 +13,9 @@ from tests.client.cli.conftest import CommandLine
 from tests.harness.broker import Oncelog
 
 
-def test_lines_come_back_as_they_were(command_line: CommandLine, topic: str) -> None:
+def test_consume_prints_the_lines_that_produce_has_read(
+    command_line: CommandLine, topic: str
+) -> None:
     written = command_line.json("produce", "--topic", topic, lines="one\ntwo\nthree")
     assert written == {"topic": topic, "records": 3}
     assert command_line.values(topic, count=3) == ["one", "three", "two"]
@@ -26,7 +28,9 @@ def test_a_topic_that_is_never_created_is_not_waited_for_long(tmp_path: Path) ->
     assert "there is no topic nowhere" in said
 
 
-def test_keys_headers_and_codecs_survive(command_line: CommandLine, topic: str) -> None:
+def test_keys_and_headers_are_printed_as_they_were_produced(
+    command_line: CommandLine, topic: str
+) -> None:
     command_line.text(
         *("produce", "--topic", topic, "--compression-codec", "zstd"),
         *("--property", "parse.key=true", "--property", "parse.headers=true"),
@@ -36,7 +40,7 @@ def test_keys_headers_and_codecs_survive(command_line: CommandLine, topic: str) 
     assert command_line.values(topic, *printed, count=1) == ["h:1\tk\tv"]
 
 
-def test_json_is_one_object_a_line(command_line: CommandLine, topic: str) -> None:
+def test_json_output_is_one_object_a_line(command_line: CommandLine, topic: str) -> None:
     command_line.text("produce", "--topic", topic, lines="v\n")
     (line,) = command_line.values(topic, "--json", count=1)
     record = json.loads(line)
@@ -73,7 +77,9 @@ def test_one_partition_is_read_from_an_offset(command_line: CommandLine, name: s
     assert command_line.text("consume", "--topic", name, *flags) == "b\nc\n"
 
 
-def test_a_group_continues_where_it_was(command_line: CommandLine, name: str) -> None:
+def test_consume_continues_at_the_committed_offset_of_its_group(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
@@ -93,7 +99,9 @@ def test_an_offset_without_a_partition_is_a_usage_error(
     assert command_line.call("consume", "--topic", name, "--offset", "1").exit_code == 2
 
 
-def test_a_signal_ends_a_reader_in_good_order(command_line: CommandLine, name: str) -> None:
+def test_a_reader_commits_and_leaves_its_group_after_a_signal(
+    command_line: CommandLine, name: str
+) -> None:
     """The command commits the offsets of printed records and leaves the group."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\n")

@@ -41,12 +41,12 @@ def test_keys_and_values_are_written_unchanged(key: bytes | None, value: bytes |
 
 
 @given(st.text(st.characters(exclude_characters="%\\", exclude_categories=["Cs"])))
-def test_other_text_is_itself(text: str) -> None:
+def test_text_without_tokens_is_written_unchanged(text: str) -> None:
     assert formatted(text) == text.encode()
 
 
 @given(st.text(max_size=30))
-def test_a_template_is_understood_or_wrong_usage(template: str) -> None:
+def test_any_template_is_a_usage_error_or_formats_a_record(template: str) -> None:
     with suppress(click.UsageError):
         assert isinstance(RecordFormat(template).write(RECORD), bytes)
 
@@ -67,6 +67,6 @@ def test_lists_of_partitions(numbers: set[int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "3-1", "-1", "1-2-3", "0-99999999999", "²"])
-def test_other_lists_are_wrong_usage(text: str) -> None:
+def test_an_invalid_list_of_partitions_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_partitions(text)

@@ -24,7 +24,7 @@ def test_key_and_headers_are_cut_off_at_their_separators() -> None:
     assert reader.read(b"h:1,g:2\tk|v|w") == (b"k", b"v|w", [("h", b"1"), ("g", b"2")])
 
 
-def test_a_missing_separator_is_an_error_that_names_it() -> None:
+def test_the_error_for_a_missing_separator_names_its_property() -> None:
     with pytest.raises(ValueError, match=r"key\.separator"):
         LineReader(parse_key=True).read(b"no tab")
 
@@ -43,7 +43,7 @@ def test_a_record_is_printed_as_its_value() -> None:
     assert LineWriter().write(RECORD) == b"v\n"
 
 
-def test_everything_is_printed_in_the_order_of_kafkas_tool() -> None:
+def test_all_parts_of_a_record_are_printed_in_the_order_of_kafkas_tool() -> None:
     names = ("timestamp", "partition", "offset", "epoch", "headers", "key")
     writer = LineWriter.from_properties({f"print.{name}": "true" for name in names})
     assert writer.write(RECORD) == (
@@ -51,7 +51,7 @@ def test_everything_is_printed_in_the_order_of_kafkas_tool() -> None:
     )
 
 
-def test_json_is_text_where_it_can_be_and_base64_where_it_cannot() -> None:
+def test_bytes_in_json_are_text_if_they_are_valid_utf8_and_base64_otherwise() -> None:
     assert json_record(RECORD._replace(value=b"\xff")) == {
         "topic": "t",
         "partition": 2,

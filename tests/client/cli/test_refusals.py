@@ -89,7 +89,9 @@ def is_refused(wire: Wire, producer: Identity) -> None:
         assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_transaction_that_timed_out(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_after_a_timeout_has_the_cause_timed_out(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     before_ms = time.time() * 1000
     producer = opened(wire, topic, timeout_ms=200)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
@@ -111,7 +113,9 @@ def test_a_transaction_that_timed_out(broker: Broker, wire: Wire, topic: str) ->
     assert "by_client_id" not in refused
 
 
-def test_a_newer_instance(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_of_an_older_instance_names_the_newer_one(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     producer = opened(wire, topic)
     with Wire(broker.process.address, "the-new-one") as newer:
         new_identity(newer, topic)
@@ -138,7 +142,9 @@ def test_a_restart_of_an_idle_producer_is_no_event(broker: Broker, wire: Wire, t
     assert [refusal["refusals"] for refusal in broker.refused(topic)] == [0, 0]
 
 
-def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_after_force_terminate_has_the_cause_operator(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     producer = opened(wire, topic)
     broker.call.text("transactions", "force-terminate", topic)
     is_refused(wire, producer)
@@ -218,7 +224,9 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_of_an_older_generation_has_the_cause_newer_generation(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     """KIP-447: all members rejoin the group for a new generation, but a process continues in the
     old generation."""
     member = join(wire, topic)
@@ -241,7 +249,9 @@ def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
     assert before_ms <= fence["since_ms"] <= after_ms, "the new generation's time"
 
 
-def test_a_newer_instance_of_a_group_member(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_of_a_replaced_static_member_has_the_cause_newer_instance(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     """KIP-345: another process now uses the instance id."""
     member = join(wire, topic, 5, group_instance_id="i")
     before_ms = now_ms()
@@ -256,7 +266,9 @@ def test_a_newer_instance_of_a_group_member(broker: Broker, wire: Wire, topic: s
     assert before_ms <= fence["since_ms"] <= after_ms
 
 
-def test_a_member_that_an_administrator_removed(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_of_a_removed_member_has_the_cause_left_the_group(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     member = join(wire, topic)
     before_ms = now_ms()
     with Wire(broker.process.address, "the-admin") as admin:
@@ -270,7 +282,9 @@ def test_a_member_that_an_administrator_removed(broker: Broker, wire: Wire, topi
     assert before_ms <= fence["since_ms"] <= after_ms
 
 
-def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_of_an_expired_member_has_the_cause_session_timed_out(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     before_ms = now_ms()
     member = join(wire, topic, session_timeout_ms=200)
     wait_until(lambda: members_of(wire, topic) == [], "the end of the session")
@@ -282,7 +296,9 @@ def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str
     assert before_ms <= fence["since_ms"] <= after_ms
 
 
-def test_a_group_that_does_not_exist_gives_no_cause(broker: Broker, wire: Wire, topic: str) -> None:
+def test_a_refusal_by_a_missing_group_has_the_cause_unknown_to_the_group(
+    broker: Broker, wire: Wire, topic: str
+) -> None:
     """The group does not exist, so there is neither a newer generation nor a known cause."""
     find_coordinator(wire, topic, key_type=0)
     member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
@@ -296,7 +312,7 @@ def members_of(wire: Wire, group: str) -> list[str]:
     return [member.member_id for member in described.members]
 
 
-def test_l12_an_abort_past_the_coordinator_is_an_event(
+def test_l12_an_abort_that_bypasses_the_coordinator_is_a_log_event(
     tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     settings = {**QUICK, VERIFICATION: "false"}

@@ -18,7 +18,7 @@ def test_a_scope_names_topics_or_some_of_their_partitions() -> None:
     assert not in_scope(scope, TopicPartition("other", 0))
 
 
-def test_no_scope_is_every_partition() -> None:
+def test_an_empty_scope_has_every_partition() -> None:
     assert in_scope({}, TopicPartition("orders", 0))
 
 
@@ -35,7 +35,7 @@ def test_a_partition_that_is_no_number_is_a_usage_error() -> None:
         ("1970-01-01T00:00:00Z", 0),
     ],
 )
-def test_a_moment_is_utc_unless_it_says_otherwise(text: str, timestamp_ms: int) -> None:
+def test_a_datetime_without_an_offset_is_utc(text: str, timestamp_ms: int) -> None:
     assert parse_datetime(text) == timestamp_ms
 
 
@@ -54,11 +54,11 @@ def test_a_duration_is_iso_8601(text: str, duration_ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["P", "PT", "1H", "PT1X", ""])
-def test_what_is_no_duration_is_a_usage_error(text: str) -> None:
+def test_an_invalid_duration_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_duration(text)
 
 
-def test_what_is_no_moment_is_a_usage_error() -> None:
+def test_an_invalid_datetime_is_a_usage_error() -> None:
     with pytest.raises(click.UsageError):
         parse_datetime("yesterday")

@@ -33,14 +33,14 @@ def test_only_a_setting_of_integers_asks_for_a_whole_number() -> None:
         parse_settings(["batch.size=1.5"])
 
 
-def test_a_duration_in_units_is_answered_in_milliseconds() -> None:
+def test_the_error_for_a_duration_with_a_unit_has_the_milliseconds() -> None:
     with pytest.raises(click.UsageError, match=r"retention\.ms=1d: .*; 1d is 86400000"):
         split_config("retention.ms=1d")
     for pair in ("retention.ms=86400000", "retention.ms=-1", "compression.type=lz4", "x=1d"):
         assert split_config(pair) == tuple(pair.split("="))
 
 
-def test_a_change_shows_the_value_before_and_now(here: CommandLine, name: str) -> None:
+def test_a_change_shows_the_former_and_the_new_value(here: CommandLine, name: str) -> None:
     here.create(name)
     alter = ("config", "--alter", "--topic", name)
     (default,) = [

@@ -41,7 +41,7 @@ def test_describe_takes_one_transactional_id(command_line: CommandLine) -> None:
     assert command_line.call("transactions", "describe", *flags, "b").exit_code == 2
 
 
-def test_states_can_be_picked(command_line: CommandLine, topic: str) -> None:
+def test_the_list_can_be_filtered_by_state(command_line: CommandLine, topic: str) -> None:
     command_line.text("produce", "--topic", topic, "--transactional-id", topic, lines="a\n")
     ongoing = command_line.json("transactions", "list", "--state", "Ongoing")
     assert topic not in {row["transactional_id"] for row in ongoing}
@@ -49,7 +49,7 @@ def test_states_can_be_picked(command_line: CommandLine, topic: str) -> None:
     assert all(state.lower() in said.lower() for state in ("Nothing", *STATES))
 
 
-def test_a_state_is_known_in_any_case(command_line: CommandLine, topic: str) -> None:
+def test_the_name_of_a_state_may_be_in_lower_case(command_line: CommandLine, topic: str) -> None:
     command_line.text("produce", "--topic", topic, "--transactional-id", topic, lines="a\n")
 
     def is_listed(rows: list[dict[str, Any]]) -> bool:
@@ -58,7 +58,7 @@ def test_a_state_is_known_in_any_case(command_line: CommandLine, topic: str) -> 
     command_line.settled(is_listed, "transactions", "list", "--state", "completecommit")
 
 
-def test_the_list_says_since_when_and_by_which_client(tmp_path: Path, name: str) -> None:
+def test_the_list_has_the_age_and_the_client_of_a_transaction(tmp_path: Path, name: str) -> None:
     with Oncelog(tmp_path) as broker, Wire(broker.address, "the-client") as wire:
         here = CommandLine(broker.address)
         here.create(name)
@@ -79,7 +79,7 @@ def test_abort_and_find_hanging_need_complete_arguments(command_line: CommandLin
     assert command_line.call("transactions", "find-hanging", *flags).exit_code == 2
 
 
-def test_an_unknown_transactional_id_is_said_to_be_unknown(
+def test_the_error_for_an_unknown_transactional_id_names_the_id(
     command_line: CommandLine, name: str
 ) -> None:
     arguments = ("transactions", "describe", "--transactional-id", name)

@@ -62,7 +62,7 @@ def owning(previous: Assignment, generation: int = 1) -> dict[str, MemberSubscri
     }
 
 
-def test_sticky_moves_only_what_a_new_member_has_to_get() -> None:
+def test_sticky_moves_partitions_only_to_a_new_member() -> None:
     before = assign_sticky({"a": 4, "b": 2}, members(m1="ab", m2="ab"))
     after = assign_sticky(
         {"a": 4, "b": 2}, {**owning(before), "m3": MemberSubscription(frozenset("ab"))}
@@ -72,7 +72,7 @@ def test_sticky_moves_only_what_a_new_member_has_to_get() -> None:
     assert set(after["m2"]) < set(before["m2"])
 
 
-def test_the_newer_of_two_claims_counts_and_two_equal_ones_do_not() -> None:
+def test_of_two_claims_to_a_partition_the_newer_generation_counts() -> None:
     held = (TopicPartition("a", 0), TopicPartition("a", 1))
     claims = {
         "m1": MemberSubscription(frozenset("a"), held[:1], 5),
@@ -83,7 +83,7 @@ def test_the_newer_of_two_claims_counts_and_two_equal_ones_do_not() -> None:
     assert sum(map(len, assign_sticky({"a": 1}, equal).values())) == 1
 
 
-def test_cooperative_gives_no_member_what_another_still_holds() -> None:
+def test_cooperative_gives_no_member_a_partition_that_another_holds() -> None:
     everything = {"m1": [TopicPartition("a", p) for p in range(4)]}
     group = {**owning(everything), "m2": MemberSubscription(frozenset("ab"))}
     first = assign_cooperative_sticky({"a": 4}, group)
@@ -138,7 +138,7 @@ def test_sticky_is_even_and_stable_for_equal_subscriptions(
 
 
 @given(st.integers(1, 12), st.integers(1, 4))
-def test_cooperative_rounds_come_to_rest(partitions: int, count: int) -> None:
+def test_cooperative_is_even_after_three_rounds(partitions: int, count: int) -> None:
     held: Assignment = {"m0": [TopicPartition("a", p) for p in range(partitions)]}
     for name in range(1, count):
         held[f"m{name}"] = []

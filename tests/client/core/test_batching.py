@@ -57,7 +57,7 @@ def test_a_flush_ends_the_linger() -> None:
     assert len(drain(acc)) == 1
 
 
-def test_one_batch_per_partition_in_a_request_up_to_its_size() -> None:
+def test_a_request_has_one_batch_per_partition_up_to_its_maximum_size() -> None:
     acc = known(accumulator())
     fill(acc, 2)
     fill(acc, 2, tp=OTHER)
@@ -73,7 +73,7 @@ def test_no_partition_starves_when_requests_are_small() -> None:
     assert set(turns[:2]) == {TP, OTHER}
 
 
-def test_what_is_sent_carries_identity_and_sequence() -> None:
+def test_a_sent_batch_has_the_producer_id_epoch_and_sequence() -> None:
     acc = known(accumulator(batch_size=60))
     for number in range(5):
         acc.append(TP, record(1), number, 0)
@@ -86,7 +86,7 @@ def test_what_is_sent_carries_identity_and_sequence() -> None:
     assert len(read_records(first.wire, max_bytes=1 << 20)) == len(first.records)
 
 
-def test_nothing_leaves_without_an_identity() -> None:
+def test_nothing_is_sent_without_a_producer_id() -> None:
     acc = accumulator()
     acc.identity = NO_IDENTITY
     fill(acc, 1)
@@ -116,7 +116,7 @@ def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
     assert len(drain(acc)) == 1
 
 
-def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
+def test_a_failed_batch_is_resent_first_and_alone_after_its_backoff() -> None:
     acc = known(accumulator())
     fill(acc, 3)
     first, second = drain(acc)[0], drain(acc)[0]
@@ -166,7 +166,7 @@ def test_a_retry_is_byte_for_byte_the_same() -> None:
     assert bytes(drain(acc, 200)[0].wire) == wire
 
 
-def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> None:
+def test_after_a_lost_producer_state_all_sent_batches_are_resent_in_a_new_epoch() -> None:
     acc = known(accumulator())
     fill(acc, 2)
     first, second = drain(acc)[0], drain(acc)[0]
@@ -195,7 +195,7 @@ def test_other_partitions_finish_under_the_old_epoch_before_they_take_the_new_on
     assert following.base_sequence == 0
 
 
-def test_the_last_epoch_asks_for_a_new_producer_id() -> None:
+def test_after_the_highest_epoch_the_producer_needs_a_new_producer_id() -> None:
     acc = accumulator()
     acc.identity = ProducerIdAndEpoch(7, (1 << 15) - 1)
     fill(acc, 1)
@@ -208,7 +208,7 @@ def test_the_last_epoch_asks_for_a_new_producer_id() -> None:
     assert batch.identity == ProducerIdAndEpoch(8, 0)
 
 
-def test_a_transactional_producer_does_not_bump_by_itself() -> None:
+def test_a_transactional_producer_does_not_bump_its_epoch_by_itself() -> None:
     acc = accumulator(transactional=True)
     fill(acc, 2)
     batch = drain(acc)[0]
@@ -233,7 +233,7 @@ def test_sequences_continue_over_transactions_of_one_epoch() -> None:
         acc.adopt(IDENTITY)
 
 
-def test_a_batch_found_too_large_is_split_in_order() -> None:
+def test_a_batch_that_is_too_large_is_split_in_order() -> None:
     acc = accumulator(batch_size=1000)
     for number in range(5):
         acc.append(TP, record(), number, 0)
@@ -248,13 +248,13 @@ def test_a_batch_found_too_large_is_split_in_order() -> None:
     assert acc.buffered_bytes == 0
 
 
-def test_a_single_record_found_too_large_fails() -> None:
+def test_a_single_record_that_is_too_large_fails() -> None:
     acc = accumulator()
     fill(acc, 1)
     assert acc.failed(drain(acc)[0], ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is SendOutcome.FAILED
 
 
-def test_whole_batches_keep_their_place_and_their_sequences() -> None:
+def test_encoded_batches_keep_their_place_and_get_the_next_sequences() -> None:
     acc = known(accumulator())
     acc.append(TP, record(), 0, 0)
     acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 0)
@@ -264,7 +264,7 @@ def test_whole_batches_keep_their_place_and_their_sequences() -> None:
     assert [batch.deliveries for batch in batches] == [[0], [1], [2]]
 
 
-def test_a_whole_batch_found_too_large_is_split_and_its_last_part_completes_the_delivery() -> None:
+def test_an_encoded_batch_that_is_split_completes_its_delivery_with_its_last_part() -> None:
     acc = accumulator()
     acc.append_encoded(TP, EncodedRecords.of([record() for _ in range(5)]), 9, 0)
     parts = []
@@ -286,7 +286,7 @@ def test_retries_are_counted() -> None:
     assert fates == [SendOutcome.RETRIED, SendOutcome.FAILED]
 
 
-def test_a_batch_expires_and_a_late_answer_is_forgotten() -> None:
+def test_a_batch_expires_and_a_response_after_that_is_ignored() -> None:
     acc = accumulator()
     fill(acc, 1)
     batch = drain(acc)[0]
@@ -298,7 +298,7 @@ def test_a_batch_expires_and_a_late_answer_is_forgotten() -> None:
     assert acc.buffered_bytes == 0
 
 
-def test_after_an_expired_send_the_sequence_begins_anew() -> None:
+def test_after_a_sent_batch_expires_a_new_epoch_begins_at_sequence_0() -> None:
     acc = accumulator()
     fill(acc, 1)
     drain(acc)
@@ -334,7 +334,7 @@ def test_batches_that_may_be_written_are_resent_unchanged_after_an_expired_one()
     assert (following.identity.producer_epoch, following.base_sequence) == (4, 0)
 
 
-def test_batches_that_are_missing_after_an_expired_one_begin_the_new_epoch() -> None:
+def test_batches_that_are_missing_after_an_expired_one_are_resent_in_a_new_epoch() -> None:
     """The leader wrote none of the three batches. The response to the first resent batch shows
     this."""
     acc = accumulator()
@@ -349,7 +349,7 @@ def test_batches_that_are_missing_after_an_expired_one_begin_the_new_epoch() -> 
         acc.succeeded(batch)
 
 
-def test_a_batch_too_large_after_an_expired_one_begins_the_new_epoch_in_halves() -> None:
+def test_a_batch_too_large_after_an_expired_one_is_split_and_resent_in_a_new_epoch() -> None:
     acc = known(accumulator())
     fill(acc, 1)
     acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 600)
@@ -362,7 +362,7 @@ def test_a_batch_too_large_after_an_expired_one_begins_the_new_epoch_in_halves()
         acc.succeeded(half)
 
 
-def test_what_cannot_be_encoded_is_given_up_and_takes_no_sequence() -> None:
+def test_a_batch_that_cannot_be_encoded_is_dropped_and_uses_no_sequence() -> None:
     acc = known(accumulator())
     acc.append_encoded(TP, EncodedRecords(b"", 1, 1 << 70, 1 << 70), 9, 0)
     fill(acc, 1, tp=OTHER)
@@ -373,7 +373,7 @@ def test_what_cannot_be_encoded_is_given_up_and_takes_no_sequence() -> None:
     assert (following.identity, following.base_sequence) == (IDENTITY, 1)
 
 
-def test_memory_is_given_back() -> None:
+def test_the_memory_of_a_written_batch_is_free_again() -> None:
     size = record_size(record(200))
     acc = accumulator(buffer_memory=2 * size)
     fill(acc, 2)

@@ -126,7 +126,7 @@ def test_read_committed_shows_committed_records_only(steps: list[tuple[str, int,
 
 
 @given(STEPS, st.integers(0, 60))
-def test_uncommitted_readers_see_all_but_markers_from_where_they_ask(
+def test_read_uncommitted_shows_all_records_but_markers_from_any_offset(
     steps: list[tuple[str, int, int]], offset: int
 ) -> None:
     log = build(steps)
@@ -136,7 +136,7 @@ def test_uncommitted_readers_see_all_but_markers_from_where_they_ask(
     assert position == log.next_offset
 
 
-def test_starting_inside_an_aborted_transaction_hides_the_rest_of_it() -> None:
+def test_a_read_that_starts_inside_an_aborted_transaction_skips_the_rest_of_it() -> None:
     log = Log()
     log.append(1, 4, transactional=True)
     log.append(1, 2, transactional=True)
@@ -153,7 +153,7 @@ def test_a_cut_off_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     assert read(log, 0, read_committed=True) == ([0, 1], 2)
 
 
-def test_a_broken_batch_raises_after_the_good_ones() -> None:
+def test_a_corrupt_batch_raises_after_the_batches_before_it() -> None:
     log = build([("plain", 1, 2), ("plain", 1, 2)])
     log.data[-1] ^= 1
     batches = visible_batches(log.data, 0, read_committed=True, max_batch_bytes=1 << 20)

@@ -32,7 +32,7 @@ def answer(
     )
 
 
-def test_an_answer_tells_leaders() -> None:
+def test_a_response_has_the_leaders_of_its_partitions() -> None:
     metadata = Metadata().merged(answer(), whole=False)
     assert metadata.leader(TP) == 1
     assert metadata.brokers[1].host == "h"
@@ -48,7 +48,7 @@ def test_an_older_leader_epoch_counts_only_for_a_recreated_topic() -> None:
     assert metadata.merged(recreated, whole=False).leader(TP) == 1
 
 
-def test_no_leader_is_none() -> None:
+def test_a_partition_with_leader_id_minus_1_has_no_leader() -> None:
     assert Metadata().merged(answer(leader=-1), whole=False).leader(TP) is None
 
 

@@ -1,5 +1,5 @@
-"""The rows that a response must have. `tests/client/test_missing_rows.py` shows what the clients do
-if rows are missing."""
+"""The rows (of keys, groups, partitions or members) that a response must have, because the request
+names them. `tests/client/test_missing_rows.py` shows what the clients do if rows are missing."""
 
 from __future__ import annotations
 
@@ -70,24 +70,24 @@ SEVERAL_GROUPS = [
     ],
     ids=lambda value: value.name if isinstance(value, ApiKey) else "",
 )
-def test_rows_are_required_from_their_first_version_on(
+def test_rows_are_required_from_the_version_that_introduced_them(
     api: ApiKey, version: int, request_: Any, response: Any, before: list[str], missing: list[str]
 ) -> None:
     assert missing_rows(api, request_, response, version - 1) == before
     assert missing_rows(api, request_, response, version) == missing
 
 
-def test_a_response_that_is_an_error_lacks_nothing() -> None:
+def test_an_error_response_has_no_missing_rows() -> None:
     refused = EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
     assert missing_rows(ApiKey.END_TXN, EndTxnRequest(), refused, 5) == []
 
 
-def test_the_first_producer_id_is_0() -> None:
+def test_a_response_with_producer_id_0_has_no_missing_rows() -> None:
     response = EndTxnResponse(producer_id=0, producer_epoch=1)
     assert missing_rows(ApiKey.END_TXN, EndTxnRequest(), response, 5) == []
 
 
-def test_a_refused_group_lacks_no_offsets_but_an_accepted_group_may() -> None:
+def test_offsets_may_be_missing_in_a_group_without_an_error_but_not_in_a_refused_group() -> None:
     wanted = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=name, topics=wanted) for name in ("g", "refused")]

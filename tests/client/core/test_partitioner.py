@@ -34,7 +34,7 @@ def test_the_hash_is_javas(key: bytes) -> None:
 
 
 @given(st.binary(max_size=40), st.integers(1, 1000))
-def test_a_key_always_has_the_same_partition_within_range(key: bytes, partitions: int) -> None:
+def test_a_key_always_has_the_same_existing_partition(key: bytes, partitions: int) -> None:
     chosen = partition_for_key(key, partitions)
     assert 0 <= chosen < partitions
     assert chosen == Partitioner(16384, lambda n: 0).partition("t", key, partitions)
@@ -78,7 +78,7 @@ def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
     assert seen == {0: 1, 1: 5, 2: 5}
 
 
-def test_the_partition_is_drawn_again_if_the_topic_has_fewer() -> None:
+def test_the_partition_is_drawn_again_if_the_topic_has_fewer_partitions() -> None:
     draws = iter([4, 1])
     partitioner = Partitioner(100, lambda n: next(draws))
     assert partitioner.partition("t", None, 5) == 4

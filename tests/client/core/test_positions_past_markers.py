@@ -21,7 +21,7 @@ PRODUCER = 7
 
 
 def data(base: int, count: int) -> bytearray:
-    """Return records of the producer's transaction."""
+    """Return a batch with `count` records of the producer's transaction."""
     return build_batch(
         [NewRecord(0, b"k", b"v")] * count,
         base_offset=base,
@@ -56,7 +56,7 @@ def compacted(base: int, last_offset_delta: int) -> bytearray:
     [
         pytest.param(marker(0, committed=True), (), [], 1, id="a marker alone"),
         pytest.param(data(0, 2) + marker(2, committed=True), (), [0, 1], 3, id="committed"),
-        pytest.param(data(0, 2), (0,), [], 2, id="aborted, its marker to come"),
+        pytest.param(data(0, 2), (0,), [], 2, id="aborted, before its marker"),
         pytest.param(data(0, 2) + marker(2, committed=False), (0,), [], 3, id="aborted"),
         pytest.param(
             data(0, 1) + marker(1, committed=False) + data(2, 1) + marker(3, committed=True),
@@ -72,10 +72,10 @@ def compacted(base: int, last_offset_delta: int) -> bytearray:
             4,
             id="committed, then aborted",
         ),
-        pytest.param(compacted(0, 4), (), [0], 5, id="offsets removed at the end"),
+        pytest.param(compacted(0, 4), (), [0], 5, id="compaction removed the last offsets"),
     ],
 )
-def test_the_position_is_behind_all_that_was_fetched(
+def test_the_position_is_after_all_fetched_offsets(
     fetched: bytearray, aborted: tuple[int, ...], seen: list[int], position: int, limit: int
 ) -> None:
     subscription = Subscription()

@@ -26,7 +26,7 @@ def test_topics_pattern_and_partitions_exclude_each_other_until_unsubscribed() -
     assert not subscription.uses_group
 
 
-def test_a_pattern_matches_whole_names_and_tells_of_changes() -> None:
+def test_a_pattern_matches_whole_names_and_match_returns_true_for_a_change() -> None:
     subscription = Subscription()
     subscription.subscribe_pattern(re.compile("in-.*"))
     assert subscription.match(["in-1", "out-1", "x-in-2"])
@@ -47,7 +47,7 @@ def test_partitions_that_stay_keep_their_position() -> None:
     assert subscription[ONE].position is None
 
 
-def test_what_is_not_assigned_cannot_be_asked_about() -> None:
+def test_the_state_of_an_unassigned_partition_is_an_error() -> None:
     with pytest.raises(IllegalStateError, match="t-0"):
         Subscription()[ONE]
 
@@ -65,7 +65,7 @@ def test_a_partition_without_a_position_or_paused_or_being_revoked_is_not_fetche
     assert not state.fetchable
 
 
-def test_lag_ends_at_the_last_stable_offset_for_committed_readers() -> None:
+def test_the_lag_of_a_read_committed_reader_counts_up_to_the_last_stable_offset() -> None:
     subscription = Subscription()
     subscription.assign([ONE])
     state = subscription[ONE]
@@ -77,7 +77,7 @@ def test_lag_ends_at_the_last_stable_offset_for_committed_readers() -> None:
     assert state.lag(read_committed=True) == 0
 
 
-def test_an_empty_choice_means_all_partitions() -> None:
+def test_chosen_returns_all_partitions_for_an_empty_list() -> None:
     subscription = Subscription()
     subscription.assign([ONE, TWO])
     assert [state.partition for state in subscription.chosen([])] == [ONE, TWO]

@@ -1,4 +1,5 @@
-"""The contents of a transactional producer's requests, and the versions that have these fields."""
+"""The contents of a transactional producer's requests, and for each request the versions that have
+its fields."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_offsets_keep_epoch_and_metadata() -> None:
         (ConsumerGroupMetadata("g", -1, "member"), TXN_OFFSET_COMMIT_WITH_MEMBER),
     ],
 )
-def test_a_member_is_sent_where_a_version_can_carry_it(
+def test_an_offset_commit_with_a_member_needs_a_version_with_the_member_fields(
     group: ConsumerGroupMetadata, versions: range
 ) -> None:
     """KIP-447: in an older version, the broker would commit the offsets of a zombie."""
@@ -87,7 +88,7 @@ def test_a_member_is_sent_where_a_version_can_carry_it(
         (False, True, INIT_PRODUCER_ID_WITH_TWO_PHASE),
     ],
 )
-def test_two_phase_commit_is_asked_for_where_a_version_can_carry_it(
+def test_two_phase_commit_needs_a_version_with_its_fields(
     two_phase: bool, keep_prepared: bool, versions: range
 ) -> None:
     made = requests(two_phase=two_phase)
@@ -97,7 +98,7 @@ def test_two_phase_commit_is_asked_for_where_a_version_can_carry_it(
     assert (request.producer_id, request.producer_epoch) == NO_IDENTITY
 
 
-def test_the_first_version_with_a_member_carries_it_and_the_one_before_does_not() -> None:
+def test_the_member_fields_are_in_the_first_allowed_version_and_not_in_the_one_before() -> None:
     group = ConsumerGroupMetadata("g", 5, "member")
     request, versions = requests().txn_offset_commit({A0: OffsetAndMetadata(1)}, group, IDENTITY)
     first = versions[0]
@@ -106,7 +107,7 @@ def test_the_first_version_with_a_member_carries_it_and_the_one_before_does_not(
     assert not _carries(request, first - 1)
 
 
-def test_the_first_version_with_two_phase_commit_carries_it_and_the_one_before_does_not() -> None:
+def test_two_phase_commit_is_in_the_first_allowed_version_and_not_in_the_one_before() -> None:
     request, versions = requests(two_phase=True).init_producer_id(NO_IDENTITY, keep_prepared=True)
     first = versions[0]
     read = decode(InitProducerIdRequest, first, encode(request, first))
@@ -124,7 +125,7 @@ def _carries(request: object, version: int) -> bool:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_end_carries_the_present_epoch(committed: bool) -> None:
+def test_endtxn_has_the_current_producer_id_and_epoch(committed: bool) -> None:
     request = requests().end_txn(committed=committed)
     assert (request.producer_id, request.producer_epoch, request.committed) == (
         *IDENTITY,

@@ -92,9 +92,7 @@ def in_transaction(version: int = 2) -> ProducerTransaction:
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("event", [event for event in Event if event in USER_EVENTS])
-def test_a_call_is_allowed_where_it_makes_sense_and_nowhere_else(
-    state: State, event: Event
-) -> None:
+def test_each_call_is_allowed_only_in_the_states_of_the_table(state: State, event: Event) -> None:
     core = reach(state)
     if event in CALLS[state]:
         core.apply(event)
@@ -105,7 +103,7 @@ def test_a_call_is_allowed_where_it_makes_sense_and_nowhere_else(
 
 
 @given(st.lists(st.sampled_from(Event), max_size=30))
-def test_any_sequence_of_events_is_legal_or_refused_without_a_trace(events: list[Event]) -> None:
+def test_an_event_that_is_refused_leaves_the_state_unchanged(events: list[Event]) -> None:
     core = ProducerTransaction()
     for event in events:
         before = core.state
@@ -115,7 +113,7 @@ def test_any_sequence_of_events_is_legal_or_refused_without_a_trace(events: list
             assert core.state is before
 
 
-def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
+def test_no_sequence_of_events_aborts_a_commit_with_an_unknown_outcome() -> None:
     # The client never aborts a transaction that may have been committed.
     reachable = {State.COMMIT_UNKNOWN}
     for _ in State:
@@ -173,7 +171,9 @@ def test_a_fatal_error_is_raised_for_ever() -> None:
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, State.FATAL_ERROR, False),
     ],
 )
-def test_a_refused_batch(code: ErrorCode, state: State, bump: bool) -> None:
+def test_the_error_of_a_refused_batch_decides_the_next_state(
+    code: ErrorCode, state: State, bump: bool
+) -> None:
     core = in_transaction()
     core.batch_failed(error_for(code))
     assert (core.state, core.bump_needed) == (state, bump)
@@ -184,7 +184,7 @@ def test_a_refused_batch(code: ErrorCode, state: State, bump: bool) -> None:
     [ErrorCode.NETWORK_EXCEPTION, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED],
 )
 @pytest.mark.parametrize("state", [State.UNINITIALIZED, State.INITIALIZING])
-def test_a_batch_of_an_earlier_generation_says_nothing_of_the_next(
+def test_a_failed_batch_of_an_earlier_generation_does_not_affect_the_next(
     state: State, code: ErrorCode
 ) -> None:
     core = in_transaction()
@@ -203,7 +203,7 @@ def test_a_batch_of_an_earlier_generation_says_nothing_of_the_next(
     assert not core.may_send(TP)
 
 
-def test_a_response_for_an_earlier_generation_says_nothing_of_the_next() -> None:
+def test_a_response_for_an_earlier_generation_does_not_affect_the_next() -> None:
     core = in_transaction(version=1)
     core.want_partition(TP)
     core.rejoin(TransactionGroup("g", 2, frozenset()))
@@ -243,7 +243,9 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("api", "code", "expected"), VERDICTS)
-def test_what_a_coordinators_answer_means(api: ApiKey, code: ErrorCode, expected: Verdict) -> None:
+def test_each_error_code_of_a_coordinator_has_its_verdict(
+    api: ApiKey, code: ErrorCode, expected: Verdict
+) -> None:
     assert verdict(api, code) is expected
 
 
@@ -252,7 +254,7 @@ def test_an_unknown_code_is_fatal() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED])
-def test_a_fatal_refusal_is_a_fatal_error(code: ErrorCode) -> None:
+def test_a_response_with_a_fatal_code_is_a_fatal_error(code: ErrorCode) -> None:
     core = in_transaction()
     error = core.refused(ApiKey.END_TXN, code)
     assert isinstance(error, FatalError)
@@ -283,7 +285,7 @@ def test_from_version_2_on_brokers_add_partitions_and_groups() -> None:
     assert not core.needs_group("g")
 
 
-def test_every_end_forgets_the_partitions_and_takes_the_new_identity() -> None:
+def test_a_commit_forgets_the_partitions_and_takes_the_new_identity() -> None:
     core = in_transaction()
     core.want_partition(TP)
     core.apply(Event.PREPARE_COMMIT)
@@ -310,13 +312,13 @@ def test_a_prepared_transaction_can_only_be_ended() -> None:
     assert core.prepared is None
 
 
-def test_w2_what_is_kept_is_ended_with_the_new_epoch_and_known_by_the_old_one() -> None:
+def test_w2_a_kept_transaction_has_a_new_epoch_and_its_prepared_state_the_old_one() -> None:
     core = ProducerTransaction()
     core.apply(Event.INIT)
     core.kept(ProducerIdAndEpoch(7, 3), PreparedTxnState(7, 1), 2)
     assert core.state is State.PREPARED
     assert (core.identity, core.prepared) == (ProducerIdAndEpoch(7, 3), PreparedTxnState(7, 1))
-    assert core.started, "there is something to end at the coordinator"
+    assert core.started, "the coordinator has a transaction to end"
 
 
 def test_keep_prepared_without_an_open_transaction_keeps_nothing() -> None:
@@ -329,7 +331,7 @@ def test_keep_prepared_without_an_open_transaction_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize("state", [PreparedTxnState(), PreparedTxnState(2**40, 32766)])
-def test_a_prepared_state_is_its_text(state: PreparedTxnState) -> None:
+def test_a_prepared_state_is_the_same_after_formatting_and_parsing(state: PreparedTxnState) -> None:
     assert PreparedTxnState.parse(str(state)) == state
 
 
@@ -342,11 +344,12 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("earlier", "version", "bumps"), [(0, 2, True), (1, 2, True), (0, 1, False)]
 )
-def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
+def test_v2m_an_epoch_used_before_version_2_is_bumped_before_a_version_2_transaction(
     earlier: int, version: int, bumps: bool
 ) -> None:
-    """As in Kafka's client, an epoch with earlier transactions is bumped before a transaction of
-    version 2, because the marker of the last transaction may still be in flight."""
+    """A producer that has had transactions of version 0 or 1 needs a new epoch before its first
+    transaction of version 2, as in Kafka's client: the marker of the last transaction may still be
+    in flight, and has the present epoch."""
     core = reach(State.INITIALIZING)
     core.initialized(FIRST)
     core.begin(earlier)
@@ -363,7 +366,8 @@ def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
 
 
 def test_closing_a_producer_aborts_nothing_that_may_be_decided() -> None:
-    """A prepared transaction survives its producer (KIP-939), and a commit may have happened."""
+    """A prepared transaction survives its producer (KIP-939). In the other states of `kept`, the
+    coordinator may have committed the transaction, or has fenced the producer."""
     kept = {State.PREPARED, State.COMMITTING, State.COMMIT_UNKNOWN, State.FATAL_ERROR}
     assert {state for state in kept if reach(state).is_abortable_by_closing} == set()
     assert reach(State.IN_TRANSACTION).is_abortable_by_closing

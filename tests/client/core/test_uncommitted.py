@@ -16,7 +16,8 @@ PARTITION = TopicPartition("t", 0)
 
 
 def poll_all(log: Log, uncommitted: UncommittedRecords, limit: int, *, read_committed: bool) -> int:
-    """Read a log by polls of at most `limit` records. Return the number of records."""
+    """Read a log with polls of at most `limit` records. Return the number of records that were
+    read."""
     subscription = Subscription()
     subscription.assign([PARTITION])
     subscription[PARTITION].jump(0)

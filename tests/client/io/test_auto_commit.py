@@ -58,7 +58,7 @@ async def committed_now(consumer: Consumer, partition: TopicPartition) -> int:
     return 0 if offset is None else offset.offset
 
 
-async def test_a_poll_does_not_commit_what_it_gives(
+async def test_a_poll_does_not_commit_the_records_that_it_returns(
     bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
 ) -> None:
     async with Consumer(bootstrap, **settings) as consumer:

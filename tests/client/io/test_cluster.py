@@ -21,9 +21,9 @@ from tests.harness.client_reading import DEADLINE_S
 from tests.harness.ports import free_ports
 
 
-async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
-    """A former defect: an opening that failed did not call the sender's callback. The sender then
-    stopped after a restart of the broker."""
+async def test_the_callback_is_called_if_the_connect_of_another_call_fails() -> None:
+    """A former defect: a failed connect did not call the sender's callback. The sender then stopped
+    after a restart of the broker."""
     (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
@@ -36,7 +36,7 @@ async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
     await cluster.close()
 
 
-async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
+async def test_metadata_without_a_leader_are_refreshed_with_a_back_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A former defect: without a leader for a partition, the sender refreshed metadata as fast as
@@ -61,7 +61,7 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
     await cluster.close()
 
 
-async def test_a_closed_client_opens_nothing_more() -> None:
+async def test_a_closed_client_opens_no_more_connections() -> None:
     """A former defect: after a failed response during its close, a consumer retried for ever
     without a back-off. Each attempt failed at once and its callback began the next attempt."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
@@ -82,8 +82,8 @@ async def test_a_closed_client_opens_nothing_more() -> None:
 
 
 async def test_background_tasks_end_in_the_order_of_their_starts() -> None:
-    """A former defect: a set orders tasks by memory address, so one seed gave different runs in
-    different processes."""
+    """A former defect: a set orders tasks by memory address, so one seed of the
+    simulation gave different runs in different processes."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     ended: list[int] = []
 

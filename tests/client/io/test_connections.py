@@ -111,7 +111,7 @@ def test_the_failure_is_shown_until_a_connection_is_open(broker: _Broker) -> Non
     simulated(broker, scenario)
 
 
-def test_calls_of_one_address_open_one_connection(broker: _Broker) -> None:
+def test_calls_for_one_address_open_one_connection(broker: _Broker) -> None:
     broker.down = False
 
     async def scenario() -> None:

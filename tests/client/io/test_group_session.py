@@ -48,7 +48,7 @@ class Coordinator:
         raise AssertionError(request)
 
     async def hear(self, kind: type[object]) -> None:
-        """Wait for a request of this API."""
+        """Wait for a request of this type."""
         async with asyncio.timeout(DEADLINE_S):
             while not isinstance(await self.heard.get(), kind):
                 pass
@@ -90,7 +90,7 @@ async def test_a_member_that_does_not_poll_sends_heartbeats_after_the_rebalance(
     assert session.needs_attention
 
 
-async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: Any) -> None:
+async def test_the_assignment_of_an_ended_generation_is_ignored(member: Any) -> None:
     session, coordinator = member
     coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID
     await coordinator.hear(HeartbeatRequest)

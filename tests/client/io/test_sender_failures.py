@@ -40,7 +40,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield broker.address
 
 
-async def test_what_no_record_can_hold_is_refused_and_the_producer_goes_on(
+async def test_an_invalid_part_of_a_record_is_refused_and_the_producer_continues(
     producer: Producer, topic: str
 ) -> None:
     wrong: Any = "text"
@@ -152,7 +152,7 @@ async def test_a_new_generation_begins_although_a_response_to_produce_is_lost(
             assert await read_values(proxy.address, "out", committed=True) == [b"newer"]
 
 
-async def test_a_send_that_waited_for_room_in_a_producer_now_closed_is_refused(
+async def test_a_send_that_waits_for_room_is_refused_when_the_producer_closes(
     tmp_path: Path,
 ) -> None:
     with Oncelog(tmp_path, QUICK) as broker:
@@ -176,7 +176,7 @@ async def test_a_send_that_waited_for_room_in_a_producer_now_closed_is_refused(
     assert producer._accumulator.oldest_serial() is None
 
 
-async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refused(
+async def test_a_send_that_waits_for_metadata_is_refused_when_the_producer_closes(
     producer: Producer, topic: str
 ) -> None:
     never = asyncio.get_running_loop().create_future()

@@ -1,1 +1,2 @@
-"""Random frames from the message tables, with hostile fields, beside a working client."""
+"""Random requests with hostile fields, generated from the schemas of the protocol's messages. The
+broker must survive them and continue to serve another client."""

@@ -1,6 +1,6 @@
-"""`python -m tests.faults.fuzz --frames 1000000 --seed 7`: send random frames from the message
-tables to a new broker. The exit code is 1 if there is an error: a wrong response, a defect in the
-broker's log, or a failure of another client."""
+"""`python -m tests.faults.fuzz --frames 1000000 --seed 7`: send random requests, made from the
+message tables, to a new broker. The exit code is 1 if there is an error: a wrong response, a defect
+in the broker's log, or a failure of another client."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def main() -> int:
 def _report(of: Findings, seed: int) -> str:
     lines = [
         f"seed {seed}: {of.frames} frames in {of.seconds:.0f} s over {len(of.apis)} APIs and "
-        f"versions: {of.answers} answered, {of.closed} closed their connection, {of.waiting} had "
-        "to wait",
-        f"neighbour: {of.rounds} transactions copied and read; auditor: {of.audited} answers in "
-        f"{of.audits} rounds",
+        f"versions: {of.answers} got a response, {of.closed} closed their connection, {of.waiting} "
+        "had to wait",
+        f"another client copied and read {of.rounds} transactions; the auditor checked "
+        f"{of.audited} responses in {of.audits} rounds",
         f"{len(of.errors)} errors",
         *of.errors,
     ]

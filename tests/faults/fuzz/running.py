@@ -1,4 +1,5 @@
-"""Several connections, each with one frame in flight. Findings are collected, not raised."""
+"""Runs the fuzzer on several connections, each with one frame in flight. Findings are collected,
+not raised."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ class Findings:
 
 
 async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math.inf) -> Findings:
-    """Send `frames` frames. Stop earlier after `seconds`, or after 20 errors. A neighbour and an
-    auditor run beside the frames."""
+    """Send `frames` frames. Stop earlier after `seconds`, or after 20 errors. Meanwhile a
+    well-behaved client works (`neighbour.py`), and the broker's state is checked
+    (`auditing.py`)."""
     findings = Findings()
     drawing = Drawing(seed)
     neighbour = Neighbour(broker.address)
@@ -166,7 +168,7 @@ class _Line:
 
 
 def prepare(broker: Oncelog) -> None:
-    """Create the topics of the name pool."""
+    """Create the topics that the frames name, without the missing one."""
     from tests.harness.driving import create
 
     with Wire(broker.address) as wire:

@@ -1,4 +1,4 @@
-"""One request or response in the proxy, read by the public wire format."""
+"""One request or response that passes the proxy, decoded with the public wire format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Frame:
 
 
 def request_frame(connection: int, number: int, data: bytes) -> Frame:
-    """Return the frame of a request. The fields that are read here begin every header version."""
+    """Return the frame of a request. Every version of the header begins with the fields that this
+    function reads."""
     key, version, _, size = _REQUEST.unpack_from(data, 4)
     start = 4 + _REQUEST.size
     client_id = data[start : start + max(size, 0)].decode()
@@ -72,7 +73,7 @@ def correlation_id_of(answer: bytes) -> int:
 
 
 def length_of(head: bytes) -> int:
-    """Return the length in the first four bytes."""
+    """Return the length of a frame, from its first four bytes."""
     (found,) = _LENGTH.unpack(head)
     return int(found)
 

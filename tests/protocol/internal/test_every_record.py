@@ -29,7 +29,8 @@ LATER = [5, 17, 10_001, 32767, -1, -32768]
 def test_every_value_is_decoded_as_it_was_encoded(
     kind: Kind, version: int, data: st.DataObject
 ) -> None:
-    """The construct, built from the same table in another way, writes the same bytes."""
+    """A second encoder (`construct_of`), built from the same table in another way, writes the same
+    bytes."""
     message = data.draw(messages(kind.cls, version))
     raw = kind.encode(message, version)
     assert raw[:2] == version.to_bytes(2, "big")
@@ -62,7 +63,9 @@ def test_every_prefix_of_a_key_is_refused(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=kind_id)
-def test_every_corrupt_byte_is_refused_or_understood(kind: Kind, version: int) -> None:
+def test_a_value_with_a_corrupt_byte_is_refused_or_decoded_as_the_same_type(
+    kind: Kind, version: int
+) -> None:
     raw = bytearray(kind.encode(sample(kind.cls, version), version))
     for position, good in enumerate(bytes(raw)):
         for bad in range(0, 256, 3):

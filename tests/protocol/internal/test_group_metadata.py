@@ -35,14 +35,14 @@ def test_keys_are_distinguished_by_their_type() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_committed_offset_in_every_version(version: int) -> None:
+def test_a_committed_offset_has_kafkas_bytes_in_every_version(version: int) -> None:
     assert encode_offset_commit_value(COMMITTED, version) == OFFSETS[version]
     assert decode_offset_commit_value(OFFSETS[version]) == COMMITTED
 
 
 def test_the_committed_offset_of_the_deep_dive_has_24_bytes() -> None:
-    """A dump in the transaction deep dive shows a value of 24 bytes with offset 121 and timestamp
-    1709328801657. The last byte of this timestamp is `y`."""
+    """A dump in an article on Kafka's transactions, the deep dive, shows a value of 24 bytes with
+    offset 121 and timestamp 1709328801657. The last byte of this timestamp is `y`."""
     raw = encode_offset_commit_value(COMMITTED)
     assert len(raw) == 24
     assert raw[:2] == b"\0\3"
@@ -50,7 +50,7 @@ def test_the_committed_offset_of_the_deep_dive_has_24_bytes() -> None:
     assert raw.endswith(b"y")
 
 
-def test_a_committed_offset_with_a_topic_id() -> None:
+def test_a_committed_offset_with_a_topic_id_has_kafkas_bytes() -> None:
     value = OffsetCommitValue(
         offset=121,
         leader_epoch=6,
@@ -68,7 +68,7 @@ def test_an_expire_timestamp_is_read_from_version_1() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_group_in_every_version(version: int) -> None:
+def test_a_group_has_kafkas_bytes_in_every_version(version: int) -> None:
     member = MemberMetadata(
         member_id="m-1",
         group_instance_id="i-1" if version >= 3 else None,
@@ -91,7 +91,7 @@ def test_a_group_in_every_version(version: int) -> None:
     assert decode_group_metadata_value(GROUPS[version]) == group
 
 
-def test_an_empty_group() -> None:
+def test_an_empty_group_has_kafkas_bytes() -> None:
     group = GroupMetadataValue(
         generation=6, protocol=None, leader=None, current_state_timestamp=1709328801657
     )

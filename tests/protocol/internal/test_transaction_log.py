@@ -73,7 +73,7 @@ def test_version_0_has_no_tagged_fields() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 1, 32766])
 def test_our_own_tag_comes_after_all_of_kafkas(epoch: int) -> None:
-    """Kafka's reader skips our tag, because Kafka does not use its number."""
+    """Kafka's reader skips our tag, because Kafka has no tag with this number."""
     value = decode_transaction_log_value(TRANSACTION)
     value.last_producer_epoch = epoch
     raw = encode_transaction_log_value(value)

@@ -104,7 +104,7 @@ def test_sequence_numbers_wrap_to_0_after_2_31_minus_1(base: int, count: int, la
 
 
 @given(st.integers(0, MAX_SEQUENCE), st.integers(0, MAX_SEQUENCE))
-def test_adding_to_a_sequence_is_kafkas_rule(sequence: int, count: int) -> None:
+def test_adding_to_a_sequence_number_follows_kafkas_rule(sequence: int, count: int) -> None:
     """The rule of DefaultRecordBatch.incrementSequence, which must not overflow an int32."""
     if sequence > MAX_SEQUENCE - count:
         expected = count - (MAX_SEQUENCE - sequence) - 1
@@ -113,7 +113,7 @@ def test_adding_to_a_sequence_is_kafkas_rule(sequence: int, count: int) -> None:
     assert add_to_sequence(sequence, count) == expected
 
 
-def test_a_batch_gets_its_place_in_the_log_without_a_new_crc() -> None:
+def test_a_batch_gets_its_base_offset_and_leader_epoch_without_a_new_crc() -> None:
     ahead = b"what is before a batch in a request"
     batch = build_batch(RECORDS)
     request = bytearray(ahead + batch)
@@ -149,7 +149,7 @@ def test_batches_are_split_where_they_end() -> None:
     assert list(split_batches(b"")) == []
 
 
-def test_a_cut_off_last_batch_is_refused_or_left_out() -> None:
+def test_an_incomplete_last_batch_is_refused_or_left_out() -> None:
     first, second = build_batch(RECORDS), build_batch(RECORDS, base_offset=3)
     for size in range(len(second)):
         buffer = bytes(first + second[:size])
@@ -217,7 +217,7 @@ def test_a_batch_with_a_delete_horizon_shows_it() -> None:
     assert header._replace(attributes=0x40, base_timestamp=123).delete_horizon_ms == 123
 
 
-def test_a_batch_with_values_beyond_its_header_cannot_be_built() -> None:
+def test_a_batch_without_records_or_with_values_out_of_range_cannot_be_built() -> None:
     with pytest.raises(ValueError, match="at least one"):
         build_batch([])
     with pytest.raises(ValueError, match="out of range"):
@@ -234,8 +234,8 @@ def _packed(header: BatchHeader) -> bytes:
 
 @pytest.mark.parametrize("size", range(SMALL_LIMIT - 16, SMALL_LIMIT + 2))
 def test_both_builders_encode_the_same_lengths_around_small_limit(size: int) -> None:
-    """Below SMALL_LIMIT, varints come from a table. `size` is the length of the key, then of the
-    value. The record is a few bytes longer."""
+    """Varints below SMALL_LIMIT come from a table. One record has a key of `size` bytes, another
+    record has a value of `size` bytes. Both records are a few bytes longer than `size`."""
     for key, value in ((bytes(size), b""), (b"", bytes(size))):
         built = build_single_record_batch(0, key, value)
         assert built == build_batch([NewRecord(0, key, value)])

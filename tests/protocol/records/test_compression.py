@@ -182,7 +182,7 @@ BOMBS = bombs()
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
+def test_h44_a_decompression_bomb_is_refused_in_bounded_memory(name: str) -> None:
     """tracemalloc counts our buffers alone. A measurement by hand showed that the compression
     library adds little."""
     codec, bomb = BOMBS[name]
@@ -213,7 +213,7 @@ def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
         b"",
     ],
 )
-def test_h45_a_lying_snappy_length_is_refused_before_memory_is_taken(claim: bytes) -> None:
+def test_h45_a_false_snappy_length_is_refused_before_memory_is_allocated(claim: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(CorruptRecords):

@@ -28,7 +28,7 @@ def record(key: bytes | None, value: bytes | None) -> Record:
 
 
 @given(MARKERS, st.integers(0, 1 << 62), st.integers(0, 32766))
-def test_every_marker_comes_back_from_78_bytes(
+def test_every_marker_is_encoded_in_78_bytes_and_decoded_unchanged(
     marker: EndTransactionMarker, producer_id: int, producer_epoch: int
 ) -> None:
     batch = build_marker_batch(
@@ -43,7 +43,7 @@ def test_every_marker_comes_back_from_78_bytes(
 
 
 @given(MARKERS)
-def test_a_markers_value_is_kafkas_schema(marker: EndTransactionMarker) -> None:
+def test_a_markers_value_has_kafkas_schema(marker: EndTransactionMarker) -> None:
     batch = build_marker_batch(marker, producer_id=1, producer_epoch=0, timestamp_ms=0)
     (read,) = read_records(batch, max_bytes=0)
     expected = io.BytesIO()
@@ -58,7 +58,7 @@ def test_other_control_records_are_no_markers() -> None:
         assert read_marker(record(key, b"whatever is in it")) is None
 
 
-def test_fields_of_later_versions_are_not_read() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     later = record(b"\0\7\0\1more", b"\0\3\0\0\0\5more")
     assert read_marker(later) == EndTransactionMarker(committed=True, coordinator_epoch=5)
 

@@ -84,7 +84,7 @@ def test_every_corrupt_byte_is_found_by_the_crc(compression: Compression) -> Non
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_every_corrupt_byte_is_refused_or_understood(compression: Compression) -> None:
+def test_without_a_crc_check_a_corrupt_byte_never_adds_records(compression: Compression) -> None:
     original = build_batch(RECORDS, compression=compression)
     for position in range(len(original)):
         corrupt = bytearray(original)
@@ -96,7 +96,7 @@ def test_every_corrupt_byte_is_refused_or_understood(compression: Compression) -
 
 @settings(max_examples=examples(500))
 @given(st.binary(max_size=60), st.integers(-3, 9), st.integers(-3, 9), INT64)
-def test_noise_is_refused_or_understood(
+def test_records_decoded_from_noise_have_valid_offsets_and_timestamps(
     noise: bytes, count: int, last_offset_delta: int, base_timestamp: int
 ) -> None:
     with suppress(CorruptRecords):
@@ -121,7 +121,9 @@ def test_nothing_may_follow_the_last_record(records: list[NewRecord], garbage: b
 
 @pytest.mark.parametrize("count", [-1, -(1 << 31), 0, 1, 2, 4, 5, 1000, (1 << 31) - 1])
 @pytest.mark.parametrize("compression", Compression)
-def test_h43_h46_a_wrong_count_is_refused_at_once(count: int, compression: Compression) -> None:
+def test_h43_h46_a_wrong_record_count_is_refused_in_bounded_memory(
+    count: int, compression: Compression
+) -> None:
     batch = build_batch(RECORDS, compression=compression)
     struct.pack_into(">i", batch, HEADER_SIZE - 4, count)
     tracemalloc.start()
@@ -149,7 +151,9 @@ def test_a_record_beyond_the_last_offset_of_the_header_is_refused() -> None:
     ("deltas", "good"),
     [((0, 1, 2), True), ((0, 5, 9), True), ((1, 0, 2), False), ((0, 0, 1), False)],
 )
-def test_h43_offsets_must_rise(deltas: tuple[int, ...], good: bool) -> None:
+def test_h43_records_with_offsets_that_do_not_rise_are_refused(
+    deltas: tuple[int, ...], good: bool
+) -> None:
     data = b"".join(record(offset_delta=delta) for delta in deltas)
     if good:
         offsets = [r.offset for r in decode(data, 3, last_offset_delta=9)]
@@ -193,7 +197,7 @@ def test_h43_offsets_must_rise(deltas: tuple[int, ...], good: bool) -> None:
         b"\x80" * 20,
     ],
 )
-def test_h46_a_spoiled_record_is_refused(spoiled: bytes) -> None:
+def test_h46_a_corrupt_record_is_refused(spoiled: bytes) -> None:
     with pytest.raises(CorruptRecords):
         decode(spoiled)
 

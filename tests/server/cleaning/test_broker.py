@@ -80,7 +80,7 @@ def read(address: str) -> dict[bytes, bytes]:
 
 
 @pytest.mark.timeout(600)
-def test_s9_a_broker_killed_again_and_again_while_it_compacts_loses_nothing(
+def test_s9_a_broker_killed_repeatedly_during_compaction_loses_no_record(
     tmp_path: Path,
 ) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:

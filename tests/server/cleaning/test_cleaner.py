@@ -118,7 +118,7 @@ def test_a_disabled_cleaner_does_nothing() -> None:
     assert size(compacted) == before
 
 
-def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
+def test_the_cleaner_skips_a_corrupt_log_and_compacts_the_others() -> None:
     cleaning = Cleaning()
     corrupt, sound = cleaning.compact(A0), cleaning.compact(A1)
     write(corrupt, 200)
@@ -289,7 +289,7 @@ def memory(world: World) -> tuple[object, Any]:
     return known, shard.table.offsets.snapshot()
 
 
-def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> None:
+def test_l11_coordinators_load_the_same_state_from_compacted_logs() -> None:
     world = World()
     cleaning = Cleaning(world)
     logs = [cleaning.compact(TXN_LOG), cleaning.compact(OFFSETS)]

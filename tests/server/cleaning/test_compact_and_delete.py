@@ -55,10 +55,10 @@ def kept_by(policy: Set[str], oldest: int) -> dict[bytes, list[int]]:
     [{COMPACT, DELETE}, {COMPACT}, {DELETE}],
     ids=["compact,delete", "compact", "delete"],
 )
-def test_each_policy_alone_and_both_together(
+def test_each_policy_alone_and_both_together_keep_the_right_records(
     tmp_path: Path, policy: Set[str], backoff_ms: int
 ) -> None:
-    """Each day has its own key, and one key is written every day."""
+    """Each day, one record gets a key of that day, and one record gets the key `daily`."""
     kept = Kept(tmp_path)
     world = kept.world
     cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))

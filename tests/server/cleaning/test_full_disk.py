@@ -32,7 +32,7 @@ ROOM = 10
 
 
 @pytest.mark.parametrize("kind", [".log.cleaned", ".timeindex.cleaned", CLEANER_CHECKPOINT])
-def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
+def test_d6_a_compaction_stopped_by_a_full_disk_completes_when_there_is_space(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker logs two events, and begins no other pass while the disk is full."""
@@ -73,7 +73,7 @@ def noted(cleaning: Cleaning) -> list[object]:
     return started
 
 
-def test_d6_no_other_pass_begins_while_the_disk_refuses_a_rename(
+def test_d6_no_other_compaction_begins_while_the_disk_refuses_a_rename(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cleaning = Cleaning()
@@ -107,7 +107,7 @@ def refuse_records(files: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "before_append", full)
 
 
-def test_d6_a_log_that_is_refused_after_the_probe_waits_for_its_retry(
+def test_d6_a_compaction_refused_after_a_successful_probe_waits_before_its_retry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cleaning = Cleaning()

@@ -1,5 +1,5 @@
-"""A pass in its own process has the same result as a pass in steps. Its process ends when the
-cleaner cancels the pass."""
+"""A cleaning pass in its own process has the same result as a pass in steps of the event loop. The
+process ends when the cleaner cancels the pass."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a_process_has_the_same_results_as_the_steps(heard: Heard, tmp_pat
     assert any(isinstance(event, Chunk) for event in steps)
 
 
-async def test_a_corrupt_segment_is_named(heard: Heard, tmp_path: Path) -> None:
+async def test_the_error_for_a_corrupt_segment_has_its_path(heard: Heard, tmp_path: Path) -> None:
     job = job_in(tmp_path)
     with (tmp_path / job.sources[1].path).open("r+b") as file:
         file.seek(1_000)
@@ -126,7 +126,9 @@ async def test_a_corrupt_segment_is_named(heard: Heard, tmp_path: Path) -> None:
     assert error.path == job.sources[1].path
 
 
-async def test_a_missing_segment_is_a_failure(heard: Heard, tmp_path: Path) -> None:
+async def test_a_missing_segment_is_reported_as_a_storage_error(
+    heard: Heard, tmp_path: Path
+) -> None:
     job = job_in(tmp_path)
     (tmp_path / job.sources[1].path).unlink()
     begin(heard, tmp_path, job)
@@ -143,7 +145,7 @@ def children() -> set[int]:
     return set(map(int, text.split()))
 
 
-async def test_a_killed_process_is_a_failure_and_not_waited_for(
+async def test_a_killed_process_is_reported_as_a_storage_error(
     heard: Heard, tmp_path: Path
 ) -> None:
     before = children()

@@ -1,4 +1,4 @@
-"""Clusters for tests: an image, and the changes that a store would make to it."""
+"""Clusters for tests: a metadata image, and the changes that a metadata store would make to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from oncelog_server.settings.model import Settings
 
 
 class Cluster:
-    """A store without an event loop. `apply` gives each write its own revision, in order."""
+    """A metadata store without an event loop. `apply` gives each write its own revision, in
+    order."""
 
     def __init__(self, brokers: Iterable[int] = (1,)) -> None:
         self.entries: dict[str, Entry] = {}

@@ -70,7 +70,7 @@ def test_an_old_image_stays_as_it_was() -> None:
     assert set(cluster.image.topics) == {"b"}
 
 
-def test_a_topic_shows_only_when_it_is_whole() -> None:
+def test_a_topic_is_visible_only_when_all_its_partitions_exist() -> None:
     cluster = Cluster()
     seen = []
     topic_id = cluster.new_id()

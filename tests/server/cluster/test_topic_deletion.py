@@ -1,4 +1,5 @@
-"""Deletion of topics: error codes and stale writes. A deletion leaves no record behind."""
+"""Deletion of topics: its error codes, and a deletion that was computed from a stale image. A
+deletion leaves no record behind."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tests.server.cluster.clusters import Cluster
 SETTINGS = Settings()
 
 
-def test_a_stale_deletion_changes_nothing_and_a_fresh_one_leaves_no_record() -> None:
+def test_a_deletion_from_a_stale_image_is_refused_and_a_current_one_leaves_no_record() -> None:
     cluster = Cluster((1, 2, 3))
     cluster.create("orders", 3, 2)
     writes, refused = delete_topics(cluster.image, SETTINGS, ["none"])

@@ -1,5 +1,5 @@
-"""Effects are values. A table has a row for each effect and a column for each moment at which an
-effect acts."""
+"""The effects of a coordinator's decisions are values. A table has a row for each type of effect,
+and a column for each moment at which effects act: taken, failed, committed."""
 
 from __future__ import annotations
 

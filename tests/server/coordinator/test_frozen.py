@@ -1,4 +1,4 @@
-"""The comparison around a decision finds each change of a state."""
+"""The check that a decision only reads the state finds each kind of change."""
 
 from __future__ import annotations
 

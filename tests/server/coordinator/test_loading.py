@@ -83,7 +83,7 @@ def refused(world: World) -> None:
     assert error.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_S14_a_disk_that_cannot_be_read_refuses_the_shard_until_it_can() -> None:
+def test_S14_a_shard_with_an_unreadable_log_is_refused_until_it_can_be_read() -> None:
     world = broken(used())
     world.files.fail_reads("__transaction_state-0/")
     refused(world)
@@ -93,7 +93,7 @@ def test_S14_a_disk_that_cannot_be_read_refuses_the_shard_until_it_can() -> None
     assert states(world)
 
 
-def test_S14_a_refused_shard_is_not_coordinated_here_once_another_broker_leads_it() -> None:
+def test_S14_a_refused_shard_gets_not_coordinator_once_another_broker_leads_it() -> None:
     world = broken(used())
     world.files.fail_reads("__transaction_state-0/")
     refused(world)

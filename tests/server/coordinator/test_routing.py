@@ -1,4 +1,4 @@
-"""The partition of an id, compared with Java's own numbers."""
+"""The partition of a group id or transactional id, from the hash that Java computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_java_string_hash(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
 
 
-def test_my_producer_is_in_partition_10_of_50() -> None:
+def test_the_id_myProducer_is_in_partition_10_of_50() -> None:
     assert partition_for("myProducer", 50) == 10
 
 

@@ -1,5 +1,5 @@
-"""The data directory: errors name its holder, and damaged side files cause a scan but not a failed
-start."""
+"""The data directory. The error for a directory in use names the process that holds it. Damaged
+checkpoints count as empty, and damaged properties need a recovery."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oncelog_server.storage.layout import (
 from tests.server.storage.memory_files import MemoryFiles
 
 
-def test_a_directory_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
+def test_the_error_for_a_directory_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
     first, second = DataDirectory(str(tmp_path)), DataDirectory(str(tmp_path))
     first.lock()
     before = len(os.listdir("/dev/fd"))
@@ -105,7 +105,7 @@ def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path) -> None:
     assert directory.closed_logs() == {}
 
 
-def test_damaged_properties_need_a_recovery(tmp_path: Path) -> None:
+def test_damaged_meta_properties_need_a_recovery(tmp_path: Path) -> None:
     directory = DataDirectory(str(tmp_path))
     assert directory.meta_properties() is None
     (tmp_path / META_PROPERTIES).write_bytes(b"damaged")

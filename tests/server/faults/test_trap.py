@@ -1,5 +1,5 @@
-"""A fail point must be in the table. Its action runs at the given count, and only if the switch is
-set."""
+"""Fail points that a test sets in environment variables. A fail point must be in `FAIL_POINTS`. The
+broker runs its action at the given hit, and only with `--allow-faults`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_cell_of_the_crash_matrix_has_a_fail_point(cell: str) -> None:
 @pytest.mark.parametrize(
     "text", ["before-lunch", "before-prepare:0", "before-prepare:", "before-prepare:x", ""]
 )
-def test_an_unknown_point_or_count_is_an_error_with_the_valid_values(text: str) -> None:
+def test_the_error_for_an_unknown_fail_point_or_count_names_the_variable(text: str) -> None:
     with pytest.raises(UnknownFailPoint, match="ONCELOG_FAIL_AT"):
         Trap.parse(text)
 
@@ -41,7 +41,7 @@ def test_a_near_miss_gets_a_hint() -> None:
         Trap.parse("before-prepair")
 
 
-def test_the_action_runs_the_nth_time_and_once() -> None:
+def test_the_action_runs_once_at_the_nth_hit_of_its_fail_point() -> None:
     sprung: list[tuple[str, int]] = []
     trap = Trap("after-data", 3, lambda name, count: sprung.append((name, count)))
     for _ in range(5):
@@ -59,7 +59,9 @@ def test_the_action_runs_the_nth_time_and_once() -> None:
         (TransactionState.COMPLETE_COMMIT, Step.COMPLETE),
     ],
 )
-def test_a_transaction_record_is_the_step_of_its_state(state: TransactionState, step: Step) -> None:
+def test_the_state_in_a_transaction_record_gives_the_step(
+    state: TransactionState, step: Step
+) -> None:
     value = TransactionLogValue(transaction_status=state, transaction_partitions=[])
     record = NewRecord(
         0,
@@ -85,7 +87,7 @@ def test_the_topic_decides_if_a_batch_is_data_or_offsets_of_a_group() -> None:
 
 
 @pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
-def test_a_broker_with_the_variable_and_without_the_switch_does_not_start(
+def test_a_broker_with_a_fault_variable_and_without_allow_faults_does_not_start(
     tmp_path: Path, variable: str
 ) -> None:
     """The start fails and names `--allow-faults`, so that no broker crashes by accident."""
@@ -94,7 +96,7 @@ def test_a_broker_with_the_variable_and_without_the_switch_does_not_start(
     assert "--allow-faults" in broker.said()
 
 
-def test_a_broker_with_an_unknown_point_does_not_start(tmp_path: Path) -> None:
+def test_a_broker_with_an_unknown_fail_point_does_not_start(tmp_path: Path) -> None:
     broker = Oncelog(tmp_path)
     broker.fail_at("before-lunch")
     assert broker.spawn().wait(60) == 2

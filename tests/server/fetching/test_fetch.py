@@ -69,7 +69,7 @@ def _size(found: FetchResult) -> Steps[int]:
     return found.size
 
 
-def test_enough_is_sent_at_once() -> None:
+def test_a_response_with_min_bytes_is_sent_at_once() -> None:
     assert Reader().fetch(0) == SIZE
     assert Reader(2).fetch(0, min_bytes=2 * SIZE) == 2 * SIZE
 
@@ -106,7 +106,7 @@ def test_a_reader_at_the_end_waits_for_an_append(partitions: int) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, SMALL + 1])
-def test_a_reader_that_hangs_up_leaves_nothing_behind(partitions: int) -> None:
+def test_a_cancelled_fetch_leaves_no_timer_and_no_waiter(partitions: int) -> None:
     reader = Reader(partitions)
     response = reader.fetch(1)
     assert isinstance(response, Deferred)

@@ -151,7 +151,7 @@ def test_L6_only_the_marker_wakes_a_read_committed_reader(
     assert read.last_stable_offset == 3
 
 
-def test_L6_with_flush_on_ack_it_wakes_when_the_marker_is_on_disk() -> None:
+def test_L6_with_flush_on_ack_a_reader_wakes_when_the_marker_is_on_disk() -> None:
     reader = Reader(RC, flush_on_ack=True)
     parked = reader.park()
     open_transaction(reader.partitions[0])

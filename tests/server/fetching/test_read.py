@@ -54,16 +54,18 @@ def sizes(result: FetchResult) -> list[int]:
 @pytest.mark.parametrize(
     ("max_bytes", "each", "expected"),
     [
-        pytest.param(10_000, 10_000, [3 * SIZE] * 3, id="room for all"),
-        pytest.param(10_000, SIZE, [SIZE] * 3, id="one batch of each"),
-        pytest.param(10_000, 1, [SIZE, 0, 0], id="only the first batch, which always fits"),
-        pytest.param(1, 10_000, [SIZE, 0, 0], id="whatever the limit"),
-        pytest.param(0, 0, [SIZE, 0, 0], id="even none"),
-        pytest.param(4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="the second gets the rest"),
-        pytest.param(3 * SIZE + 1, 10_000, [3 * SIZE, 0, 0], id="less than a batch is left"),
+        pytest.param(10_000, 10_000, [3 * SIZE] * 3, id="both limits have room for all"),
+        pytest.param(10_000, SIZE, [SIZE] * 3, id="the partition limit is one batch"),
+        pytest.param(10_000, 1, [SIZE, 0, 0], id="the first batch exceeds the partition limit"),
+        pytest.param(1, 10_000, [SIZE, 0, 0], id="the first batch exceeds the request limit"),
+        pytest.param(0, 0, [SIZE, 0, 0], id="both limits are 0"),
+        pytest.param(
+            4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="the second partition gets the rest"
+        ),
+        pytest.param(3 * SIZE + 1, 10_000, [3 * SIZE, 0, 0], id="the rest is less than a batch"),
     ],
 )
-def test_the_limits_of_the_request_and_of_each_partition(
+def test_a_response_respects_the_limits_of_the_request_and_of_each_partition(
     max_bytes: int, each: int, expected: list[int]
 ) -> None:
     wanted = [FetchedPartition(key(index), 0, each) for index in range(3)]
@@ -72,13 +74,13 @@ def test_the_limits_of_the_request_and_of_each_partition(
     assert (result.size, result.has_error) == (sum(expected), False)
 
 
-def test_an_empty_partition_does_not_use_up_the_batch_that_always_fits() -> None:
+def test_the_first_batch_may_exceed_the_limit_also_after_an_empty_partition() -> None:
     partitions = filled(2, 1)
     wanted = [FetchedPartition(key(0), 1, 1), FetchedPartition(key(1), 0, 1)]
     assert sizes(fetch(partitions, wanted, 1)) == [0, SIZE]
 
 
-def test_every_partition_has_its_own_error_and_an_error_is_no_reason_to_wait() -> None:
+def test_every_partition_has_its_own_error_and_any_error_sets_has_error() -> None:
     partitions = filled(3, 1)
     partitions[key(1)].become_follower(1, 1)
     wanted = [FetchedPartition(key(index), 0, 1_000) for index in range(4)]
@@ -97,7 +99,9 @@ def test_every_partition_has_its_own_error_and_an_error_is_no_reason_to_wait() -
     ("epoch", "code"),
     [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_KIP_320_a_reader_with_another_leader_epoch(epoch: int, code: ErrorCode) -> None:
+def test_KIP_320_only_a_reader_with_another_leader_epoch_is_refused(
+    epoch: int, code: ErrorCode
+) -> None:
     partitions = filled(1, 1)
     partitions[key(0)].become_leader(0, 1, (0,), (0,))
     wanted = [FetchedPartition(key(0), 0, 1_000, current_leader_epoch=epoch)]
@@ -107,14 +111,14 @@ def test_KIP_320_a_reader_with_another_leader_epoch(epoch: int, code: ErrorCode)
 @pytest.mark.parametrize(
     ("epoch", "offset", "expected"),
     [
-        pytest.param(0, 2, None, id="the same log"),
+        pytest.param(0, 2, None, id="the logs are equal"),
         pytest.param(0, 3, (0, 2), id="the reader has read more of epoch 0 than the log has"),
         pytest.param(1, 3, (0, 2), id="the reader has an epoch that the log never had"),
         pytest.param(5, 4, None, id="the newest epoch"),
-        pytest.param(-1, 3, None, id="it does not say"),
+        pytest.param(-1, 3, None, id="the request has no epoch"),
     ],
 )
-def test_KIP_595_the_offset_at_which_the_logs_diverge(
+def test_KIP_595_a_reader_gets_the_offset_at_which_its_log_diverges(
     epoch: int, offset: int, expected: tuple[int, int] | None
 ) -> None:
     partitions = filled(1, 2)
@@ -130,7 +134,7 @@ def test_KIP_595_the_offset_at_which_the_logs_diverge(
     assert (row.read.records is None) is (expected is not None or offset == 4)
 
 
-def test_KIP_320_logs_diverge_also_if_ours_ends_before_the_position() -> None:
+def test_KIP_320_logs_diverge_also_if_the_brokers_log_ends_before_the_position() -> None:
     """Without a diverging epoch in the response, the reader would get OFFSET_OUT_OF_RANGE and reset
     its position, or skip later records."""
     partitions = filled(1, 2)
@@ -139,7 +143,7 @@ def test_KIP_320_logs_diverge_also_if_ours_ends_before_the_position() -> None:
     assert (response.code, response.diverging) == (ErrorCode.NONE, (0, 2))
 
 
-def test_KIP_320_an_offset_before_the_log_is_out_of_range_for_any_epoch() -> None:
+def test_KIP_320_an_offset_before_the_log_start_is_out_of_range_for_any_epoch() -> None:
     partitions = filled(1, 2)
     partitions[key(0)].delete_records_before(2, NOW_MS)
     wanted = [FetchedPartition(key(0), 1, 1_000, last_fetched_epoch=0)]
@@ -147,7 +151,7 @@ def test_KIP_320_an_offset_before_the_log_is_out_of_range_for_any_epoch() -> Non
     assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_an_epoch_of_the_future_is_out_of_range() -> None:
+def test_an_epoch_newer_than_the_logs_epochs_is_out_of_range() -> None:
     wanted = [FetchedPartition(key(0), 0, 1_000, last_fetched_epoch=9)]
     (response,) = fetch(filled(1, 1), wanted, 1_000).partitions
     assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -175,7 +179,7 @@ def test_KIP227_an_incremental_response_has_only_changes_since_the_last_response
     assert read().is_news(), "the log start offset is new"
 
 
-def test_KIP227_an_error_is_in_every_response_and_its_end_in_the_next_one() -> None:
+def test_KIP227_an_error_is_in_every_response_and_its_end_only_in_the_next_response() -> None:
     wanted = [FetchedPartition(key(0), 1, 10_000)]
     partitions = filled(1, 1)
     (before,) = fetch(partitions, wanted, 10_000).partitions

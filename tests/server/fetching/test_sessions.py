@@ -61,12 +61,12 @@ def indexes(scope: FetchScope) -> list[int]:
     return [partition.key.partition for partition in scope.partitions]
 
 
-def test_a_full_fetch_makes_a_session_and_names_everything() -> None:
+def test_a_full_fetch_makes_a_session_and_reads_all_its_partitions() -> None:
     scope = Broker().fetch(0, 0, 0, 1)
     assert (scope.session_id, scope.is_incremental, indexes(scope)) == (1, False, [0, 1])
 
 
-def test_an_incremental_fetch_names_only_changed_partitions() -> None:
+def test_an_incremental_fetch_reads_also_partitions_that_it_does_not_name() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0, 1, 2)
     scope = broker.fetch(1, 1)
@@ -79,7 +79,7 @@ def test_an_incremental_fetch_names_only_changed_partitions() -> None:
     }
 
 
-def test_the_last_sent_offsets_are_remembered_across_an_update() -> None:
+def test_a_new_fetch_offset_does_not_change_the_last_sent_high_watermark() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     broker.fetch(1, 1).partitions[0].last_sent_high_watermark = 55
@@ -87,7 +87,7 @@ def test_the_last_sent_offsets_are_remembered_across_an_update() -> None:
     assert (partition.fetch_offset, partition.last_sent_high_watermark) == (9, 55)
 
 
-def test_70_71_106_errors_of_a_reader() -> None:
+def test_a_wrong_session_id_or_epoch_or_a_change_to_topic_ids_is_refused() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -115,7 +115,7 @@ def test_a_full_fetch_in_a_session_replaces_it() -> None:
     assert broker.refused(1, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_the_final_epoch_ends_a_session_and_fetches_outside_of_any() -> None:
+def test_the_final_epoch_ends_a_session_and_fetches_without_a_session() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     scope = broker.fetch(1, -1, 4)
@@ -143,7 +143,7 @@ def test_an_id_that_is_taken_or_0_is_drawn_again() -> None:
     assert broker.fetch(0, 0, 0).session_id == 4
 
 
-def test_a_partition_that_gave_data_is_read_last_next_time() -> None:
+def test_a_partition_that_returned_data_is_the_last_of_the_next_fetch() -> None:
     broker = Broker()
     session = broker.fetch(0, 0, 0, 1, 2).session
     assert session is not None
@@ -155,7 +155,7 @@ def test_a_partition_that_gave_data_is_read_last_next_time() -> None:
 # --- eviction
 
 
-def test_h29_with_no_slot_left_a_reader_fetches_in_full() -> None:
+def test_h29_a_reader_without_a_free_session_slot_gets_full_fetches() -> None:
     broker = Broker(slots=1)
     broker.fetch(0, 0, 0)
     scope = broker.fetch(0, 0, 1, 2)
@@ -163,7 +163,7 @@ def test_h29_with_no_slot_left_a_reader_fetches_in_full() -> None:
     assert Broker(slots=0).fetch(0, 0, 1).session_id == 0
 
 
-def test_h29_a_stale_session_makes_room() -> None:
+def test_h29_a_stale_session_is_evicted_for_a_new_one() -> None:
     broker = Broker(slots=2)
     broker.fetch(0, 0, 0)
     broker.fetch(0, 0, 1)

@@ -2,8 +2,7 @@
 
 A partition is fetched as `orders-0@5`, from offset 5. `session=1/2` is the session id and the epoch
 of the request. A response of a session names its partitions in the order in which they were read.
-The last line after a response shows the session
-as the request left it.
+The last line after a response shows the session after the request.
 """
 
 from __future__ import annotations
@@ -97,11 +96,11 @@ class Scenario:
             found.append(batch(), now_ms=NOW_MS)
 
     def append_transactional(self, command: Command) -> None:
-        """Append a batch of a transaction that stays open."""
+        """Append a batch of a transaction, and leave the transaction open."""
         send(self.partition(command), PRODUCER_ID, 0)
 
     def commit(self, command: Command) -> None:
-        """Write the commit marker of that transaction."""
+        """Write the commit marker of the open transaction."""
         mark(self.partition(command), PRODUCER_ID)
 
     def lose_leadership(self, command: Command) -> None:
@@ -111,7 +110,7 @@ class Scenario:
         self.partition(command).become_leader(0, 4, (0,), (0,))
 
     def fetch(self, command: Command) -> None:
-        """Fetch without waiting, with space for `batches`."""
+        """Fetch without waiting, at most as many bytes as `batches` batches have."""
         session_id, session_epoch = command.take("session", "0/0").split("/")
         max_bytes = command.number("batches", MANY) * SIZE
         version = command.number("version", APIS[fetch.API].latest)

@@ -77,7 +77,7 @@ Commit = tuple[str, int, int]  # (topic, partition, offset)
 
 @dataclass
 class Driver:
-    """`log` survives a `crash`, as a file on disk does."""
+    """A coordinator runtime with one shard. `log` survives a `crash`, as a file on disk does."""
 
     config: GroupConfig = field(default_factory=GroupConfig)
     now_ms: int = 1_000
@@ -86,7 +86,7 @@ class Driver:
     append_error: int | None = None
     # If True, commits wait for `release_commits`.
     holds_commits: bool = False
-    # False if the state is too large for a comparison around each decision.
+    # If True, the state is compared before and after each decision. This is slow for a large state.
     compares: bool = True
     effects: EffectTable[GroupShard] = field(default_factory=lambda: EFFECTS)
 
@@ -406,7 +406,7 @@ class Driver:
         return self.run(self.decide(self.shard.offset_delete, request, self.caller(0)), 0)
 
     def topics_deleted(self, *topics: str) -> list[Decision[None]]:
-        """Run the decisions, and return them."""
+        """Run the decisions that follow the deletion of these topics. Return the decisions."""
         decisions = reading(self.shard, self.shard.on_topics_deleted, frozenset(topics))
         for decision in decisions:
             self.run(decision)
@@ -442,7 +442,8 @@ class Driver:
         return found.state if (found := self.groups.get(group)) else GroupState.DEAD
 
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
-        """Return a stable group with a member for each client id: generation and member ids."""
+        """Make a stable group with one member for each client id. Return the generation and the
+        member ids."""
         joins = [self.join_twice(client_id=name, **options) for name in names]
         while not joins[0].done:
             self.advance(1_000)

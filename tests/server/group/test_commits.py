@@ -90,7 +90,9 @@ def test_producers_that_may_commit(options: dict[str, Any], code: int) -> None:
         ({"group": "g" * 32_001}, 24),
     ],
 )
-def test_members_that_may_commit_in_a_transaction(options: dict[str, Any], code: int) -> None:
+def test_transactional_commits_check_the_member_the_generation_and_the_group(
+    options: dict[str, Any], code: int
+) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id, **options}
@@ -131,7 +133,8 @@ def test_no_metadata_is_empty_metadata() -> None:
 
 @pytest.mark.parametrize("retention_ms", [(1 << 63) - 1, -(1 << 63)])
 def test_a_retention_beyond_the_largest_timestamp_is_accepted(retention_ms: int) -> None:
-    """An expiry time beyond an int64 could not be encoded in the record (found by the fuzzer)."""
+    """The expiry time is limited to an int64. A later time could not be encoded in the record. The
+    fuzzer found this case."""
     driver = Driver()
     assert driver.commit(("t", 0, 5), retention_ms=retention_ms, version=4) == [0]
 
@@ -151,7 +154,7 @@ def test_records_of_a_transaction_are_written_for_its_producer() -> None:
     assert entry.transaction == TransactionOfRecords(producer_id=7, producer_epoch=0)
 
 
-def test_h68_metadata_up_to_the_limit_is_taken() -> None:
+def test_h68_an_offset_commit_accepts_metadata_up_to_the_limit() -> None:
     driver = Driver()
     assert driver.commit(("t", 0, 5), metadata="m" * 4_096) == [0]
     assert driver.commit(("t", 0, 6), metadata="m" * 4_097) == [12]
@@ -180,7 +183,7 @@ def test_a_response_names_its_topics_as_the_request_did(version: int) -> None:
     assert encode(response.value, version)
 
 
-def test_a_commit_gets_its_response_when_it_is_committed() -> None:
+def test_a_commit_gets_its_response_when_its_records_are_committed() -> None:
     driver = Driver(holds_commits=True)
     request = OffsetCommitRequest(group_id=GROUP)
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))
@@ -208,13 +211,13 @@ def test_offsets_of_unsubscribed_topics_can_be_deleted() -> None:
     assert driver.fetch("u", 0) == (-1, 0)
 
 
-def test_a_consumer_group_that_cannot_be_read_counts_as_subscribed_to_everything() -> None:
+def test_a_group_with_unreadable_subscriptions_counts_as_subscribed_to_every_topic() -> None:
     driver = Driver()
     driver.stable_group("a", protocols={"range": b"?"})
     assert delete_offsets(driver, "t").topics[0].partitions[0].error_code == 86
 
 
-def test_offsets_of_other_groups_with_members_cannot_be_deleted() -> None:
+def test_offsets_of_groups_with_members_of_another_protocol_type_cannot_be_deleted() -> None:
     driver = Driver()
     driver.stable_group("a", protocol_type="connect", protocols={"eager": b""})
     assert delete_offsets(driver, "t").error_code == 68

@@ -150,7 +150,7 @@ def test_offsets_of_a_recreated_topic_survive_while_another_shard_still_loads() 
     assert list(world.groups._deleted_meanwhile) == [1]
 
 
-def test_before_its_topic_is_created_there_is_no_coordinator() -> None:
+def test_before_the_offsets_topic_is_created_there_is_no_coordinator() -> None:
     coordinator = GroupCoordinator(
         partition_count=lambda: 0,
         config=GroupConfig(),

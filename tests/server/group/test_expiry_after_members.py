@@ -34,7 +34,7 @@ def leave_before_a_crash(driver: Driver, member: str) -> None:
 
 
 @pytest.mark.parametrize("go", [leave, time_out, leave_before_a_crash])
-def test_offsets_older_than_the_retention_outlive_the_last_member_by_the_retention(
+def test_even_old_offsets_stay_for_the_retention_after_the_group_became_empty(
     go: Callable[[Driver, str], None],
 ) -> None:
     driver = Driver(GroupConfig(offsets_retention_ms=HOUR_MS))
@@ -71,7 +71,7 @@ def test_no_offset_expires_while_the_members_of_its_group_rebalance(synced: bool
     begun_ms = driver.now_ms
     while driver.now_ms < begun_ms + 2 * HOUR_MS:
         driver.advance(SESSION_MS // 2)
-        # Both keep their sessions, so nothing ends the rebalance.
+        # Both members keep their sessions, so no session timeout ends the rebalance.
         for name in (member, other):
             driver.heartbeat(name, driver.group().generation_id)
     waited_for = GroupState.COMPLETING_REBALANCE if synced else GroupState.PREPARING_REBALANCE

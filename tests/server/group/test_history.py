@@ -1,4 +1,5 @@
-"""A group's reasons for a refusal: the cause, the time, and the client that caused it."""
+"""The reason that a group has for refusing a member: the cause, the time, and the client that
+caused it."""
 
 from __future__ import annotations
 
@@ -49,16 +50,16 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
     return joined.member_id, joined.generation_id
 
 
-def test_a_member_has_no_reason_for_a_refusal() -> None:
+def test_a_current_member_is_not_refused() -> None:
     driver = Driver()
     assert dismissal(driver, *alone(driver)) is None
     assert dismissal(driver, "", -1) is None, (
-        "a transactional request without a member id has no reason"
+        "a request without a member id and a generation is accepted"
     )
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
+def test_the_reason_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
     """The group's record has the time at which the generation began, but not the client. So only
     the time survives a restart."""
     driver = Driver()
@@ -90,7 +91,7 @@ def test_the_reason_is_the_first_newer_generation_and_not_a_later_one() -> None:
     assert (found.at_ms, found.by) == (answers[0], Requester("second", HOST))
 
 
-def test_a_generation_without_a_request_has_no_client() -> None:
+def test_a_generation_that_a_session_timeout_began_names_no_client() -> None:
     driver = Driver()
     generation, (first, second) = driver.stable_group("a", "b")
     driver.advance(5_000)
@@ -134,7 +135,7 @@ def test_a_member_that_joined_and_did_not_sync_missed_the_rebalance_too() -> Non
     )
 
 
-def test_the_reason_of_a_replaced_instance_has_the_new_member_id() -> None:
+def test_the_reason_of_a_replaced_instance_names_the_client_of_the_new_member() -> None:
     driver = Driver()
     member, generation = alone(driver, instance="i")
     driver.advance(10)
@@ -155,7 +156,7 @@ def test_a_replacement_that_was_not_written_has_no_effect() -> None:
     assert dismissal(driver, member, generation, "i") is None
 
 
-def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
+def test_a_member_that_a_full_group_does_not_let_rejoin_has_the_reason_group_full() -> None:
     driver = Driver(GroupConfig(group_max_size=2))
     generation, (first, second) = driver.stable_group("a", "b")
     driver.config = driver.shard.table.config = GroupConfig(group_max_size=1)
@@ -165,7 +166,7 @@ def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
     assert found == Dismissal(Why.GROUP_FULL, driver.wall_ms)
 
 
-def test_a_given_member_id_that_a_full_group_refuses_was_never_a_member() -> None:
+def test_the_reason_for_a_member_id_that_never_joined_a_full_group_is_unknown() -> None:
     driver = Driver(GroupConfig(group_max_size=1))
     generation, _ = driver.stable_group("a")
     given = driver.join()

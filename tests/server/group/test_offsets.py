@@ -1,4 +1,4 @@
-"""Offsets equal those in the log, live and after any crash (I12)."""
+"""The offsets in memory equal those in the log, live and after any crash (I12)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @invariant()
     def fetches_show_the_offsets_or_that_they_are_undecided(self) -> None:
-        # The state is compared once for all fetches, not around each fetch.
+        # `reading` checks once that all these fetches together have not changed the state. The
+        # driver then need not check this for each fetch.
         self.driver.compares = False
         reading(self.driver.shard, self._check_fetches)
         self.driver.compares = True

@@ -92,7 +92,7 @@ def test_values_are_of_version_3_and_keys_of_type_2() -> None:
         assert entry.record.value[:2] == b"\0\3"
 
 
-def test_tombstones_have_no_value() -> None:
+def test_tombstones_have_the_key_of_their_record_and_no_value() -> None:
     assert group_tombstone(GROUP) == CoordinatorRecord(b"\0\2\0\1g", None)
     assert offset_tombstone(GROUP, "t", 3) == CoordinatorRecord(b"\0\1\0\1g\0\1t\0\0\0\3", None)
 
@@ -144,13 +144,13 @@ def test_records_of_newer_group_protocols_are_skipped() -> None:
         CoordinatorRecord(b"\0\1\0\1g\0\1t\0\0\0\3", b"\0\x63\0"),
     ],
 )
-def test_a_record_that_cannot_be_decoded_refuses_the_shard(record: CoordinatorRecord) -> None:
+def test_the_replay_of_a_record_that_cannot_be_decoded_fails(record: CoordinatorRecord) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each codec has its own message
         shard().replay(record, offset=0, transaction=None)
 
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.binary(max_size=8))
-def test_the_topics_of_any_version_of_a_subscription_are_read(
+def test_topics_are_read_from_subscriptions_of_later_versions(
     topics: list[str], later_fields: bytes
 ) -> None:
     metadata = b"\0\7" + subscription(*topics)[2:] + later_fields
@@ -158,6 +158,6 @@ def test_the_topics_of_any_version_of_a_subscription_are_read(
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_subscription_or_none(metadata: bytes) -> None:
+def test_a_damaged_subscription_raises_no_error(metadata: bytes) -> None:
     topics = subscribed_topics(metadata)
     assert topics is None or isinstance(topics, frozenset)

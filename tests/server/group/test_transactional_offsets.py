@@ -1,4 +1,4 @@
-"""Offsets in transactions: the group's side of scenarios O1 to O11."""
+"""Offsets in transactions: the group coordinator's part of scenarios O1 to O11."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def both(driver: Driver, topic: str, partition: int) -> set[tuple[int, int]]:
     return {before, driver.fetch(topic, partition)}
 
 
-def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without() -> None:
+def test_O1_a_pending_offset_is_unstable_with_require_stable_and_invisible_without_it() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.txn_commit(7, ("t", 0, 10))
@@ -33,7 +33,7 @@ def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without(
     assert driver.fetch("t", 1, require_stable=True) == (-1, 0)
 
 
-def test_O1_the_first_offset_of_a_partition_is_unstable_too_while_it_is_pending() -> None:
+def test_O1_the_first_offset_of_a_partition_is_unstable_while_it_is_pending() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
@@ -49,7 +49,7 @@ def test_O2_an_abort_leaves_the_old_offset() -> None:
     assert both(driver, "t", 0) == {(5, 0)}
 
 
-def test_O3_the_higher_record_offset_wins_live_and_after_replay() -> None:
+def test_O3_the_later_commit_record_wins_live_and_after_replay() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     driver.commit(("t", 0, 7))
@@ -57,7 +57,7 @@ def test_O3_the_higher_record_offset_wins_live_and_after_replay() -> None:
     assert both(driver, "t", 0) == {(7, 0)}
 
 
-def test_O3_of_two_transactions_the_later_record_wins_whichever_ends_first() -> None:
+def test_O3_the_later_record_of_two_transactions_wins_whichever_ends_first() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     driver.txn_commit(8, ("t", 0, 20))
@@ -68,7 +68,7 @@ def test_O3_of_two_transactions_the_later_record_wins_whichever_ends_first() -> 
     assert both(driver, "t", 0) == {(20, 0)}
 
 
-def test_O3_the_last_commit_of_a_transaction_is_the_one_that_counts() -> None:
+def test_O3_the_last_offset_committed_in_a_transaction_wins() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     driver.txn_commit(7, ("t", 0, 11), ("u", 0, 1))
@@ -77,7 +77,7 @@ def test_O3_the_last_commit_of_a_transaction_is_the_one_that_counts() -> None:
     assert both(driver, "u", 0) == {(1, 0)}
 
 
-def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> None:
+def test_O4_the_sweep_of_expired_offsets_keeps_pending_offsets() -> None:
     driver = Driver(GroupConfig(offsets_retention_ms=1_000))
     driver.commit(("t", 0, 5), ("old", 0, 5))
     driver.txn_commit(7, ("t", 0, 10))
@@ -89,7 +89,7 @@ def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> No
 
 
 @pytest.mark.parametrize("code", [47, 48, 120])
-def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
+def test_O5_O6_a_refused_append_leaves_no_pending_offset(code: int) -> None:
     # The log refuses the append, because the producer is fenced or has no open transaction in this
     # partition of `__consumer_offsets`.
     driver = Driver()
@@ -114,7 +114,7 @@ def test_O7_pending_offsets_are_pending_again_after_a_fail_over(
     assert driver.fetch("t", 0, require_stable=True) == (offset, 0)
 
 
-def test_O8_a_marker_that_comes_twice_changes_nothing() -> None:
+def test_O8_a_repeated_marker_changes_no_offset() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     driver.end_transaction(7, committed=True)
@@ -124,7 +124,7 @@ def test_O8_a_marker_that_comes_twice_changes_nothing() -> None:
     assert both(driver, "t", 0) == {(11, 0)}
 
 
-def test_O9_zombies_of_a_group_are_refused_and_leave_the_offset_as_it_was() -> None:
+def test_O9_offset_commits_of_zombie_members_are_refused_and_change_no_offset() -> None:
     driver = Driver()
     generation_id, (member, other) = driver.stable_group("a", "b")
     driver.txn_commit(7, ("t", 0, 5), member_id=member, generation_id=generation_id)
@@ -163,7 +163,7 @@ def test_O10_a_group_with_a_pending_commit_is_not_deleted() -> None:
     assert deleted.error_code == 0
 
 
-def test_O11_too_much_metadata_fails_its_partition_alone() -> None:
+def test_O11_oversized_offset_metadata_fails_only_its_partition() -> None:
     driver = Driver()
     commits = [("t", 0, 1), ("t", 1, 2), ("t", 2, 3)]
     codes = driver.txn_commit(7, *commits, metadata={commits[1]: "m" * 4_097})
@@ -181,7 +181,7 @@ def test_two_groups_in_one_transaction_end_together() -> None:
     assert driver.fetch("t", 0, group="b", require_stable=True) == (2, 0)
 
 
-def test_another_producer_with_an_offset_of_the_same_partition_is_known() -> None:
+def test_producers_with_a_pending_offset_of_the_same_partition_are_concurrent() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10), ("t", 1, 10))
 

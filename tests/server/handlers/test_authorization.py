@@ -139,7 +139,7 @@ class NoGroups(Untouched):
 
 
 class Transactions(Untouched):
-    """A coordinator of these transactional ids."""
+    """A coordinator that has the transactional ids `ids`."""
 
     def __init__(self, *ids: str) -> None:
         untouched: Any = Untouched()
@@ -279,7 +279,7 @@ async def test_a_client_without_the_right_gets_no_information_and_changes_nothin
         assert services.metadata.image is before
 
 
-def test_every_api_is_in_the_table() -> None:
+def test_every_api_has_a_denial_or_is_open_to_every_client() -> None:
     assert {denial.api for denial in DENIALS} | OPEN == set(HANDLERS)
 
 
@@ -294,7 +294,7 @@ async def test_lists_leave_out_resources_that_a_client_may_not_see() -> None:
         assert await transactional_ids(services) == ["id"]
 
 
-async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
+async def test_a_long_list_of_transactional_ids_follows_the_rights_too() -> None:
     ids = [f"id-{number}" for number in range(3 * SMALL + 1)]
     async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as services:
         assert await transactional_ids(services, *ids) == ids
@@ -367,9 +367,7 @@ def test_handlers_check_rights_only_through_their_request() -> None:
             assert named not in ("authorizer", "authorize", "authorize_any"), path.name
 
 
-async def test_the_right_to_write_idempotently_takes_one_question_for_any_number_of_topics() -> (
-    None
-):
+async def test_init_producer_id_asks_the_authorizer_once_for_any_number_of_topics() -> None:
     authorizer = Counting()
     async with broker(authorizer=authorizer) as services:
         await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
@@ -385,7 +383,7 @@ async def test_the_right_to_write_to_future_topics_includes_idempotence() -> Non
         assert (response.error_code, response.producer_id) == (ErrorCode.NONE, 7)
 
 
-async def test_the_right_to_delete_the_cluster_includes_its_topics() -> None:
+async def test_the_delete_right_on_the_cluster_includes_its_topics() -> None:
     async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as services:
         response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
         assert [topic.error_code for topic in response.responses] == [ErrorCode.NONE]
@@ -418,7 +416,7 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
 @pytest.mark.parametrize("request_about", [two_phase_request, keeping_request])
 @pytest.mark.parametrize("switched_on", [True, False])
 @pytest.mark.parametrize("may", [True, False])
-async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
+async def test_w4_two_phase_commit_needs_the_setting_and_the_permission(
     request_about: Callable[[str], Any], switched_on: bool, may: bool
 ) -> None:
     """A missing setting and a missing right have the same error code, and change nothing

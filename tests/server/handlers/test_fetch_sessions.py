@@ -31,7 +31,7 @@ VERSION = APIS[fetch.API].latest
 
 @pytest.fixture
 async def services() -> AsyncIterator[BrokerServices]:
-    """A broker with one topic of three partitions, and sessions."""
+    """A broker with a topic of three partitions, and space for 10 fetch sessions."""
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(TOPIC, len(PARTITIONS))])
         for number in PARTITIONS:
@@ -107,7 +107,7 @@ async def test_a_busy_partition_does_not_keep_the_others_from_being_read(
     assert reader.positions == {BUSY: 2, QUIET: 2, LAST: 2}
 
 
-async def test_a_partition_that_gave_nothing_keeps_its_turn(services: BrokerServices) -> None:
+async def test_a_partition_without_new_records_keeps_its_turn(services: BrokerServices) -> None:
     fill(services, BUSY, 30)
     reader = Reader(services)
     for _ in range(4):
@@ -159,7 +159,7 @@ async def test_a_response_of_a_session_has_only_changed_partitions(
     assert reader.fetch(10_000, isolation=1) == {}
 
 
-# --- combined limits of a request
+# --- limits that count over all partitions of a request
 
 
 def waiting(services: BrokerServices, *, min_bytes: int, max_bytes: int) -> Any:
@@ -173,14 +173,14 @@ def read_size(response: object) -> int:
     return sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
 
 
-async def test_a_min_bytes_above_max_bytes_waits_for_no_more_than_fits(
+async def test_a_fetch_with_min_bytes_above_max_bytes_waits_only_for_max_bytes(
     services: BrokerServices,
 ) -> None:
     fill(services, BUSY, 3)
     assert read_size(waiting(services, min_bytes=1_000_000, max_bytes=2 * SIZE)) == 2 * SIZE
 
 
-async def test_a_min_bytes_above_the_brokers_limit_is_lowered(
+async def test_min_bytes_above_the_brokers_fetch_max_bytes_is_lowered(
     services: BrokerServices,
 ) -> None:
     services = replace(services, settings=Settings(fetch_max_bytes=2 * SIZE))

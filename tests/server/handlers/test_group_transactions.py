@@ -1,5 +1,6 @@
-"""Requests of group transactions and group commits: what the handlers refuse before they call a
-coordinator, and the coordinator that FindCoordinator returns for a group."""
+"""Transactions of the producers in a consumer group, and one EndTxn for several of them. The tests
+check which requests the handlers refuse before they call a coordinator, and which coordinator
+FindCoordinator returns for a group."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ async def test_an_empty_list_of_input_partitions_is_a_valid_assignment() -> None
         assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_join_is_refused_if_group_transactions_are_disabled() -> None:
+async def test_init_producer_id_with_a_group_is_refused_if_the_feature_is_disabled() -> None:
     async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
         response = await ask(init_producer_id, without_internal_topics(services), request)
@@ -113,20 +114,20 @@ def ending(group_id: str | None) -> EndTxnRequest:
     )
 
 
-async def test_members_without_a_group_are_refused() -> None:
+async def test_end_txn_with_members_and_without_a_group_is_refused() -> None:
     async with broker() as services:
         response = await ask(end_txn, without_internal_topics(services), ending(None))
         assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
+async def test_end_txn_needs_write_permission_for_each_member() -> None:
     async with broker(authorizer=Denying((Operation.WRITE, "member"))) as services:
         response = await ask(end_txn, without_internal_topics(services), ending("g"))
         assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert response.refused_member == "member"
 
 
-async def test_an_older_generation_of_a_live_group_is_reported() -> None:
+async def test_init_producer_id_with_an_older_generation_is_refused_and_counted() -> None:
     """The group coordinator finds that the generation in the request is older than the group's.
     The transaction coordinator counts the refusal, also for a transactional id that it does not
     know."""

@@ -24,7 +24,7 @@ from tests.server.handlers.requests import add_by_broker, add_by_client
 
 @pytest.mark.parametrize("version", APIS[create_partitions.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
+async def test_the_partition_count_of_an_internal_topic_cannot_change(
     topic: str, version: int
 ) -> None:
     """The hash of a group or of a transactional id, modulo the number of partitions, is its
@@ -40,7 +40,7 @@ async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
 
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_an_internal_topic_is_deleted_as_kafka_does_it(topic: str) -> None:
+async def test_an_internal_topic_can_be_deleted_as_in_kafka(topic: str) -> None:
     async with broker() as services:
         await services.metadata.create_missing_topic(topic)
         request = DeleteTopicsRequest([DeleteTopicState(topic)])
@@ -62,7 +62,7 @@ class Adding:
 
 @pytest.mark.parametrize("version", APIS[add_partitions_to_txn.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_brokers_may_add_the_offsets_topic_and_clients_no_internal_topic(
+async def test_brokers_may_add_the_offsets_topic_to_a_transaction_and_clients_may_not(
     topic: str, version: int
 ) -> None:
     by_broker = version >= add_partitions_to_txn.BROKERS_SINCE

@@ -36,7 +36,7 @@ def by_name(*names: str | None) -> list[MetadataRequestTopic]:
 
 
 @pytest.mark.parametrize("version", APIS[metadata.API].versions)
-async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: int) -> None:
+async def test_metadata_creates_a_requested_topic_and_returns_it_at_once(version: int) -> None:
     async with broker(Settings(num_partitions=3)) as services:
         response = await ask(metadata, services, MetadataRequest(by_name("orders")), version)
         (topic,) = response.topics

@@ -90,7 +90,7 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 5, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         # A partition's leader asks the transaction coordinator about the transaction. Without a
-        # coordinator it returns a code that every producer retries.
+        # coordinator the leader returns a code that every producer retries.
         (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )

@@ -75,9 +75,7 @@ async def fetched(
     }
 
 
-async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_each_has_a_response() -> (
-    None
-):
+async def test_a_large_offset_commit_is_split_and_each_partition_gets_a_response() -> None:
     world = World()
     async with broker() as bare:
         sizes = {"wide": PART + 7, "b": PART, "c": 1}
@@ -146,7 +144,7 @@ async def test_offsets_are_deleted_with_their_topic_and_a_recreated_topic_has_no
         assert await fetched(services, None, BY_NAME) == {OPEN: (0, 7)}
 
 
-async def test_all_offsets_of_a_group_are_listed_once_however_often_it_is_named() -> None:
+async def test_offset_fetch_lists_all_offsets_of_a_repeated_group_once() -> None:
     async with node_with_offsets() as services:
         everything = OffsetFetchRequestGroup("group", topics=None)
         wanted = OffsetFetchRequestGroup(
@@ -157,7 +155,7 @@ async def test_all_offsets_of_a_group_are_listed_once_however_often_it_is_named(
         assert [group.topics[0].partitions[0].committed_offset for group in groups] == [7, 7, 7]
 
 
-async def test_a_group_is_described_once_however_often_it_is_named() -> None:
+async def test_a_repeated_group_is_described_once() -> None:
     async with node_with_offsets() as services:
         request = DescribeGroupsRequest(groups=["group", "other", "group", "group"])
         groups = (await ask(describe_groups, services, request)).groups

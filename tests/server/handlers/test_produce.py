@@ -1,4 +1,4 @@
-"""Produce refuses records of coordinators, from any client."""
+"""Produce refuses records for internal topics, from any client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ UNASKED: Any = SimpleNamespace(add_partitions=None)
 
 @pytest.mark.parametrize("client_id", ["", "__admin_client", "broker-0", "oncelog"])
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_id: str) -> None:
+async def test_h51_M30_an_internal_topic_refuses_records_of_every_client_id(
+    topic: str, client_id: str
+) -> None:
     found = partition(name=TopicPartition(topic, 0))
     found.become_leader(0, 0, (0,), (0,))
     data = [PartitionProduceData(0, batch())]

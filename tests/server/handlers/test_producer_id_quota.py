@@ -1,5 +1,5 @@
-"""An address is charged for the producer ids that it got, not for calls without a result (H60,
-H61)."""
+"""The quota of an address counts the producer ids that the address got (H60, H61). Calls without a
+result cost nothing."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ async def test_h60_a_request_without_a_coordinator_costs_nothing() -> None:
 
 
 async def test_h60_a_request_that_has_to_be_retried_costs_nothing() -> None:
-    """The InitProducerId of an id that joins a group is retried until the id's open transaction is
-    aborted."""
+    """The InitProducerId of a transactional id that joins a group is retried until the id's open
+    transaction is aborted."""
     async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)

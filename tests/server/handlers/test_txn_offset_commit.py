@@ -84,7 +84,7 @@ def begun(world: World, transactional_id: str) -> Producer:
 
 
 def is_open(world: World) -> bool:
-    """Return True if readers of the offsets' log wait for some transaction."""
+    """Return True if a transaction is open in the log of the offsets."""
     log = world.partitions[OFFSETS]
     return log.last_stable_offset < log.high_watermark
 
@@ -109,11 +109,11 @@ def waiting_for_the_older(
     ("version", "code"),
     [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)],
 )
-async def test_r12_offsets_that_wait_are_refused_if_their_transaction_ends(
+async def test_r12_waiting_offsets_are_refused_if_their_transaction_ends_meanwhile(
     version: int, code: ErrorCode
 ) -> None:
     """The newer transaction is verified, and then its offsets wait for the abort of the older
-    transaction. If they were staged after the end of their own transaction, they would be pending
+    transaction. If they were appended after the end of their own transaction, they would be pending
     for ever, because no marker follows."""
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, version)
@@ -129,7 +129,7 @@ async def test_r12_offsets_that_wait_are_refused_if_their_transaction_ends(
         assert world.offset(require_stable=True) == (ErrorCode.NONE, -1)
 
 
-async def test_r12_offsets_of_an_ended_transaction_are_not_staged_in_the_next_one() -> None:
+async def test_r12_offsets_of_an_ended_transaction_do_not_become_pending_in_the_next_one() -> None:
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, 4)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
@@ -144,7 +144,7 @@ async def test_r12_offsets_of_an_ended_transaction_are_not_staged_in_the_next_on
         assert not is_open(world)
 
 
-async def test_offsets_are_staged_once_the_older_transactions_are_aborted() -> None:
+async def test_offsets_are_appended_once_the_older_transaction_is_aborted() -> None:
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, 4)
         world.hurry()
@@ -159,9 +159,9 @@ async def test_offsets_are_staged_once_the_older_transactions_are_aborted() -> N
         assert world.offset(require_stable=True) == (ErrorCode.NONE, 7)
 
 
-async def test_a_producer_that_gives_way_to_an_older_commit_learns_why() -> None:
-    """The older transaction is committed, but its marker cannot be written yet. The newer producer
-    is refused, and its fence has the cause."""
+async def test_a_producer_refused_for_an_older_commit_has_a_fence_with_the_cause() -> None:
+    """The older transaction is committed, but its marker cannot be written yet. The commit of the
+    newer producer is refused, and the fence of this producer has the cause."""
     async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)
         response = commit(services, OLDER, older, 5, 4)

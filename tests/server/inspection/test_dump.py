@@ -54,7 +54,7 @@ def test_a_batch_larger_than_allowed_is_named_and_skipped(tmp_path: Path) -> Non
     assert "payload: last" in result.stdout
 
 
-def test_a_batch_within_the_bound_is_printed_whole(tmp_path: Path) -> None:
+def test_a_batch_within_max_batch_bytes_is_printed_whole(tmp_path: Path) -> None:
     path = log_with_a_large_batch(tmp_path)
     result = dumped(path)
     assert result.exit_code == 0, result.stderr
@@ -65,7 +65,7 @@ def test_a_batch_with_invalid_records_is_named(tmp_path: Path) -> None:
     """The command names the batch on standard error, prints the other batches, and exits with 1."""
     path = log_with_a_large_batch(tmp_path)
     data = bytearray(path.read_bytes())
-    data[61] = 0x7F  # the length of the first record
+    data[61] = 0x7F  # this byte is the length of the first record
     path.write_bytes(data)
     result = dumped(path)
     assert result.exit_code == 1

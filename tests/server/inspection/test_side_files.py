@@ -24,6 +24,8 @@ def test_a_time_index_has_offsets_and_timestamps() -> None:
 
 
 @pytest.mark.parametrize("entries", [offset_entries, time_entries])
-def test_a_part_of_an_entry_is_malformed(entries: Callable[[bytes, int], object]) -> None:
+def test_a_file_with_an_incomplete_entry_is_malformed(
+    entries: Callable[[bytes, int], object],
+) -> None:
     with pytest.raises(MalformedFile):
         entries(bytes(7), BASE)

@@ -145,7 +145,7 @@ async def test_no_process_listens() -> None:
         pytest.param(b"\x00\x00\x00\x05\x00\x00\x00\x00\x09", id="half a response"),
     ],
 )
-async def test_a_broker_that_closes_the_connection_or_sends_nonsense(
+async def test_requests_fail_if_the_broker_closes_the_connection_or_sends_nonsense(
     peer: Peer, answer: bytes
 ) -> None:
     def serve(writer: asyncio.StreamWriter) -> None:

@@ -231,7 +231,8 @@ def producers_of(producers: Producers) -> dict[int, tuple[int, int, int, int, in
 
 
 def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int = MANY) -> None:
-    """Check I2, I3, I14 and I15 against the bytes. The log must have all its segments."""
+    """Check the invariants I2, I3, I14 and I15 (docs/testing.md) against the bytes. The log must
+    have all its segments."""
     oracle = oracle_of(files)
     assert log.log_end_offset == oracle.end_offset
     assert producers_of(log.producers) == oracle.producers

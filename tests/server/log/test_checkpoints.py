@@ -27,7 +27,7 @@ OFFSETS = st.dictionaries(
 )
 
 
-def test_an_offset_checkpoint_has_kafka_s_lines() -> None:
+def test_an_offset_checkpoint_has_the_lines_of_kafkas_file() -> None:
     data = encode_offsets({("a", 0): 5, ("b-c", 12): 7})
     assert data == b"0\n2\na 0 5\nb-c 12 7\n"
 
@@ -53,7 +53,7 @@ def test_a_broken_checkpoint_is_refused(data: bytes) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
+def test_damaged_bytes_raise_only_malformed_checkpoint(data: bytes) -> None:
     for decode, kind in (
         (decode_offsets, dict),
         (decode_partition_metadata, bytes),
@@ -64,7 +64,7 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
             assert isinstance(decode(data), kind)
 
 
-def test_partition_metadata_has_kafka_s_lines() -> None:
+def test_partition_metadata_has_the_lines_of_kafkas_file() -> None:
     data = encode_partition_metadata(bytes(range(16)))
     assert data.decode().splitlines() == ["version: 0", "topic_id: AAECAwQFBgcICQoLDA0ODw"]
     assert decode_partition_metadata(data) == bytes(range(16))
@@ -89,7 +89,7 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
     return LeaderEpochs(entries)
 
 
-def test_leader_epochs_have_kafka_s_lines() -> None:
+def test_leader_epochs_have_the_lines_of_kafkas_file() -> None:
     data = epochs((0, 0), (2, 7)).encode()
     assert data == b"0\n2\n0 0\n2 7\n"
     assert list(LeaderEpochs.decode(data)) == [(0, 0), (2, 7)]
@@ -99,10 +99,10 @@ def test_leader_epochs_have_kafka_s_lines() -> None:
     ("entry", "after"),
     [
         ((3, 9), [(0, 0), (2, 7), (3, 9)]),
-        ((2, 9), [(0, 0), (2, 7)]),  # epoch 2 began earlier
+        ((2, 9), [(0, 0), (2, 7)]),  # ignored, because epoch 2 began at offset 7
         ((2, 5), [(0, 0), (2, 5)]),
-        ((3, 7), [(0, 0), (3, 7)]),  # epoch 2 wrote nothing
-        ((1, 3), [(0, 0), (1, 3)]),  # epoch 1 begins only now, so epoch 2 is removed
+        ((3, 7), [(0, 0), (3, 7)]),  # epoch 2 has no records, so it is removed
+        ((1, 3), [(0, 0), (1, 3)]),  # epoch 1 begins at offset 3, so epoch 2 is removed
         ((4, 0), [(4, 0)]),
     ],
 )
@@ -123,12 +123,12 @@ def test_an_epoch_ends_where_the_next_begins(epoch: int, answer: tuple[int, int]
     assert epochs((0, 0), (2, 3), (4, 7)).end_offset_for(epoch, 20) == answer
 
 
-def test_an_epoch_before_the_first_ends_where_that_begins() -> None:
+def test_an_epoch_older_than_all_known_epochs_ends_where_the_first_begins() -> None:
     assert epochs((3, 5)).end_offset_for(1, 20) == (1, 5)
     assert epochs().end_offset_for(0, 20) is None
 
 
-def test_s8_s17_leader_epochs_cut_anywhere_are_refused_or_none() -> None:
+def test_s8_s17_a_truncated_leader_epoch_checkpoint_is_refused_or_empty() -> None:
     """A torn file must not count as a shorter list of epochs. With a shorter list, the broker would
     send readers back to an earlier offset (KIP-320)."""
     whole = epochs((1, 0), (2, 89), (7, 247)).encode()
@@ -139,7 +139,7 @@ def test_s8_s17_leader_epochs_cut_anywhere_are_refused_or_none() -> None:
             continue
 
 
-def test_truncation_from_both_ends() -> None:
+def test_epochs_are_truncated_from_both_ends() -> None:
     there = epochs((0, 0), (2, 3), (4, 7))
     assert there.truncate_from_end(7)
     assert not there.truncate_from_end(7)

@@ -1,5 +1,5 @@
-"""The single file in which a clean stop stores the state of all logs. With it, the stop writes
-fewer files beside each log."""
+"""The single file in which a clean stop stores the state of all logs. Because of this
+file, the stop has to write fewer files for each log."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def files_of(driver: Driver) -> set[str]:
     return {path.removeprefix(f"{DIRECTORY}/") for path in driver.files.nodes}
 
 
-def test_the_file_is_read_as_it_was_written_or_refused() -> None:
-    """A changed bit may produce a different line ending. The file then has the same contents."""
+def test_a_changed_file_is_refused_or_has_the_same_contents() -> None:
+    """Every changed bit is refused, unless it turns a line ending into a different line ending. The
+    file then has the same contents."""
     data = encode_closed_logs([closed_log_line(name, log) for name, log in LOGS.items()])
     assert decode_closed_logs(data) == LOGS
     assert decode_closed_logs(encode_closed_logs([])) == {}
@@ -106,7 +107,8 @@ def test_an_index_with_entries_is_written_and_an_existing_index_stays_correct() 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_aborted_transactions_are_known_after_a_clean_stop(remembered: bool) -> None:
     """The checkpoint of the roll was written before the abort, so it does not have the aborted
-    transaction. The start finds the transaction with what the clean stop stored, and without it."""
+    transaction. The start finds the transaction even without the state that the clean stop
+    stored."""
     driver = Driver(LogConfig())
     driver.plain()
     driver.log.roll(driver.now_ms)
@@ -149,7 +151,7 @@ def test_a_log_that_is_shorter_than_at_its_clean_stop_does_not_start(lost: str) 
 
 
 def test_producers_of_batches_added_after_the_stop_are_found() -> None:
-    """An operator has replaced the log's file by a different file."""
+    """An operator has replaced the log's file with a different file."""
     driver = Driver(LogConfig())
     driver.plain()
     point, closed = stopped(driver)

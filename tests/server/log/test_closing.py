@@ -1,4 +1,4 @@
-"""All files of a full segment become durable."""
+"""A roll and a clean stop make the files of a log durable. The log counts the appended bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_appended_bytes_are_counted_across_rolls_and_deletions() -> None:
     assert driver.log.segments.appended_bytes == sum(sizes)
 
 
-def test_bytes_from_before_the_start_are_not_counted() -> None:
+def test_bytes_appended_before_a_restart_are_not_counted() -> None:
     driver = Driver()
     driver.plain(size=500)
     driver.files.settle()
@@ -41,7 +41,7 @@ def test_bytes_from_before_the_start_are_not_counted() -> None:
     assert (log.segments.appended_bytes, log.opened_at_offset) == (0, 1)
 
 
-@pytest.mark.parametrize("idle", [False, True], ids=["written", "only led"])
+@pytest.mark.parametrize("idle", [False, True], ids=["batch in epoch 7", "epoch 7 without batch"])
 def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
     """A start after a clean stop trusts the epoch checkpoint, so the checkpoint must not be older
     than the log."""
@@ -61,7 +61,9 @@ def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_power_loss_after_a_clean_stop_removes_nothing_that_the_start_trusts(seed: int) -> None:
+def test_a_power_loss_after_a_clean_stop_removes_nothing_that_the_next_start_trusts(
+    seed: int,
+) -> None:
     driver = busy()
     epochs = list(driver.log.leader_epochs)
     point, start = driver.stop()

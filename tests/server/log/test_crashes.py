@@ -83,7 +83,7 @@ def test_s9_a_kill_at_any_change_of_the_disk_loses_nothing_acknowledged() -> Non
     raise AssertionError("the scenario does not end")
 
 
-def test_s11_recovery_may_be_killed_at_any_change_and_done_again() -> None:
+def test_s11_recovery_can_be_killed_at_any_disk_operation_and_repeated() -> None:
     driver = busy()
     for path in list(driver.files.nodes):
         if path.endswith((".snapshot", ".txnindex")):
@@ -110,7 +110,7 @@ def test_s11_recovery_may_be_killed_at_any_change_and_done_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushed(
+def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_with_all_flushed_records(
     seed: int,
 ) -> None:
     random = Random(seed)

@@ -83,7 +83,7 @@ def test_leader_epochs_end_with_the_log() -> None:
     assert list(driver.log.leader_epochs) == epochs
 
 
-def test_leader_epochs_lost_with_the_power_are_written_again_by_the_start() -> None:
+def test_leader_epochs_lost_in_a_power_failure_are_written_again_by_the_start() -> None:
     driver = Driver()
     driver.plain()
     before = bytes(driver.files.nodes[PATH].data)
@@ -97,10 +97,11 @@ def test_leader_epochs_lost_with_the_power_are_written_again_by_the_start() -> N
 
 
 @pytest.mark.parametrize("at_segment_start", [True, False])
-def test_leader_epochs_lost_with_the_power_are_found_before_the_recovery_point(
+def test_leader_epochs_lost_in_a_power_failure_are_found_below_the_recovery_point(
     at_segment_start: bool,
 ) -> None:
-    """The segments of these epochs are below the recovery point, so a start does not scan them."""
+    """A start does not scan the segments below the recovery point, but it finds the epochs that
+    begin there."""
     driver = Driver()
     driver.plain()
     before = bytes(driver.files.nodes[PATH].data)

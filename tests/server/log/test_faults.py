@@ -88,7 +88,9 @@ def test_d6_a_roll_that_fails_leaves_the_old_segment_in_use(driver: Driver, kind
     check_invariants(driver.log, driver.files)
 
 
-def test_d4_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Driver) -> None:
+def test_d4_a_snapshot_that_cannot_be_written_stops_neither_roll_nor_restart(
+    driver: Driver,
+) -> None:
     driver.files.fail_append(match=".snapshot")
     driver.log.roll(driver.now_ms)
     assert len(driver.log.segments) == 2
@@ -106,7 +108,9 @@ def test_s16_after_a_failed_fsync_the_log_fails_until_the_next_start(driver: Dri
     assert driver.log.recovery_point == 0
     flush(driver.log, outcome.append)
     driver.files.settle()
-    assert driver.log.recovery_point == 0, "a later fsync succeeds even if pages were lost"
+    assert driver.log.recovery_point == 0, (
+        "the recovery point stays: a later fsync succeeds even if pages were lost"
+    )
     with pytest.raises(StorageError):
         driver.plain()
     with pytest.raises(StorageError):
@@ -115,7 +119,7 @@ def test_s16_after_a_failed_fsync_the_log_fails_until_the_next_start(driver: Dri
     check_invariants(driver.log, driver.files)
 
 
-def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
+def test_d9_a_failed_read_affects_only_that_read(driver: Driver) -> None:
     answer = driver.log.read(0, 1000, limit=MANY)
     assert answer.records is not None
     driver.files.fail_reads(".log")
@@ -125,7 +129,7 @@ def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
     assert driver.plain().base_offset == 3
 
 
-def test_d9_no_reader_passes_over_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
+def test_d9_a_read_never_skips_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
     """A read of the segment fails or returns its records. It never skips them."""
     driver = Driver()
     for _ in range(3):
@@ -179,7 +183,9 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 
 @pytest.mark.parametrize("kind", SIDE_FILES)
 @pytest.mark.parametrize("then", ["stop", "kill"])
-def test_d3_a_refused_side_file_is_written_later(driver: Driver, kind: str, then: str) -> None:
+def test_d3_an_index_or_checkpoint_that_the_disk_refused_is_written_later(
+    driver: Driver, kind: str, then: str
+) -> None:
     """While the disk refuses the file, the log appends an abort marker, gets a new leader epoch and
     tries to roll. The records that another producer has committed stay visible. Once the disk has
     space, the log writes the file."""

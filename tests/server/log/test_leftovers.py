@@ -1,4 +1,5 @@
-"""Files that a crash left between two names are resolved as Kafka's LogLoader does (S18)."""
+"""A start removes or renames the `.deleted`, `.cleaned`, `.swap` and `.tmp` files that a crash
+left, as Kafka's LogLoader does (S18)."""
 
 from __future__ import annotations
 
@@ -34,15 +35,15 @@ CASES = {
         [name(0, "log"), name(0, "log.cleaned"), name(0, "index.cleaned")],
         [name(0, "log")],
     ),
-    "an unfinished compaction is removed with the swaps of later segments": (
+    "an unfinished compaction is removed with the swap files of later segments": (
         [name(0, "log"), name(2, "log"), name(0, "log.cleaned"), name(2, "log.swap")],
         [name(0, "log"), name(2, "log")],
     ),
-    "a swap of an earlier segment is finished": (
+    "a swap file of an earlier segment replaces the segment": (
         [name(0, "log"), name(2, "log"), name(2, "log.cleaned"), name(0, "log.swap")],
         [name(0, "log"), name(2, "log")],
     ),
-    "a swap gets the name of its segment": (
+    "a swap file gets the name of its segment": (
         [name(0, "log.swap"), name(0, "index.swap"), name(2, "log")],
         [name(0, "index"), name(0, "log"), name(2, "log")],
     ),
@@ -59,7 +60,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_s18_leftovers_are_resolved(case: str) -> None:
+def test_s18_leftover_files_of_a_compaction_are_removed_or_completed(case: str) -> None:
     before, after = CASES[case]
     files = disk_with(*before)
     files.nodes[f"{DIRECTORY}/unknown"] = FileNode()
@@ -68,7 +69,7 @@ def test_s18_leftovers_are_resolved(case: str) -> None:
     assert files.list(DIRECTORY) == [*sorted(after), "unknown"]
 
 
-def test_s18_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
+def test_s18_a_swap_file_replaces_all_segments_that_it_merges() -> None:
     files = disk_with(name(0, "log"), name(0, "index"), name(2, "log"), name(4, "log"))
     merged = batch(2, base_offset=0) + batch(2, base_offset=2)
     files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = FileNode(bytearray(merged))
@@ -81,7 +82,7 @@ def test_s18_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_s9_s18_sweeping_may_be_killed_anywhere_and_done_again(case: str) -> None:
+def test_s9_s18_handling_leftovers_may_be_killed_anywhere_and_repeated(case: str) -> None:
     before, after = CASES[case]
     for operation in range(20):
         files = disk_with(*before)

@@ -58,7 +58,7 @@ def test_r3_a_batch_before_the_last_five_is_out_of_order(driver: Driver) -> None
     assert driver.log.log_end_offset == 14
 
 
-def test_half_of_a_batch_is_no_repetition(driver: Driver) -> None:
+def test_a_batch_that_overlaps_an_earlier_batch_is_out_of_order(driver: Driver) -> None:
     sent(driver)
     assert refused(lambda: driver.send(1, 12, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(lambda: driver.send(1, 13, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -78,7 +78,7 @@ def test_r4_a_new_epoch_begins_at_sequence_0(driver: Driver) -> None:
     assert driver.send(1, 0, 1, epoch=1).duplicate
 
 
-def test_the_same_sequence_in_a_newer_epoch_is_no_repetition(driver: Driver) -> None:
+def test_the_same_sequence_in_a_newer_epoch_is_a_new_batch(driver: Driver) -> None:
     driver.send(1, 0, 1)
     driver.plain()
     driver.send(1, 0, 1, epoch=1)
@@ -87,22 +87,22 @@ def test_the_same_sequence_in_a_newer_epoch_is_no_repetition(driver: Driver) -> 
     assert driver.send(1, 0, 1, epoch=2).base_offset == 4
 
 
-def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> None:
+def test_an_older_epoch_is_fenced_even_for_a_retry(driver: Driver) -> None:
     sent(driver)
     driver.send(1, 0, 1, epoch=1)
     assert refused(lambda: driver.send(1, 12, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refused(lambda: driver.send(1, 14, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_x7_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
-    """The producer's state may have expired, or been deleted with its records (UNKNOWN_PRODUCER_ID
-    is obsolete)."""
+def test_x7_an_unknown_producer_may_begin_at_any_sequence(driver: Driver) -> None:
+    """The producer's state may have expired, so its first batch may have any sequence number. The
+    error UNKNOWN_PRODUCER_ID is obsolete."""
     assert not driver.send(1, 17, 2).duplicate
     assert driver.send(1, 17, 2).duplicate
     assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_e8_the_sequence_after_the_last_one_is_0(driver: Driver) -> None:
+def test_e8_sequence_0_follows_the_highest_sequence(driver: Driver) -> None:
     driver.send(1, LAST_SEQUENCE - 1, 2)
     assert driver.send(1, 0, 1).base_offset == 2
     assert driver.send(1, LAST_SEQUENCE - 1, 2).duplicate
@@ -120,7 +120,8 @@ def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
 
 
 def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
-    """The snapshot has only the last batch of each producer, so the log refuses earlier batches."""
+    """The snapshot has only the last batch of each producer. So after a restart only a retry of
+    this batch gets its offset, and a retry of an earlier batch is refused."""
     sent(driver)
     driver.restart()
     assert driver.send(1, 12, 2).duplicate
@@ -132,7 +133,7 @@ def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Dr
     assert not driver.send(1, 14, 2).duplicate
 
 
-def test_r10_r17_after_a_kill_the_last_five_are_known_from_the_log(driver: Driver) -> None:
+def test_r10_r17_after_a_kill_the_last_five_batches_are_known_from_the_log(driver: Driver) -> None:
     sent(driver)
     driver.kill()
     assert all(driver.send(1, n * 2, 2).duplicate for n in range(2, 7))
@@ -179,7 +180,7 @@ def test_records_of_coordinators_have_no_sequence(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 3_000_000])
-def test_k5_x7_state_expires_by_the_broker_s_time_and_not_by_record_times(
+def test_k5_x7_a_producer_expires_by_the_broker_s_clock_and_not_by_record_timestamps(
     driver: Driver, timestamp: int
 ) -> None:
     driver.send(1, 0, 1, timestamp=timestamp)
@@ -205,8 +206,8 @@ def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver)
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert driver.log.first_unstable_offset(2) == 0
     driver.mark(1, coordinator_epoch=3)
-    # A marker also renews the producer's state, so that an older coordinator stays refused
-    # (KAFKA-9144).
+    # A marker also renews the producer's state, so that markers of an older coordinator are still
+    # refused (KAFKA-9144).
     driver.now_ms += driver.expiration_ms - 1
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert refused(lambda: driver.mark(1, coordinator_epoch=2)) == (
@@ -214,7 +215,7 @@ def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver)
     )
 
 
-def test_x9_retention_of_records_does_not_forget_their_producer(driver: Driver) -> None:
+def test_x9_a_producer_is_known_after_its_records_are_deleted(driver: Driver) -> None:
     driver.send(1, 0, 2)
     driver.log.roll(driver.now_ms)
     driver.plain()
@@ -242,7 +243,7 @@ def test_k3_a_clock_that_jumps_expires_no_producer(driver: Driver) -> None:
     assert abs(expired_after - driver.expiration_ms) <= 3_600_000 + sweep_ms
 
 
-def test_k2_k5_a_clock_set_back_keeps_no_producer_for_ever(driver: Driver) -> None:
+def test_k2_k5_a_producer_expires_although_the_clock_was_set_back(driver: Driver) -> None:
     driver.now_ms += 100 * driver.expiration_ms
     driver.send(1, 0, 1)
     driver.now_ms -= 100 * driver.expiration_ms
@@ -269,9 +270,12 @@ def test_h60_a_partition_refuses_producers_beyond_its_limit(
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert (driver.log.log_end_offset, len(producers)) == (3, 3), "a refused batch is not appended"
     assert calls == ["full"], "one call for each refused batch"
-    assert driver.send(1, 1, 1).base_offset == 3, "a known producer may append"
+    assert driver.send(1, 1, 1).base_offset == 3, (
+        "a producer with state in the partition may append"
+    )
     driver.plain()
-    # Coordinators have their own limits, and a marker must be written.
+    # The limit does not apply to a coordinator's records, because coordinators have their own
+    # limits, and not to markers, because each must be written.
     driver.append(
         batch(1, producer_id=9, producer_epoch=0, is_transactional=True), Origin.COORDINATOR
     )
@@ -281,15 +285,16 @@ def test_h60_a_partition_refuses_producers_beyond_its_limit(
     assert driver.send(3, 0, 1).base_offset == 7, "expired producers make room for new ones"
 
 
-def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_up_no_request() -> None:
-    # Measured twice, because a slow sweep is slow both times, and a pause of the machine only once.
+def test_d10_the_expiry_of_a_hundred_thousand_producers_holds_up_no_request() -> None:
+    # Measured twice: the shorter time counts, because a pause of the machine rarely occurs in both
+    # measurements.
     slowest = max(map(min, *(seconds_of_sweeps() for _ in range(2))))
-    assert slowest < 0.05, "a sweep takes about 10 ms on an idle machine"
+    assert slowest < 0.05, "a check of all producers takes about 10 ms on an idle machine"
 
 
 def seconds_of_sweeps() -> list[float]:
-    """Return the times of three sweeps over 100,000 producers. The first sweep finds no expired
-    producer, the second finds half of them, the third finds the rest."""
+    """Return the times of three sweeps, in s. A sweep checks all of 100,000 producers and removes
+    the expired ones: none in the first sweep, half in the second, the rest in the third."""
     producers = Producers(86_400_000)
     producers.load(ProducerEntry(number, 0, updated_ms=number) for number in range(100_000))
     used = []
@@ -326,7 +331,7 @@ def hundred_thousand_producers(batches: int) -> Producers:
 def test_d10_a_hundred_thousand_producers_take_a_kibibyte_each_or_little_more(
     batches: int, most: int
 ) -> None:
-    """A producer with five remembered batches may take a quarter more than a producer with a single
-    batch."""
+    """`most`: the limit in bytes of memory for each producer. A producer with five remembered
+    batches may take a quarter more memory than a producer with a single batch."""
     growth = resident_growth(partial(hundred_thousand_producers, batches))
     assert growth / 100_000 < most

@@ -131,7 +131,7 @@ class Model:
 
 @settings(max_examples=examples(120), deadline=None)
 @given(STEPS, st.integers(0, 40))
-def test_the_state_of_a_log_is_that_of_its_bytes(
+def test_the_state_of_a_log_equals_the_state_computed_from_its_bytes(
     steps: list[tuple[Any, ...]], watermark: int
 ) -> None:
     model = Model()

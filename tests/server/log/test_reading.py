@@ -28,7 +28,7 @@ def content(driver: Driver, base_offset: int, suffix: str) -> bytes:
     return bytes(driver.files.nodes[f"{DIRECTORY}/{base_offset:020d}{suffix}"].data)
 
 
-def test_a_read_is_bounded_by_bytes_but_never_stuck() -> None:
+def test_a_read_has_at_most_max_bytes_unless_it_must_return_one_batch() -> None:
     driver = Driver(DEFAULT)
     for _ in range(5):
         driver.plain(1, size=300)
@@ -83,7 +83,7 @@ class Counted(MemoryFile):
 
 
 @pytest.mark.parametrize("interval", ["0", "400000", "2147483647"])
-def test_h67_a_tiny_fetch_at_any_offset_reads_little(
+def test_h67_a_tiny_fetch_at_any_offset_reads_few_bytes(
     interval: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has one record a batch, closed segments and an active segment, and sparse indexes. It
@@ -128,7 +128,7 @@ def test_a_fetch_reads_each_header_once(
         assert Counted.reads <= reads
 
 
-def test_a_partition_behind_an_exhausted_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_at_most_0_bytes_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
     while len(driver.log.segments) < 3:
         driver.plain(1)
@@ -148,7 +148,7 @@ def test_l11_a_segment_emptied_by_compaction_is_skipped() -> None:
     del driver.files.nodes[path].data[:]
     del driver.files.nodes[
         f"{DIRECTORY}/txn-index-checkpoint"
-    ]  # compaction would write the new size
+    ]  # compaction would write the new size to this checkpoint
     driver.log = driver.open(clean=True, recovery_point=point, log_start_offset=start)
     second = bases(driver)[1]
     found = driver.log.read(0, 1, limit=MANY, at_least_one=True).records

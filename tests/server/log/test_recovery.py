@@ -31,7 +31,7 @@ def active_path(driver: Driver) -> str:
     return driver.log.segments.active.log.path
 
 
-def test_s1_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
+def test_s1_a_log_torn_at_any_byte_is_truncated_to_the_last_whole_batch() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
@@ -50,7 +50,7 @@ def test_s1_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
         check_invariants(log, disk)
 
 
-def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
+def test_s2_a_flipped_byte_in_the_last_batch_truncates_that_batch() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
@@ -182,7 +182,7 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["missing", *SPOILS])
 @pytest.mark.parametrize("clean", [True, False])
-def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
+def test_s4_s6_s7_s8_the_log_opens_although_another_file_is_lost_or_damaged(
     kind: str, how: str, clean: bool
 ) -> None:
     driver = busy()
@@ -209,7 +209,7 @@ def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_s7_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
+def test_s7_an_index_of_another_segment_is_not_used(suffix: str) -> None:
     driver = busy()
     point, _ = driver.stop()
     paths = sorted(path for path in driver.files.nodes if path.endswith(suffix))
@@ -221,7 +221,7 @@ def test_s7_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_s7_l13_every_byte_of_an_index_may_flip(suffix: str) -> None:
+def test_s7_l13_a_flipped_byte_in_an_index_changes_no_read(suffix: str) -> None:
     driver = busy()
     point, _ = driver.stop()
     whole = driver.files.after_kill()
@@ -253,7 +253,7 @@ def test_s5_without_snapshots_a_clean_start_still_knows_its_producers() -> None:
     check_invariants(driver.log, driver.files)
 
 
-def test_s6_a_snapshot_from_beyond_the_end_is_removed() -> None:
+def test_s6_a_snapshot_beyond_the_log_end_offset_is_removed() -> None:
     driver = busy()
     driver.log.take_snapshot()
     end = driver.log.log_end_offset
@@ -266,7 +266,7 @@ def test_s6_a_snapshot_from_beyond_the_end_is_removed() -> None:
     check_invariants(log, driver.files)
 
 
-def test_s9b_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() -> None:
+def test_s9b_a_producer_with_only_a_marker_keeps_its_epoch_and_coordinator_epoch() -> None:
     driver = Driver()
     driver.plain()
     driver.mark(9, epoch=4, coordinator_epoch=7)

@@ -1,6 +1,7 @@
 """The disk is full for one of the kinds of files that an append writes. Either the append is
 refused and changes nothing, or it succeeds and the log writes the refused file later. After a crash
-at any moment, and after the disk has space again, the state equals the log's bytes (D6)."""
+at any moment, and after the disk has space again, the state is the one that the bytes of the log
+give (D6)."""
 
 from __future__ import annotations
 
@@ -171,7 +172,8 @@ def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: in
 
 
 def refuse_a_roll(driver: Driver) -> None:
-    """Refuse an append, and a larger one that needs a new segment. The disk then has space."""
+    """Let the disk refuse an append, and then a larger append that needs a new segment. On return
+    the disk has space again."""
     full = Full(driver.files, KINDS["log"], 0)
     with pytest.raises(StorageError):
         driver.plain()
@@ -184,7 +186,7 @@ def test_a_retry_fails_while_the_disk_refuses_a_file_of_its_roll() -> None:
     """The disk accepts the new segment and refuses its snapshot (seed 62521 of the simulation)."""
     driver = busy()
     refuse_a_roll(driver)
-    full = Full(driver.files, KINDS["snapshot"], 1)  # its creation is accepted
+    full = Full(driver.files, KINDS["snapshot"], 1)  # accepts the snapshot's creation only
     with pytest.raises(StorageError):
         driver.log.try_again(driver.now_ms)
     assert driver.log.refusals.current is not None

@@ -1,4 +1,4 @@
-"""Any snapshot and the log after it give the same producer state (I15)."""
+"""A replay of the log gives the producer state of the live log, from any snapshot on (I15)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oncelog_server.log.replay import aborted_rows, replay
 from tests.server.log.driver import busy, check_invariants, producers_of
 
 
-def test_every_snapshot_and_the_log_after_it_give_the_same_state() -> None:
+def test_every_snapshot_and_the_log_after_it_give_the_live_state() -> None:
     driver = busy()
     log = driver.log
     expected = producers_of(log.producers)

@@ -138,7 +138,7 @@ def test_delete_records_moves_the_start_and_drops_whole_segments() -> None:
     assert driver.log.log_start_offset == 6
 
 
-def test_a_log_wholly_below_its_start_continues_with_an_empty_segment_there() -> None:
+def test_a_log_wholly_below_its_start_continues_with_an_empty_segment_at_the_start() -> None:
     driver = Driver(DEFAULT)
     driver.send(1, 0, 5)
     driver.files = driver.files.after_kill()

@@ -37,7 +37,7 @@ def test_every_batch_is_seen_once(chunk_size: int, check_crc: bool) -> None:
 
 
 @pytest.mark.parametrize("chunk_size", [61, 500, 1 << 20])
-def test_a_cut_batch_is_a_problem_at_its_beginning(chunk_size: int) -> None:
+def test_a_scan_reports_a_truncated_batch_at_its_first_byte(chunk_size: int) -> None:
     for cut in range(1, len(BATCHES[-1])):
         scan = Scan(file_with(DATA[:-cut]), chunk_size=chunk_size)
         assert len(list(scan)) == 19

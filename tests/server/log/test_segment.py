@@ -46,7 +46,7 @@ def test_a_segment_never_grows_beyond_segment_bytes() -> None:
     check_invariants(driver.log, driver.files)
 
 
-def test_a_segment_is_rolled_by_the_time_of_its_records() -> None:
+def test_a_segment_is_rolled_by_the_timestamps_of_its_records() -> None:
     driver = Driver(replace(DEFAULT, segment_ms=1000, message_timestamp_after_max_ms=MANY))
     driver.plain(1, timestamp=NOW_MS)
     driver.now_ms += 5000
@@ -56,7 +56,7 @@ def test_a_segment_is_rolled_by_the_time_of_its_records() -> None:
     assert bases(driver) == [0, 2]
 
 
-def test_without_record_times_the_age_of_the_segment_counts() -> None:
+def test_without_record_timestamps_a_segment_is_rolled_by_its_own_age() -> None:
     driver = Driver(replace(DEFAULT, segment_ms=1000))
     driver.plain(1, timestamp=-1)
     driver.now_ms += 1001
@@ -64,7 +64,7 @@ def test_without_record_times_the_age_of_the_segment_counts() -> None:
     assert bases(driver) == [0, 1]
 
 
-def test_jitter_rolls_earlier() -> None:
+def test_jitter_rolls_a_segment_earlier() -> None:
     driver = Driver(replace(DEFAULT, segment_ms=1000, segment_jitter_ms=600))
     drawn: list[int] = []
 
@@ -172,7 +172,7 @@ def test_a_flush_is_due_by_messages_or_time(
     assert not driver.log.flush_due(NOW_MS + after_ms)
 
 
-def test_only_few_files_stay_open(tmp_path: Path) -> None:
+def test_a_log_with_many_segments_keeps_at_most_two_files_open(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as executor:
         events: queue.Queue[Callable[[], None]] = queue.Queue()
         files = OsFiles(str(tmp_path), executor=executor, call_on_loop=events.put)

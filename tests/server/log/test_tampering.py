@@ -356,7 +356,7 @@ def test_each_tampering_has_the_outcome_of_its_row(stop: Stop, coordinator: bool
     assert not wrong
 
 
-def test_a_coordinator_never_serves_half_unless_a_power_failure_hides_it() -> None:
+def test_a_coordinator_serves_a_part_of_its_log_only_after_a_power_failure() -> None:
     """A coordinator's log has the outcome HALF only after a power failure, and only if a batch was
     taken out. Check each row of the table."""
     for name in TAMPERINGS:

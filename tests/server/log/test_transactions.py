@@ -30,7 +30,7 @@ def unstable(driver: Driver, high_watermark: int = MANY) -> int | None:
     return driver.log.first_unstable_offset(high_watermark)
 
 
-def test_l1_an_open_transaction_holds_readers_at_its_first_record(driver: Driver) -> None:
+def test_l1_the_first_unstable_offset_is_the_first_of_the_open_transaction(driver: Driver) -> None:
     driver.plain(3)
     driver.send(1, 0, 2, transactional=True)
     driver.plain()
@@ -98,7 +98,7 @@ def test_a_newer_epoch_does_not_continue_an_open_transaction_of_an_older_epoch(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_l7_a_marker_without_records_leaves_nothing_but_its_epochs(
+def test_l7_a_marker_without_records_sets_only_the_epochs_of_its_producer(
     driver: Driver, committed: bool
 ) -> None:
     driver.plain()
@@ -152,7 +152,9 @@ def test_the_last_epoch_may_end_a_transaction(driver: Driver) -> None:
     assert [row[:3] for row in driver.log.aborted_transactions(0, MANY)] == [(1, 0, 1)]
 
 
-def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: Driver) -> None:
+def test_l4_an_aborted_transaction_over_three_segments_is_listed_for_each_segment(
+    driver: Driver,
+) -> None:
     for n in range(3):
         driver.plain(2)
         driver.send(1, n, 1, transactional=True)
@@ -172,7 +174,9 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
         assert driver.log.aborted_transactions(11, MANY) == []
 
 
-def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
+def test_l5_a_read_that_ends_in_an_aborted_transaction_lists_the_transaction(
+    driver: Driver,
+) -> None:
     """The aborted transactions of a read are those between its first offset and its end offset. The
     end offset is above the last record of the read, by at most 10."""
     for n in range(30):

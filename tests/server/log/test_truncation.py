@@ -301,7 +301,7 @@ def test_a_segment_that_grows_again_is_synced_after_its_next_roll() -> None:
     assert growing in log.segments.unsynced
 
 
-def test_a_refused_txnindex_is_written_before_a_truncation() -> None:
+def test_a_truncation_first_writes_the_txnindex_that_a_full_disk_refused() -> None:
     follower = follow(BATCHES)
     full = Full(follower.files, "txnindex$", 0)
     follower.mark(2, committed=False)

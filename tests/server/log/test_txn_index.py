@@ -1,4 +1,5 @@
-"""Rows of aborted transactions: their bytes, and the choice of the rows for a reader."""
+"""The rows of a transaction index, one for each aborted transaction: their bytes, and the rows that
+a reader of a range gets."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def history(choices: list[int]) -> list[AbortedTransaction]:
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(0, 45), st.integers(0, 45))
-def test_a_reader_gets_all_that_overlap_its_range(choices: list[int], first: int, end: int) -> None:
+def test_a_reader_gets_all_aborted_transactions_that_overlap_its_range(
+    choices: list[int], first: int, end: int
+) -> None:
     rows = history(choices)
     data = b"".join(map(encode_row, rows))
     assert len(data) == 34 * len(rows)
@@ -54,7 +57,7 @@ def test_l13_a_flipped_byte_changes_the_checksum_or_is_refused(
     assert bad is None or bad.crc != good.crc
 
 
-def test_a_row_appended_is_in_the_checksum() -> None:
+def test_the_checksum_covers_an_appended_row() -> None:
     row = AbortedTransaction(1, 2, 3, 4)
     index = TxnIndex()
     index.append(row, encode_row(row))

@@ -65,8 +65,8 @@ def test_a_damaged_batch_below_the_recovery_point_is_not_cut_off() -> None:
 
 @pytest.mark.parametrize("extra", [b"", bytes(59)])
 def test_the_end_of_a_compacted_segment_is_known_by_its_size(extra: bytes) -> None:
-    """Compaction has removed the segment's last batch. So its last offset is not the one
-    before the next segment, and its end is known only by its size in the checkpoint."""
+    """Compaction has removed the segment's last batch. So the last offset in the segment is not the
+    offset before the next segment, and only the size in the checkpoint shows the segment's end."""
     driver, path, recovery_point = rolled(COMPACTED)
     data = driver.files.nodes[path].data
     last = len(data) // 8

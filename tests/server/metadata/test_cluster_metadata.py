@@ -93,7 +93,7 @@ async def test_many_topics_are_created_in_few_transactions(
     assert store.feed.revision - before <= 8
 
 
-async def test_topics_created_together_are_checked_against_each_other(store: MemoryStore) -> None:
+async def test_topics_of_one_request_are_checked_against_each_other(store: MemoryStore) -> None:
     metadata = ClusterMetadata(store, Settings(oncelog_max_partitions=5))
     await metadata.start(HERE)
     wanted = [NewTopic("a.b", 2), NewTopic("a_b", 2), NewTopic("c", 2), NewTopic("d", 2)]
@@ -109,7 +109,7 @@ async def test_topics_created_together_are_checked_against_each_other(store: Mem
 async def test_many_topics_are_deleted_in_few_transactions(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
-    """With one transaction for each topic the deletion of thousands takes minutes."""
+    """With one transaction for each topic, the deletion of thousands of topics takes minutes."""
     names = [f"t{number}" for number in range(96)]
     await metadata.create_topics([NewTopic(name) for name in names])
     before = store.feed.revision
@@ -140,7 +140,9 @@ async def test_a_validation_changes_nothing(metadata: ClusterMetadata, store: Me
     assert store.feed.revision == before
 
 
-async def test_topics_are_grown_altered_and_deleted(metadata: ClusterMetadata) -> None:
+async def test_a_topic_gets_partitions_and_settings_and_is_deleted(
+    metadata: ClusterMetadata,
+) -> None:
     await metadata.create_topics([NewTopic("a")])
     assert await metadata.create_partitions([NewPartitions("a", 2)]) == [None]
     await metadata.alter_topic_settings("a", lambda own: {**own, "retention.ms": "5"})
@@ -180,7 +182,7 @@ async def test_blocks_of_producer_ids_are_never_assigned_twice(store: MemoryStor
     assert sorted(block.first for block in blocks) == list(range(0, 10_000, 1000))
 
 
-async def test_a_store_that_fails_refuses_and_recovers(
+async def test_a_failed_write_of_the_store_is_refused_and_the_next_write_succeeds(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     store.fail_next = [OSError("disk full")]
@@ -193,7 +195,7 @@ async def test_a_store_that_fails_refuses_and_recovers(
     assert isinstance(result, CreatedTopic)
 
 
-async def test_a_subscriber_that_fails_stops_no_other(metadata: ClusterMetadata) -> None:
+async def test_a_failing_subscriber_does_not_stop_the_others(metadata: ClusterMetadata) -> None:
     seen: list[int] = []
 
     def fails(old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:

@@ -61,7 +61,9 @@ async def test_written_values_are_read_with_their_revisions(store: MetadataStore
     assert await store.get("c") is None
 
 
-async def test_a_range_is_one_prefix_in_order_at_one_revision(store: MetadataStore) -> None:
+async def test_a_range_has_the_keys_of_a_prefix_in_order_at_one_revision(
+    store: MetadataStore,
+) -> None:
     await store.txn((), [Put("t/b", b""), Put("t/a", b""), Put("u", b""), Put("t", b"")])
     last = await store.txn((), [Put("s", b"")])
     snapshot = await store.range("t/")
@@ -92,7 +94,9 @@ async def test_a_key_created_again_has_a_new_create_revision(store: MetadataStor
         (Created("none", 1), False),
     ],
 )
-async def test_conditions(store: MetadataStore, condition: Written | Created, holds: bool) -> None:
+async def test_a_transaction_succeeds_only_if_its_condition_holds(
+    store: MetadataStore, condition: Written | Created, holds: bool
+) -> None:
     await store.txn((), [Put("a", b"1")])
     last = await store.txn((), [Put("a", b"2")])
     result = await store.txn([condition], [Put("x", b"")])
@@ -101,13 +105,13 @@ async def test_conditions(store: MetadataStore, condition: Written | Created, ho
     assert result.revision == last.revision + holds
 
 
-async def test_one_condition_that_fails_changes_nothing(store: MetadataStore) -> None:
+async def test_if_one_condition_fails_nothing_changes(store: MetadataStore) -> None:
     result = await store.txn([Created("a", 0), Created("b", 7)], [Put("a", b""), Put("c", b"")])
     assert not result.succeeded
     assert (await store.range("")).entries == ()
 
 
-async def test_deleting_nothing_is_no_revision(store: MetadataStore) -> None:
+async def test_a_delete_of_a_missing_key_makes_no_new_revision(store: MetadataStore) -> None:
     first = await store.txn((), [Put("a", b"")])
     result = await store.txn((), [Delete("none")])
     assert (result.succeeded, result.revision) == (True, first.revision)
@@ -162,7 +166,7 @@ async def test_one_of_two_concurrent_writers_succeeds(store: MetadataStore) -> N
     assert sum(result.succeeded for result in results) == 1
 
 
-async def test_a_cancelled_caller_hides_no_change_from_the_watchers(store: MetadataStore) -> None:
+async def test_watchers_see_the_changes_of_cancelled_callers(store: MetadataStore) -> None:
     start = (await store.range("")).revision + 1
     for number in range(10):
         task = asyncio.create_task(store.txn((), [Put(f"k{number}", b"")]))
@@ -192,7 +196,7 @@ async def test_the_end_of_a_lease_deletes_its_keys(store: MetadataStore) -> None
     assert changes.events == (Event("mine", None),)
 
 
-async def test_a_watch_from_a_forgotten_revision_is_an_error() -> None:
+async def test_a_watch_from_a_compacted_revision_is_an_error() -> None:
     store = MemoryStore(kept=2)
     for number in range(5):
         await store.txn((), [Put("a", b"%d" % number)])
@@ -218,7 +222,7 @@ async def test_sqlite_keeps_everything_but_leases_over_a_restart(tmp_path: Path)
     await again.close()
 
 
-async def test_sqlite_is_durable_when_a_transaction_returns(tmp_path: Path) -> None:
+async def test_sqlite_has_committed_when_a_transaction_returns(tmp_path: Path) -> None:
     path = tmp_path / "metadata.sqlite"
     store = await SqliteStore.open(path)
     await store.txn((), [Put("a", b"1")])
@@ -228,7 +232,7 @@ async def test_sqlite_is_durable_when_a_transaction_returns(tmp_path: Path) -> N
     await store.close()
 
 
-async def test_a_file_that_is_no_store_is_an_os_error(tmp_path: Path) -> None:
+async def test_opening_a_file_that_is_no_store_is_an_os_error(tmp_path: Path) -> None:
     path = tmp_path / "metadata.sqlite"
     path.write_bytes(b"this is not a database, and long enough to be seen as none" * 20)
     with pytest.raises(OSError, match="not a database"):
@@ -240,7 +244,7 @@ async def test_a_file_that_is_no_store_is_an_os_error(tmp_path: Path) -> None:
         await SqliteStore.open(tmp_path / "newer.sqlite")
 
 
-async def test_a_closed_store_is_an_os_error(tmp_path: Path) -> None:
+async def test_reading_a_closed_store_is_an_os_error(tmp_path: Path) -> None:
     executor = ThreadPoolExecutor(1)
     store = await SqliteStore.open(tmp_path / "metadata.sqlite", executor)
     await store.close()

@@ -1,4 +1,5 @@
-"""A topic that does not fit on the disk is deleted again, and leaves no record."""
+"""A new topic without space on the disk is deleted again, and leaves no record in the metadata
+store."""
 
 from __future__ import annotations
 
@@ -73,10 +74,12 @@ async def test_topics_without_space_are_deleted_and_the_others_stay(
     assert sorted(metadata.image.topics) == ["a", "c"]
     assert not metadata.image.orphans()
     left = [key for key in store.entries if key.startswith(records.DELETIONS)]
-    assert not left, "the topic has no folder, so that its deletion need not be recorded"
+    assert not left, "a record of the deletion, although the topic has no folder"
 
 
-async def test_a_topic_that_holds_data_stays(metadata: ClusterMetadata, disk: Disk) -> None:
+async def test_a_new_topic_without_space_that_holds_data_is_not_deleted(
+    metadata: ClusterMetadata, disk: Disk
+) -> None:
     disk.holds_data = True
     assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert "b" in metadata.image.topics

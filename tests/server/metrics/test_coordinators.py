@@ -141,7 +141,7 @@ def test_two_phase_transactions_are_counted_while_they_are_open(world: World) ->
     assert page_of(world).value(metrics.TWO_PHASE_TRANSACTIONS.name) == 0
 
 
-def test_groups_and_offsets(world: World) -> None:
+def test_groups_and_committed_offsets_are_counted(world: World) -> None:
     producer = world.producer()
     world.commit_offset(producer, 5)
     page = scraped(group_lines(world.groups.views))

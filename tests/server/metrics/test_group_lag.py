@@ -52,8 +52,8 @@ def test_lag_of_a_compacted_partition_is_counted_again_at_each_scrape() -> None:
 
 
 class Unstable:
-    """Partitions of 100 records each. The records from offset 50 on are undecided. A step of a walk
-    counts one record."""
+    """Partitions of 100 records each, with the last stable offset at 50. One step of `walk` counts
+    one record."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -82,8 +82,8 @@ class Offsets:
 def test_a_scrape_takes_a_limited_number_of_steps(
     monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    """When the steps are used up, the undecided records of each partition still take one
-    step."""
+    """A scrape counts records in at most MAX_STEPS steps. After that, each partition takes one more
+    step, in the records after its last stable offset."""
     monkeypatch.setattr(group_lag, "MAX_STEPS", 60)
     readable = Unstable()
     page = GroupLag(cast(GroupViews, Offsets(partitions)), cast(ReadableViews, readable))

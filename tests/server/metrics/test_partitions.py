@@ -55,7 +55,7 @@ def test_the_last_stable_offset_stays_at_an_open_transaction_and_its_lag_grows(
     world.end(producer, True)
     page = page_of(world)
     assert page.value(metrics.LAST_STABLE_OFFSET.name, **where) == 4, (
-        "the marker moves the offset too"
+        "the last stable offset is after the marker"
     )
     assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **where) == 0
 
@@ -73,7 +73,8 @@ def test_every_partition_has_every_line(world: World) -> None:
 def test_a_partition_with_a_refused_file_and_a_failed_log_counts_once_as_offline(
     world: World,
 ) -> None:
-    """The disk refused a side file of both partitions, and the log of the second has failed too."""
+    """The disk refused the leader epoch checkpoint of both partitions. The log of the second
+    partition has failed too."""
     files, partitions = MemoryFiles(), Partitions()
     refusing, failed = (made.partition(files, TopicPartition("t", number)) for number in range(2))
     for found in (refusing, failed):
@@ -87,7 +88,7 @@ def test_a_partition_with_a_refused_file_and_a_failed_log_counts_once_as_offline
     assert scraped(lines).value(metrics.OFFLINE_COUNT.name) == 2
 
 
-def test_producer_ids_are_counted_where_they_are_remembered(world: World) -> None:
+def test_a_producer_id_counts_in_each_partition_that_remembers_it(world: World) -> None:
     """As in Kafka's ProducerIdCount, a producer in two partitions counts twice."""
     for name in ("a", "b"):
         producer = world.producer(name)
@@ -96,7 +97,7 @@ def test_producer_ids_are_counted_where_they_are_remembered(world: World) -> Non
     assert page_of(world).value(metrics.PRODUCER_ID_COUNT.name) == 4
 
 
-def test_open_transactions_have_the_state_their_coordinator_gives_them(world: World) -> None:
+def test_open_transactions_count_by_the_state_that_their_coordinator_reports(world: World) -> None:
     producer = world.producer()
     world.produce(producer, DATA[0], 0)
     world.produce(producer, DATA[1], 0)
@@ -118,7 +119,7 @@ def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> Non
     assert page.value(OPEN, state="Elsewhere") == 0
 
 
-def test_with_other_coordinators_no_transaction_counts_as_hanging() -> None:
+def test_a_transaction_with_a_coordinator_elsewhere_does_not_count_as_hanging() -> None:
     world = World(leads=False)
     batch = transactional_batch((7, 0), 0, b"v", world.wall())
     world.partitions[DATA[0]].append(batch, now_ms=world.wall())

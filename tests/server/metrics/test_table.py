@@ -23,7 +23,7 @@ def test_counters_and_only_they_end_in_total() -> None:
         assert metric.name.endswith("_total") == (metric.kind == COUNTER), metric.name
 
 
-def test_every_metric_has_a_sentence_and_labels_that_prometheus_takes() -> None:
+def test_every_metric_has_a_help_sentence_and_labels_that_prometheus_accepts() -> None:
     for metric in METRICS:
         assert metric.help.endswith("."), metric.name
         assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels), metric.name

@@ -44,9 +44,10 @@ RANGE_BYTES = 32 << 20
 
 
 class Scripted:
-    """A server with a response for each word: `now`, `later`, `ordered`, `none`, `bad`, `bug`,
-    `range` (all of `file`), `complete` (also completes the oldest parked request), `slow` (after
-    one turn)."""
+    """A server. The first word of a request chooses the response. `now`: at once. `later`: parked,
+    `ordered`: parked and in order. `none`: no response. `bad`: a protocol error. `bug`: an
+    unexpected exception. `range`: all of `file`. `complete`: at once, and the oldest parked request
+    is completed. `slow`: at once, after the time of a turn."""
 
     file: File
 
@@ -251,7 +252,7 @@ async def test_a_defect_closes_only_its_connection(session: Session) -> None:
     assert session.server.closed.is_set()
 
 
-async def test_a_lost_connection_cancels_what_it_waits_for(session: Session) -> None:
+async def test_a_lost_connection_cancels_its_parked_requests(session: Session) -> None:
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     session.writer.close()
@@ -291,7 +292,7 @@ async def test_a_response_that_cannot_be_sent_closes_only_its_connection(session
 
 
 @pytest.mark.parametrize(("kind", "of_a_turn"), [(b"now", TURN_REQUESTS), (b"slow", 1)])
-async def test_h67_others_have_their_turn_after_some_requests_or_some_time(
+async def test_h67_a_turn_of_a_connection_is_limited_in_requests_and_time(
     session: Session, kind: bytes, of_a_turn: int
 ) -> None:
     """However many requests arrive at once, a turn of the loop serves a limited number of them, for
@@ -336,7 +337,7 @@ async def file(tmp_path: Path) -> AsyncIterator[File]:
         files.close()
 
 
-async def test_n4_responses_behind_an_unread_range_do_not_pile_up(
+async def test_n4_responses_queued_behind_an_unread_sendfile_are_limited(
     session: Session, file: File
 ) -> None:
     """The transport's flow control does not count responses that wait for sendfile. The connection
@@ -364,7 +365,7 @@ async def test_responses_behind_a_range_are_sent_before_a_drained_connection_clo
     await session.expect_end()
 
 
-async def test_the_peer_has_hung_up(session: Session) -> None:
+async def test_has_hung_up_is_true_after_the_client_has_closed(session: Session) -> None:
     """POLLRDHUP shows that the client has closed the connection."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))

@@ -83,7 +83,8 @@ async def file_of(folder: Path, data: bytes) -> AsyncIterator[File]:
 
 async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
     """The outbox writes buffers and small ranges to the transport, and large ranges by sendfile.
-    The order is random and the reader starts late. The test compares every byte."""
+    Buffers and ranges come in random order, and the reader starts late. The test compares every
+    byte."""
     data = os.urandom(FILE_BYTES)
     draw = random.Random(7)
     expected = []

@@ -1,5 +1,5 @@
 """A single small response in a turn of the loop is written at once. Of several responses, all but
-the first are written at the end of the turn."""
+the first are written at the end of the turn. In the turn after that, the first waits too."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def page(world: World) -> AsyncIterator[Page]:
         )
 
 
-async def test_every_metric_of_the_table_is_on_the_page_once_with_its_sentence(page: Page) -> None:
+async def test_every_metric_is_on_the_page_once_with_its_help_text(page: Page) -> None:
     text = "".join(page.lines())
     assert sorted(re.findall(r"^# HELP (\S+)", text, re.MULTILINE)) == sorted(
         metric.name for metric in metrics.METRICS
@@ -78,7 +78,7 @@ async def test_every_metric_of_the_table_is_on_the_page_once_with_its_sentence(p
         assert metric.head() in text
 
 
-async def test_numbers_of_other_parts_are_on_the_page(page: Page) -> None:
+async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page: Page) -> None:
     found = scraped(page.lines())
     assert found.value(metrics.REQUESTS.name, request="Produce", version="12") == 2
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
@@ -107,7 +107,7 @@ async def test_the_slices_are_the_page(page: Page) -> None:
 
 
 async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page) -> None:
-    """Metadata also shows such a partition without a leader."""
+    """A Metadata response also shows such a partition without a leader."""
     metadata = page.services.metadata
     await metadata.create_topics([NewTopic("broken", partitions=3)])
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0

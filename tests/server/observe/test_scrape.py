@@ -98,7 +98,7 @@ def test_coordinators_show_the_time_of_their_loads(broker: Oncelog, wire: Wire) 
     assert 0 <= page.value(metrics.TRANSACTION_LOAD_AVERAGE.name) <= longest < 10_000
 
 
-def test_without_the_setting_there_is_no_listener(tmp_path: Path) -> None:
+def test_without_a_metrics_port_there_is_no_metrics_listener(tmp_path: Path) -> None:
     with Oncelog(tmp_path) as broker:
         assert '"metrics"' not in broker.log.read_text()
 

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
     assert [type(outcome) for outcome in synced] == [StorageError]
 
 
-def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
+def test_s17_a_sync_makes_the_name_of_an_existing_file_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed process may have created the file and not synced its directory. The next power loss
@@ -152,7 +152,8 @@ def no_more_descriptors() -> Iterator[None]:
 def test_a_sync_without_descriptors_is_tried_until_there_are_some(
     tmp_path: Path, descriptor: str
 ) -> None:
-    """A lack of descriptors is no failed sync, because the page cache still holds everything."""
+    """A sync that finds no free descriptor has not failed, because the page cache still holds
+    everything."""
     calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
     synced: list[StorageError | None] = []
     with ThreadPoolExecutor(1) as executor:

@@ -30,7 +30,7 @@ def folder(root: Path, name: str) -> tuple[str, str]:
     return name, str(root / name)
 
 
-def test_one_job_deletes_all_that_is_queued_in_order_and_the_next_is_a_new_job(
+def test_one_job_deletes_all_queued_paths_in_order_and_a_later_path_starts_a_new_job(
     tmp_path: Path,
 ) -> None:
     executor = HeldJobs()
@@ -53,7 +53,7 @@ def test_one_job_deletes_all_that_is_queued_in_order_and_the_next_is_a_new_job(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_queued_while_a_job_runs_is_deleted_by_that_job(tmp_path: Path) -> None:
+def test_a_path_queued_while_a_job_runs_is_deleted_by_that_job(tmp_path: Path) -> None:
     executor = HeldJobs()
     removals = Removals(executor, lambda callback: callback())
     later = folder(tmp_path, "later")
@@ -62,7 +62,7 @@ def test_what_is_queued_while_a_job_runs_is_deleted_by_that_job(tmp_path: Path) 
     assert (executor.jobs, list(tmp_path.iterdir())) == ([], [])
 
 
-def test_an_error_is_reported_with_its_path_and_the_rest_is_deleted(tmp_path: Path) -> None:
+def test_an_error_is_reported_with_its_path_and_the_other_paths_are_deleted(tmp_path: Path) -> None:
     executor = HeldJobs()
     ended: list[StorageError | None] = []
     removals = Removals(executor, lambda callback: callback())

@@ -52,7 +52,7 @@ def partition(
 
 
 def held_by(log: PartitionLog) -> Partition:
-    """Return a partition with this log that neither leads nor follows."""
+    """Return a partition with this log. The partition neither leads nor follows."""
     return Partition(NAME, bytes(16), log, lambda _: None)
 
 

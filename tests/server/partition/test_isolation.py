@@ -22,7 +22,7 @@ MANY = 1 << 30
 # --- isolation
 
 
-def test_L1_the_last_stable_offset_is_the_first_of_an_open_transaction() -> None:
+def test_L1_the_last_stable_offset_is_where_the_first_open_transaction_begins() -> None:
     replica = partition()
     replica.append(batch(2), now_ms=NOW_MS)
     first = send(replica, 7, 0, 3)
@@ -36,7 +36,7 @@ def test_L1_the_last_stable_offset_is_the_first_of_an_open_transaction() -> None
     assert replica.last_stable_offset == replica.high_watermark == 9
 
 
-def test_L3_a_marker_that_is_not_committed_ends_nothing_for_a_reader() -> None:
+def test_L3_a_marker_above_the_high_watermark_does_not_move_the_last_stable_offset() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     send(replica, 7, 0)
@@ -48,7 +48,7 @@ def test_L3_a_marker_that_is_not_committed_ends_nothing_for_a_reader() -> None:
     assert replica.last_stable_offset == replica.high_watermark == 2
 
 
-def test_L3_a_marker_that_a_follower_of_the_isr_lacks_ends_nothing_for_a_reader() -> None:
+def test_L3_a_marker_that_an_isr_follower_lacks_does_not_move_the_last_stable_offset() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     send(replica, 7, 0)
     replica._replicas.record_fetch(1, 1, 1, NOW_MS)
@@ -68,7 +68,7 @@ def test_a_read_uncommitted_reader_gets_no_list_of_aborted_transactions() -> Non
     assert replica.read(2, MANY, RC, at_least_one=True).aborted == []
 
 
-def test_L4_L5_L14_small_fetches_through_aborted_transactions_in_many_segments() -> None:
+def test_L4_L5_L14_fetches_of_any_size_skip_aborted_records_in_many_segments() -> None:
     replica = partition(segment_bytes=400, index_interval_bytes=0)
     expected = []
     for number in range(40):
@@ -103,7 +103,7 @@ def test_a_fetch_lists_only_the_aborted_transactions_of_its_records() -> None:
     assert len(read.aborted) <= 2
 
 
-def test_L9_records_of_an_open_transaction_are_deleted_and_its_abort_still_comes() -> None:
+def test_L9_an_abort_after_its_records_are_deleted_moves_the_last_stable_offset() -> None:
     replica = partition()
     send(replica, 7, 0, 4)
     replica.append(batch(2), now_ms=NOW_MS)
@@ -114,7 +114,9 @@ def test_L9_records_of_an_open_transaction_are_deleted_and_its_abort_still_comes
 
 
 @pytest.mark.parametrize("offset", [-1, 4])
-def test_delete_records_goes_no_further_than_the_high_watermark(offset: int) -> None:
+def test_delete_records_refuses_a_negative_offset_and_one_above_the_high_watermark(
+    offset: int,
+) -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
     code = refusal(lambda: replica.delete_records_before(offset, NOW_MS))
@@ -123,7 +125,9 @@ def test_delete_records_goes_no_further_than_the_high_watermark(offset: int) -> 
 
 @pytest.mark.parametrize("isolation", [RC, RU])
 @pytest.mark.parametrize("offset", [0, 1, 4, -1])
-def test_an_offset_that_is_not_in_the_log(offset: int, isolation: Isolation) -> None:
+def test_a_read_at_an_offset_outside_of_the_log_is_refused(
+    offset: int, isolation: Isolation
+) -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
     replica.delete_records_before(2, NOW_MS)
@@ -160,7 +164,7 @@ def test_M2_M3_M4_a_stale_marker_changes_nothing() -> None:
     assert replica.last_stable_offset == replica.high_watermark
 
 
-def test_R15_a_marker_that_comes_twice_ends_nothing_twice() -> None:
+def test_R15_a_repeated_marker_adds_no_second_aborted_transaction() -> None:
     replica = partition()
     send(replica, 7, 0)
     for _ in range(2):
@@ -169,7 +173,7 @@ def test_R15_a_marker_that_comes_twice_ends_nothing_twice() -> None:
     assert replica.last_stable_offset == replica.high_watermark == 3
 
 
-def test_R16_a_marker_for_a_producer_that_wrote_nothing_here() -> None:
+def test_R16_a_marker_for_an_unknown_producer_leaves_no_open_transaction() -> None:
     replica = partition()
     mark(replica, 7, coordinator_epoch=4)
     entry = replica._log.producers.entry(7)
@@ -178,7 +182,7 @@ def test_R16_a_marker_for_a_producer_that_wrote_nothing_here() -> None:
     assert replica.last_stable_offset == 1
 
 
-def test_Z15_a_batch_outside_of_the_producers_open_transaction() -> None:
+def test_Z15_a_non_transactional_batch_in_an_open_transaction_is_refused() -> None:
     replica = partition()
     send(replica, 7, 0)
     data = batch(producer_id=7, producer_epoch=0, base_sequence=1)

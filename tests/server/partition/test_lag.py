@@ -30,7 +30,7 @@ def test_each_record_counts_once(committed_offset: int, lag: Lag) -> None:
     assert at_its_end(count_lag(found, committed_offset)) == lag
 
 
-def test_records_of_an_aborted_transaction_count_nowhere() -> None:
+def test_records_of_an_aborted_transaction_do_not_count_as_lag() -> None:
     found = partition()
     send(found, 7, 0, count=2)
     send(found, 8, 0, count=3)

@@ -243,7 +243,7 @@ def test_below_the_min_isr_nothing_is_committed() -> None:
 # --- guards
 
 
-def test_R12_M19_a_guard_is_gone_with_the_transaction_it_was_made_in() -> None:
+def test_R12_M19_a_verification_guard_is_invalid_after_its_transaction_ends() -> None:
     replica = partition()
     guard = replica.begin_verification(7)
     replica.check_guard(7, guard)

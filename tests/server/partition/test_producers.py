@@ -12,7 +12,7 @@ from tests.server.storage.memory_files import MemoryFiles
 
 
 def held(replica: Partition) -> dict[int, tuple[int, int]]:
-    """Return the held records and bytes by producer id."""
+    """Return, by producer id, the number of held records and their bytes."""
     return {
         found.producer_id: (found.held_records, found.held_bytes)
         for found in describe_producers(replica)
@@ -44,7 +44,7 @@ def test_the_first_open_transaction_holds_records_of_all_producers_after_it() ->
     assert held(replica) == {8: (3, replica.size_bytes - first)}
 
 
-def test_l9_deleted_records_are_held_by_no_transaction() -> None:
+def test_l9_deleted_records_do_not_count_as_held_by_a_transaction() -> None:
     replica = partition()
     send(replica, 7, 0)
     send(replica, 7, 1)
@@ -63,7 +63,7 @@ def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
     assert held(again) == {7: (6, replica.size_bytes)}
 
 
-def test_nothing_unflushed_is_counted_as_held() -> None:
+def test_unflushed_records_do_not_count_as_held() -> None:
     """Unflushed records are above the high watermark, so readers would not get them even without
     the transaction."""
     replica = partition(flush_on_ack=True)

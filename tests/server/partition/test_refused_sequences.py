@@ -1,11 +1,12 @@
-"""The lowest refused sequence of each producer's newest epoch, in bounded memory (R11)."""
+"""A partition remembers the lowest refused sequence of each producer's newest epoch, in bounded
+memory (R11)."""
 
 from __future__ import annotations
 
 from oncelog_server.partition.refused_sequences import MOST_PRODUCERS, RefusedSequences
 
 
-def test_the_lowest_refused_sequence_of_the_newest_epoch_counts() -> None:
+def test_the_lowest_refused_sequence_of_the_newest_epoch_is_remembered() -> None:
     refused = RefusedSequences()
     assert refused.lowest(1, 0) is None
     refused.refused(1, 0, 3)
@@ -19,7 +20,7 @@ def test_the_lowest_refused_sequence_of_the_newest_epoch_counts() -> None:
     assert refused.lowest(2, 1) is None
 
 
-def test_the_end_of_a_transaction_forgets() -> None:
+def test_after_forget_the_producer_has_no_refused_sequence() -> None:
     refused = RefusedSequences()
     refused.refused(1, 0, 0)
     refused.forget(1)

@@ -41,8 +41,9 @@ def test_a_leader_that_misses_replicas_is_under_replicated_and_a_follower_is_not
     assert not partition_view(found).is_under_replicated
 
 
-def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
-    """An offline partition counts only as offline, not as refusing writes."""
+def test_a_partition_that_refuses_writes_is_shown_unless_it_is_offline() -> None:
+    """A partition refuses writes if the disk refuses its leader-epoch-checkpoint. An offline
+    partition counts only as offline, not as refusing writes."""
     files = MemoryFiles()
     found = partition(files)
     assert not partition_view(found).refuses_writes
@@ -83,7 +84,7 @@ def test_replicas_are_shown_in_the_order_of_the_given_names_without_unknown_name
     assert [replica.partition for replica in shown] == list(reversed(names))
 
 
-def test_producers_are_shown_of_an_available_partition_only() -> None:
+def test_producers_of_an_available_partition_are_shown_and_others_raise() -> None:
     partitions = Partitions()
     replica = partition(name=TopicPartition("t", 0))
     partitions.add(replica)

@@ -1,5 +1,5 @@
-"""One Produce to several partitions: checks, the question to the coordinator, appends, and
-waits."""
+"""One Produce to several partitions: the checks, the request to the transaction coordinator, the
+appends, and the wait for the disk."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_retry_of_a_batch_that_is_not_committed_yet_waits_too() -> None:
     assert (appends[0].appended.base_offset, broker.ends[0]) == (0, 1)
 
 
-def test_a_lost_disk_fails_each_parked_request_and_no_other() -> None:
+def test_a_failed_fsync_fails_only_the_batch_of_its_partition() -> None:
     broker = Broker(flush_on_ack=True)
     appends, later = broker.produce(batch(), batch())
     assert later is not None
@@ -80,7 +80,7 @@ def test_every_partition_has_its_own_error() -> None:
     assert broker.ends == [1, 0, 0]
 
 
-def test_an_unknown_partition_hinders_no_other() -> None:
+def test_an_unknown_partition_does_not_fail_the_others() -> None:
     broker = Broker()
     appends, _ = broker.produce(batch(), batch(), partitions=[None, broker.partitions[1]])
     assert codes(appends) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE]
@@ -94,7 +94,7 @@ def test_a_partition_without_a_batch_is_an_invalid_record(data: bytearray | None
 
 
 @pytest.mark.parametrize(("acks", "code"), [(-1, ErrorCode.NOT_ENOUGH_REPLICAS), (1, NONE)])
-def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> None:
+def test_only_acks_all_needs_min_insync_replicas(acks: int, code: ErrorCode) -> None:
     replica = partition(min_insync_replicas=2, replicas=(0, 1), isr=(0,))
     appends, _ = Broker().produce(batch(), acks=acks, partitions=[replica])
     assert codes(appends) == [code]
@@ -104,7 +104,7 @@ def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> 
 # --- the producer of a batch
 
 
-def test_Z17_batches_of_two_producers_are_refused_whole() -> None:
+def test_Z17_a_request_with_batches_of_two_producers_is_refused_as_a_whole() -> None:
     broker = Broker()
     for other in (transactional(8), transactional(7, epoch=1)):
         appends, later = broker.produce(transactional(7), batch(), other)
@@ -113,7 +113,7 @@ def test_Z17_batches_of_two_producers_are_refused_whole() -> None:
         assert (broker.ends, broker.asked) == ([0, 0, 0], [])
 
 
-def test_H48_a_transactional_batch_without_a_transactional_id() -> None:
+def test_H48_a_transactional_batch_without_a_transactional_id_is_refused() -> None:
     broker = Broker()
     appends, _ = broker.produce(transactional(), batch(), transactional_id=None)
     assert set(codes(appends)) == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
@@ -176,7 +176,7 @@ def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
         (ErrorCode.NOT_COORDINATOR, True, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_Z3_Z16_what_is_not_in_the_transaction_is_not_appended(
+def test_Z3_Z16_a_batch_that_the_coordinator_refuses_is_not_appended(
     answer: ErrorCode, adds_partitions: bool, code: ErrorCode
 ) -> None:
     broker = Broker(answer=TransactionResult(answer))
@@ -185,7 +185,7 @@ def test_Z3_Z16_what_is_not_in_the_transaction_is_not_appended(
     assert broker.ends == [0, 0, 0]
 
 
-def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -> None:
+def test_R12_a_batch_verified_for_an_earlier_transaction_is_refused() -> None:
     """The coordinator responds after the earlier transaction has ended and the same producer has
     begun another transaction (ABA)."""
     answer: Deferred[TransactionResult] = Deferred()
@@ -217,7 +217,7 @@ def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_responde
     assert len(broker.partitions[0].guards) == 0
 
 
-def test_a_parked_batch_with_flush_on_ack_waits_twice() -> None:
+def test_with_flush_on_ack_a_parked_batch_waits_for_the_coordinator_and_the_disk() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(flush_on_ack=True, answer=answer)
     _, later = broker.produce(transactional())
@@ -228,7 +228,7 @@ def test_a_parked_batch_with_flush_on_ack_waits_twice() -> None:
     assert later.done
 
 
-def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
+def test_R12_M19_a_batch_with_a_transaction_that_ends_while_it_is_parked_is_refused() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     appends, later = broker.produce(transactional(), transactional())
@@ -241,7 +241,7 @@ def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
     assert [len(partition.guards) for partition in broker.partitions] == [0, 0, 0]
 
 
-def test_R12_the_old_response_comes_after_the_question_about_the_next_transaction() -> None:
+def test_R12_a_response_for_the_former_transaction_appends_nothing_to_the_next_one() -> None:
     old: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=old)
     appends, _ = broker.produce(transactional())
@@ -286,7 +286,7 @@ def test_a_missing_coordinator_is_a_retriable_error() -> None:
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_a_request_without_any_response_leaves_no_caller_waiting() -> None:
+def test_if_the_coordinators_response_is_abandoned_the_produce_is_abandoned() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     _, later = broker.produce(transactional())

@@ -12,7 +12,7 @@ from tests.server.producing.driver import NONE, Broker, codes, transactional
 
 
 @pytest.mark.parametrize("adds_partitions", [True, False])
-def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
+def test_r11_a_batch_does_not_overtake_the_refused_first_batch_of_its_producer(
     adds_partitions: bool,
 ) -> None:
     """The partition has no state of the producer, so no sequence check would notice the gap."""

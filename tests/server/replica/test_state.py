@@ -25,8 +25,8 @@ def replicas(
     epoch_start_offset: int = 0,
     **log_ends: int,
 ) -> Replicas:
-    """Return the replicas of a leader with log end 10. `f1=7` means that follower 1 fetches from
-    offset 7 at time 0."""
+    """Return the replicas of a leader with log end offset 10. `f1=7` means that follower 1 fetches
+    from offset 7 at time 0."""
     found = Replicas(min_insync_replicas)
     found.lead(LEADER, epoch_start_offset)
     found.update(isr, assignment)
@@ -44,7 +44,7 @@ def test_a_leader_alone_in_the_isr_commits_its_whole_log() -> None:
     assert found.high_watermark(3, 10) == 10
 
 
-def test_before_it_leads_a_broker_is_alone() -> None:
+def test_a_broker_that_does_not_lead_yet_counts_as_alone_in_the_isr() -> None:
     found = Replicas(min_insync_replicas=2)
     assert (found.is_alone, found.is_under_min_isr) == (True, False)
 
@@ -188,9 +188,9 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 def test_lag_is_the_number_of_missing_records() -> None:
     found = replicas(f1=7)
     assert [found.lag(follower, 10) for follower in (1, 2)] == [3, None]
-    assert (
-        found.lag(1, 5) == 0
-    )  # The leader counts only flushed records, and the follower has more.
+    # The leader counts only flushed records, so a follower may have more records than the leader
+    # counts.
+    assert found.lag(1, 5) == 0
 
 
 def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_epoch() -> None:

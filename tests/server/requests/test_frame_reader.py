@@ -49,7 +49,7 @@ def test_frames_byte_by_byte() -> None:
     assert feed(reader, data, [1] * len(data)) == bodies
 
 
-def test_a_frame_larger_than_the_shared_buffer_has_its_own() -> None:
+def test_a_frame_larger_than_the_shared_buffer_has_its_own_buffer() -> None:
     reader = FrameReader(SharedBuffer(1024), LIMIT)
     body = bytes(range(256)) * 100
     assert feed(reader, framed(body, b"next"), []) == [body, b"next"]
@@ -57,7 +57,7 @@ def test_a_frame_larger_than_the_shared_buffer_has_its_own() -> None:
 
 @pytest.mark.parametrize("announced", [100_000, 60 << 20])
 @pytest.mark.parametrize("arrived", [0, 1, 1_000, 30_000])
-def test_h3_a_frame_takes_at_most_four_times_the_memory_of_what_has_arrived(
+def test_h3_a_frame_takes_at_most_four_times_the_memory_of_its_arrived_bytes(
     announced: int, arrived: int
 ) -> None:
     reader = FrameReader(SharedBuffer(), LIMIT)
@@ -73,7 +73,7 @@ def test_a_huge_frame_arrives() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, LIMIT + 1, 2**31 - 1])
-def test_h1_h2_a_length_that_no_frame_may_have_is_refused(length: int) -> None:
+def test_h1_h2_an_invalid_frame_length_is_refused(length: int) -> None:
     reader = FrameReader(SharedBuffer(), LIMIT)
     with pytest.raises(ProtocolError):
         feed(reader, length.to_bytes(4, "big", signed=True), [])

@@ -1,4 +1,4 @@
-"""The stages of a connection up to its session."""
+"""The handshake of a connection: the stages until the connection has a session."""
 
 from __future__ import annotations
 

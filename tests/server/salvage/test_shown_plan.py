@@ -34,7 +34,7 @@ def test_a_plan_shows_no_random_cluster_id(tmp_path: Path) -> None:
     assert meta.cluster_id == done[1]
 
 
-def test_a_plan_counts_in_plain_words(tmp_path: Path) -> None:
+def test_a_plan_uses_the_singular_for_a_single_topic(tmp_path: Path) -> None:
     folder(tmp_path, written())
     plan = _recover(tmp_path)
     assert "1 topic with 1 partition\n" in plan

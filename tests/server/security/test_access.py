@@ -92,7 +92,7 @@ def test_the_authorizer_sees_the_session_and_the_named_resource(
         assert subject.listener == "EXTERNAL"
 
 
-def test_a_right_without_a_resource_is_an_error_and_not_a_right_to_all() -> None:
+def test_a_check_without_a_resource_raises_even_if_everything_is_allowed() -> None:
     allowed = request(AllowAll())
     with pytest.raises(ValueError, match="no resource"):
         allowed.may(Operation.WRITE, topic=None)
@@ -106,13 +106,13 @@ def test_authorized_operations_are_bits_at_the_codes_of_the_operations() -> None
     assert request(AllowAll()).authorized_operations(group) == 0b110101001000
 
 
-def test_the_right_to_a_topic_takes_two_calls() -> None:
-    """Produce and Fetch check each topic, so an additional function call would slow down all these
-    requests."""
+def test_a_check_of_a_right_takes_two_function_calls() -> None:
+    """Produce and Fetch check each topic of a request, so each additional function call in a check
+    would slow them down."""
     calls: list[str] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        # A callback of the garbage collector may run in between. It does not count.
+        # The garbage collector may call functions in between. They do not count.
         if event == "call" and "oncelog_server" in frame.f_code.co_filename:
             calls.append(frame.f_code.co_name)
 

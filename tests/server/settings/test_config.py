@@ -66,7 +66,7 @@ def test_nothing_needs_to_be_set() -> None:
     assert loaded.warnings == ()
 
 
-def test_kafkas_own_file_can_be_used_as_it_is(tmp_path: Path) -> None:
+def test_kafkas_own_server_properties_can_be_used_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(KRAFT_FILE)
     loaded = load_settings(config_file=file)
@@ -76,7 +76,7 @@ def test_kafkas_own_file_can_be_used_as_it_is(tmp_path: Path) -> None:
     assert loaded.warnings == ()
 
 
-def test_in_kafkas_compose_file_only_the_image_changes() -> None:
+def test_kafkas_compose_file_can_be_used_with_another_image() -> None:
     loaded = load_settings(environment=COMPOSE)
     assert loaded.warnings == ()
     assert set(loaded.without_effect) == {
@@ -88,7 +88,7 @@ def test_in_kafkas_compose_file_only_the_image_changes() -> None:
     assert names == [("PLAINTEXT_HOST", "localhost"), ("PLAINTEXT", "broker")]
 
 
-def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
+def test_each_source_of_settings_overrides_the_sources_before_it(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\nmax.connections=2\nlog.roll.ms=2\nnode.id=2\n")
     settings = load_settings(
@@ -106,7 +106,7 @@ def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
     assert (settings.log_roll_ms, settings.node_id) == (4, 5)
 
 
-def test_the_options_of_serve_win() -> None:
+def test_the_options_of_serve_override_the_environment() -> None:
     settings = load_settings(
         environment={"KAFKA_LOG_DIRS": "/var/lib/kafka"}, port=0, data="here"
     ).settings
@@ -144,7 +144,7 @@ def test_our_own_settings_by_either_prefix() -> None:
         assert load_settings(environment={variable: "true"}).settings.oncelog_flush_on_ack
 
 
-def test_variables_of_the_image_and_of_kubernetes_are_no_settings() -> None:
+def test_variables_that_the_image_or_kubernetes_uses_are_not_settings() -> None:
     loaded = load_settings(
         environment={
             "KAFKA_HEAP_OPTS": "-Xmx1g",
@@ -170,7 +170,7 @@ def test_unknown_variables_are_ignored_with_a_warning_and_the_nearest_name() -> 
     ]
 
 
-def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest() -> None:
+def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest_name() -> None:
     assert problems_of(
         "num.partitons=3",
         "max.connections=-1",
@@ -205,7 +205,7 @@ def test_passwords_are_never_shown() -> None:
     assert "hunter2" not in problem
 
 
-def test_spellings_of_kip_98_are_accepted_with_a_warning(tmp_path: Path) -> None:
+def test_setting_names_of_kip_98_are_accepted_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "transaction.max.timeout.ms=2\nmax.transaction.timeout.ms=1\n"

@@ -1,4 +1,4 @@
-"""docs/settings.md equals the tables."""
+"""docs/settings.md has exactly the text that `document` makes from the tables of settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_server.settings.topics import INTERNAL, TOPIC_SETTINGS
 PAGE = Path(__file__).resolve().parents[3] / "docs/settings.md"
 
 
-def test_the_page_is_that_of_the_tables() -> None:
+def test_the_page_equals_the_text_made_from_the_tables() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == document(), "python -m oncelog_server.settings.document > docs/settings.md"
 

@@ -46,12 +46,12 @@ def value(settings: Settings, row: Row) -> object:
     return getattr(settings, HONOURED[row.name].attribute)
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_has_every_setting_with_another_name_in_the_kip() -> None:
     assert {row.alias: row.name for row in ROWS} == ALIASES
 
 
 @rows
-def test_the_default_is_the_kips_and_still_kafkas(row: Row) -> None:
+def test_the_default_is_that_of_the_kip_and_of_current_kafka(row: Row) -> None:
     assert value(Settings(), row) == row.default
     assert BROKER_SETTINGS[row.name][1] == str(row.default)
 
@@ -121,7 +121,7 @@ def test_a_longer_timeout_than_the_limit_is_refused_with_code_50() -> None:
         assert int(refused.code) == 50, "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_an_idle_transactional_id_expires_after_the_setting() -> None:
+def test_an_idle_transactional_id_expires_after_the_time_of_the_setting() -> None:
     world = World()
     world.producer()
     expiration_ms = Settings().transactional_id_expiration_ms

@@ -1,5 +1,6 @@
 """The promises of KIP-98 and KIP-890 for one transactional id. The auditor checks them on records,
-markers and responses alone, without the server's state machine."""
+markers and responses alone, without the server's state machine. docs/testing.md lists the
+invariants (I5 to I11)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ Identity = tuple[int, int]
 
 @dataclass
 class Auditor:
-    """`handed` has the producer ids and epochs that responses gave to clients. It survives every
-    crash, because a sent response cannot be undone."""
+    """Collects responses, and checks the log of the transactional id against them. `handed` has the
+    producer ids and epochs that responses gave to clients. It survives every crash, because a sent
+    response cannot be undone."""
 
     handed: dict[Identity, Owner] = field(default_factory=dict)
     # Responses to EndTxn: (identity in the request, committed).

@@ -1,4 +1,5 @@
-"""Producers of a consumer group in a `World`, and a client's group commit."""
+"""Producers of a consumer group in a `World` (a broker in memory), and a client's group commit: one
+EndTxn that ends the transactions of several producers."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def produce(
 def end(
     world: World, member: GroupedTransaction, *members: GroupedTransaction, committed: bool = True
 ) -> Answer:
-    """Send EndTxn as in transaction version 1, so that the parent, `member`, keeps its epoch."""
+    """Send EndTxn for the parent `member` and for `members`. The request is that of transaction
+    version 1, so that the parent keeps its epoch."""
     return world.transactions.end_txn(
         EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
     )
@@ -94,7 +96,8 @@ def end(
 @dataclass
 class GroupCommit:
     """A client's group commit: a parent that commits an offset, and a member for each partition.
-    The fields also tell what the client had sent and received when the broker ended."""
+    After a crash of the broker, `asked` is True if the client had sent EndTxn, and `ended` is the
+    response, if the client got it."""
 
     committed: bool
     parent: GroupedTransaction | None = None

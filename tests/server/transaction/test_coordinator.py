@@ -67,7 +67,7 @@ def test_a_marker_carries_the_epoch_of_the_next_transaction_and_the_coordinator_
     assert (entry.producer_epoch, entry.coordinator_epoch) == (epoch + 1, 7)
 
 
-def test_L7_a_transaction_without_data_ends_with_a_marker_and_no_more() -> None:
+def test_L7_a_transaction_without_records_leaves_only_a_marker() -> None:
     world = World()
     producer = world.producer()
     world.add(producer, A0)
@@ -121,12 +121,11 @@ def test_while_a_decision_is_not_on_disk_the_id_is_busy() -> None:
         assert value_of(response).code is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert value_of(first).code is ErrorCode.NONE
-    assert (
-        value_of(world.add(producer, A0)).code is ErrorCode.NONE
-    )  # the records are durable, so the response comes at once
+    # The records are durable, so the response comes at once.
+    assert value_of(world.add(producer, A0)).code is ErrorCode.NONE
 
 
-def test_T3_the_scan_passes_over_a_transaction_that_is_being_decided() -> None:
+def test_T3_the_scan_does_not_abort_a_transaction_with_a_pending_commit() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer(timeout_ms=1_000)
     world.produce(producer, A0, 0)
@@ -153,7 +152,7 @@ def test_S16_a_failed_fsync_acknowledges_nothing() -> None:
 @pytest.mark.parametrize("then", ["continues", "crashes"])
 @VERSIONS
 @OUTCOMES
-def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_later(
+def test_D2_an_end_txn_that_the_disk_refuses_sends_no_marker_and_can_be_retried(
     committed: bool, bumps_epoch: bool, then: str
 ) -> None:
     world = World()
@@ -161,7 +160,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     ends = {name: world.partitions[name].log_end_offset for name in (A0, A1, B0, TXN_LOG)}
 
     def grown() -> set[int]:
-        """Return how many new records each partition has, as a set."""
+        """Return the set of the numbers of new records, over all partitions."""
         return {world.partitions[name].log_end_offset - end for name, end in ends.items()}
 
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
@@ -178,10 +177,8 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     response = world.end(producer, committed, bumps_epoch=bumps_epoch)
     world.settle(10_000)
     assert value_of(response).code is ErrorCode.NONE
-    assert grown() == {
-        1,
-        2,
-    }  # a marker in each partition, PREPARE and COMPLETE in the coordinator's log
+    # 1: a marker in each partition. 2: PREPARE and COMPLETE in the coordinator's log.
+    assert grown() == {1, 2}
     for partition in (A0, A1, B0):
         assert outcomes(world, partition) == [committed]
         assert world.read(partition) == ([b"v"] if committed else [])
@@ -192,7 +189,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
 
 
 @OUTCOMES
-def test_O1_O2_offsets_are_pending_until_the_marker(committed: bool) -> None:
+def test_O1_O2_transactional_offsets_are_pending_until_the_marker(committed: bool) -> None:
     world = World()
     producer = world.producer()
     world.add(producer, OFFSETS)
@@ -217,7 +214,7 @@ def test_O7_pending_offsets_are_pending_again_after_a_restart() -> None:
     assert world.offset(require_stable=True) == (ErrorCode.NONE, 42)
 
 
-def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
+def test_O8_a_marker_is_appended_only_after_the_load_of_its_group_shard() -> None:
     world = World()
     producer = world.producer()
     world.add(producer, OFFSETS)
@@ -238,7 +235,7 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
 # --- read_committed
 
 
-def test_L2_the_view_of_a_reader_is_that_of_an_oracle_at_every_step() -> None:
+def test_L2_readers_see_the_same_records_as_an_oracle_throughout_a_random_run() -> None:
     world = World()
     random = Random(7)
     producers: dict[str, tuple[int, int]] = {}

@@ -26,8 +26,8 @@ RETRIED = {
 
 @dataclass
 class Client:
-    """A client with one transaction over three partitions and the group. The fields also tell what
-    the client had sent and received when the broker ended."""
+    """A client with one transaction over three partitions and the group. The fields also show
+    what the client had sent and received when the broker ended."""
 
     committed: bool
     bumps_epoch: bool
@@ -173,7 +173,8 @@ def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[rang
 def crashes(
     flush_on_ack: bool, committed: bool, bumps_epoch: bool
 ) -> Iterator[tuple[World, Client, str]]:
-    """Yield a broker and its client, stopped at each point in turn."""
+    """Yield a broker, its client and the name of the point at which the broker was stopped, for
+    each point in turn."""
     operations, syncs = points(flush_on_ack, committed, bumps_epoch)
     assert len(operations) > 10
     stops: list[tuple[int | None, int, int | None]] = [
@@ -192,19 +193,23 @@ def crashes(
 
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_killed_at_any_change_of_the_disk(committed: bool, bumps_epoch: bool) -> None:
+def test_a_transaction_is_atomic_over_a_kill_at_any_disk_operation(
+    committed: bool, bumps_epoch: bool
+) -> None:
     for world, client, _ in crashes(False, committed, bumps_epoch):
         survive(world.crash(), client)
 
 
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_power_lost_at_any_change_of_the_disk_or_fsync(committed: bool, bumps_epoch: bool) -> None:
+def test_a_transaction_is_atomic_over_a_power_loss_at_any_disk_operation(
+    committed: bool, bumps_epoch: bool
+) -> None:
     for seed, (world, client, _) in enumerate(crashes(True, committed, bumps_epoch)):
         survive(world.crash(power_loss=Random(seed)), client)
 
 
-def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_marker_each() -> None:
+def test_CF_a_crash_loop_between_markers_leaves_one_effective_marker_per_partition() -> None:
     world = World()
     client = Client(True, True)
     world.files.fail_append(match="a-1/0")
@@ -240,7 +245,7 @@ class NothingIsLeft(Random):
 
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_CD_a_completion_that_a_power_loss_removes_is_written_again(
+def test_CD_a_complete_record_removed_by_a_power_loss_is_written_again(
     committed: bool, bumps_epoch: bool
 ) -> None:
     """All markers are on the disk. COMPLETE is written but not synced, so the power loss removes
@@ -288,7 +293,7 @@ def test_before_the_shard_is_loaded_requests_for_its_ids_are_refused() -> None:
     assert value_of(loading.init()).code is ErrorCode.NONE
 
 
-def test_CI_leadership_that_moves_away_and_back_loads_afresh_with_the_new_epoch() -> None:
+def test_CI_a_coordinator_that_regains_leadership_sends_markers_with_the_new_epoch() -> None:
     world = World()
     producer = world.producer()
     world.produce(producer, A0, 0)

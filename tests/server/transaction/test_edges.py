@@ -34,9 +34,9 @@ def test_a_transaction_kept_with_the_first_epoch_of_a_new_producer_id_can_only_b
 
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool, epoch: int) -> None:
-    """The record has last epoch -1, because a newer instance made the last bump. A request with
-    epoch -1 is never a retry."""
+def test_an_end_txn_with_epoch_minus_1_is_never_a_retry(committed: bool, epoch: int) -> None:
+    """The last epoch in the record is -1, because a newer instance made the last bump. This
+    value does not match the epoch -1 of a request."""
     driver = Driver()
     state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
     driver.put(state, producer_epoch=epoch, last_producer_epoch=-1)
@@ -57,7 +57,7 @@ def test_the_record_has_the_transaction_version_of_the_client(
 
 
 @pytest.mark.parametrize("state", INIT_PRODUCER_ID)
-def test_an_id_without_a_transaction_expires_exactly_at_its_time(state: State) -> None:
+def test_an_id_without_an_incomplete_transaction_expires_exactly_at_its_time(state: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state, last_update_ms=1_000)
     rests = state not in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
@@ -78,7 +78,7 @@ def test_an_abort_by_an_operators_marker_fences_no_producer() -> None:
     assert (fences.aborted[FenceCause.OPERATOR], fences.fenced[FenceCause.OPERATOR]) == (1, 0)
 
 
-def test_an_abort_by_an_operators_marker_is_recorded_beside_the_fence() -> None:
+def test_the_last_abort_by_an_operators_marker_is_kept_beside_the_fence() -> None:
     cut_off, first, second, another = (
         Fence("t", producer_id, 5, FenceCause.OPERATOR, at_ms, None, None, True)
         for at_ms, producer_id in enumerate((77, 77, 77, 78))
@@ -101,7 +101,7 @@ def test_a_producer_refused_because_of_a_newer_generation_stays_refused() -> Non
     assert [fence.for_good for fence in live.fences] == [True]
 
 
-def test_a_leaving_id_is_forgotten_if_another_has_the_newest_generation() -> None:
+def test_a_leaving_id_is_forgotten_if_another_id_has_the_newest_generation() -> None:
     groups = TransactionGroups()
     for name, generation_id in (("a", 1), ("b", 2), ("c", 2)):
         groups.replay(to_record(name, GroupAssignment("g", generation_id, frozenset())))
@@ -109,12 +109,12 @@ def test_a_leaving_id_is_forgotten_if_another_has_the_newest_generation() -> Non
     assert len(groups.removal(["b", "c"])) == 3
 
 
-def test_a_client_that_takes_over_an_id_is_a_newer_instance_unless_by_operator() -> None:
+def test_a_takeover_of_an_id_has_the_cause_newer_instance_unless_an_operator_made_it() -> None:
     assert taken_over_by(None).cause is FenceCause.NEWER_INSTANCE
     assert taken_over_by(None, by_operator=True).cause is FenceCause.OPERATOR
 
 
-def test_a_new_instance_is_no_operator_by_default() -> None:
+def test_init_producer_id_is_not_by_an_operator_by_default() -> None:
     driver = Driver()
     driver.put(State.ONGOING)
     command = InitProducerId(ID, 60_000)
@@ -129,7 +129,7 @@ def test_a_new_instance_is_no_operator_by_default() -> None:
     assert [fence.cause for fence in driver.live.fences] == [FenceCause.NEWER_INSTANCE]
 
 
-def test_no_state_is_kept_of_a_group_without_ids() -> None:
+def test_no_state_is_kept_of_a_group_without_transactional_ids() -> None:
     groups = TransactionGroups()
     groups.replay(to_record("a", GroupAssignment("g", 1, frozenset({IN0}))))
     groups.forget("a")
@@ -147,7 +147,7 @@ def test_the_record_of_an_id_that_has_moved_away_has_no_open_transaction() -> No
     assert (dead.state, dead.start_ms, dead.partitions) == (State.DEAD, -1, frozenset())
 
 
-def test_an_id_that_is_initialised_without_its_group_leaves_it() -> None:
+def test_an_id_that_is_initialized_without_its_group_leaves_the_group() -> None:
     driver = GroupDriver()
     driver.join("a", 1, IN0)
     command = InitProducerId("a", 60_000)
@@ -173,7 +173,9 @@ def test_a_recreated_group_waits_for_a_participant_in_two_phase_commit() -> None
         assert driver.state_of("a") is State.ONGOING
 
 
-def test_ids_of_a_later_batch_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_decision_of_a_group_restart_changes_only_its_own_batch_of_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(group_restart, "AT_ONCE", 2)
     driver = GroupDriver()
     for name in ("a", "b", "c"):

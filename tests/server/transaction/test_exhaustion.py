@@ -1,4 +1,4 @@
-"""Epochs that run out, and transactional ids by the hundred thousand."""
+"""Epochs that run out, and the memory of 100,000 transactional ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.server.resident import resident_growth
 from tests.server.transaction.driver import P0, Driver
 
 
-def test_e10_thirty_two_thousand_instances_of_one_producer_rotate_its_id_once() -> None:
+def test_e10_new_instances_rotate_the_producer_id_once_after_the_last_epoch() -> None:
     driver = Driver(compares=False)
     seen = set()
     ids = []
@@ -30,7 +30,7 @@ def test_e10_thirty_two_thousand_instances_of_one_producer_rotate_its_id_once() 
     assert max(epoch for _, epoch in seen) == LAST_PRODUCER_EPOCH
 
 
-def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
+def test_e2_every_transaction_bumps_the_epoch_until_the_producer_id_rotates() -> None:
     driver = Driver(compares=False)
     producer = (lambda producer: (producer.producer_id, producer.producer_epoch))(
         driver.init().value

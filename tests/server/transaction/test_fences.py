@@ -75,7 +75,7 @@ def test_a_newer_instance_is_reported_once_though_it_retries() -> None:
     assert fence.refusals == heard.fences.refused[NEWER] == 3
 
 
-def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
+def test_a_newer_instance_of_an_id_without_an_open_transaction_aborts_nothing() -> None:
     heard = Heard()
     producer = heard.driver.init(caller=OLD).value
     heard.driver.init(caller=NEW)
@@ -166,7 +166,7 @@ def test_a_producer_that_bumps_its_own_epoch_leaves_no_fence() -> None:
     assert heard.driver.live.client == OLD
 
 
-def test_w2_keeping_a_prepared_transaction_fences_its_first_instance() -> None:
+def test_w2_an_instance_that_keeps_a_prepared_transaction_fences_the_one_before() -> None:
     heard = Heard()
     first = heard.driver.init(caller=OLD, two_phase=True).value
     heard.driver.add(first.producer_id, first.producer_epoch, P0)
@@ -179,7 +179,7 @@ def test_w2_keeping_a_prepared_transaction_fences_its_first_instance() -> None:
     assert heard.fences.refused[NEWER] == 1
 
 
-def test_nothing_is_remembered_of_a_decision_that_was_not_written() -> None:
+def test_a_decision_that_was_not_written_leaves_no_fence() -> None:
     heard = Heard()
     heard.begin()
     heard.driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -198,7 +198,7 @@ def test_only_the_last_fences_of_an_id_are_remembered() -> None:
     assert heard.fences.fenced[NEWER] == 3 * REMEMBERED - 1
 
 
-def test_a_refusal_without_a_fence_is_counted_apart() -> None:
+def test_a_refusal_without_a_known_fence_has_its_own_count() -> None:
     """No fence explains an epoch that was never assigned, or an epoch from before a restart."""
     heard = Heard()
     producer_id, epoch = heard.begin()
@@ -221,7 +221,7 @@ def test_a_group_refuses_a_producer_until_it_has_joined_again() -> None:
     assert "timed out" in heard.driver.end(*producer, True).value.message
 
 
-def test_a_newer_generation_fences_older_producers_busy_or_idle() -> None:
+def test_a_newer_generation_fences_older_producers_with_or_without_a_transaction() -> None:
     """The client of the new generation fences each older producer once (KIP-447, early draft)."""
     driver = GroupDriver()
     busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
@@ -278,7 +278,7 @@ def test_the_client_of_an_open_transaction_is_known_after_a_crash() -> None:
     assert driver.live.client is None
 
 
-def test_w2_the_keeper_of_a_prepared_transaction_is_known_over_a_crash() -> None:
+def test_w2_the_client_that_keeps_a_prepared_transaction_is_known_after_a_crash() -> None:
     driver = Driver()
     producer = driver.init(caller=OLD, two_phase=True).value
     driver.add(producer.producer_id, producer.producer_epoch, P0, caller=OLD)

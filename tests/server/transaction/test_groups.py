@@ -1,5 +1,5 @@
-"""The coordinator's state of consumer groups, replayed from their records. Each group has its
-newest generation."""
+"""The consumer groups of transactional ids, as the transaction coordinator replays them from their
+records. A group remembers its newest generation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loaded(*records: CoordinatorRecord) -> TransactionGroups:
     return groups
 
 
-def test_the_record_has_the_layout_of_the_draft() -> None:
+def test_the_record_has_the_layout_of_the_early_draft_of_kip_447() -> None:
     record = to_record("t", OLD)
     assert decode_transaction_group_key(record.key) == TransactionGroupKey("g", "t")
     assert record.key[:2] == (10_000).to_bytes(2, "big")
@@ -75,7 +75,7 @@ def test_pending_generations_end_with_the_leadership_of_the_shard() -> None:
     assert groups.coming_generation("g") == -1
 
 
-def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
+def test_a_tombstone_removes_an_id_and_a_group_ends_with_its_last_id() -> None:
     groups = loaded(to_record("a", OLD), to_record("b", OLD))
     (removal,) = groups.removal(["b"])
     assert removal.value is None
@@ -134,7 +134,7 @@ def test_the_ids_of_all_shards_are_known_until_a_shard_is_unloaded() -> None:
     assert ids.keys() == {"b"}
 
 
-def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
+def test_an_id_is_known_while_a_shard_has_it_or_has_a_pending_record_of_it() -> None:
     ids: Counter[str] = Counter()
     first, second = TransactionGroups(ids), TransactionGroups(ids)
     first.expect("a", OLD)
@@ -162,5 +162,5 @@ def test_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
         loaded(CoordinatorRecord(record.key, record.value[:cut]))
 
 
-def test_S15_a_record_of_a_later_kind_is_passed_over() -> None:
+def test_S15_a_record_of_an_unknown_type_is_skipped() -> None:
     assert not loaded(CoordinatorRecord(b"\x4e\x20later", b"whatever")).memberships

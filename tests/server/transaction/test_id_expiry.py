@@ -44,7 +44,7 @@ def known(world: World) -> set[str]:
     return set(shard.transactions)
 
 
-def test_x1_an_idle_id_is_forgotten_after_its_time_and_not_before() -> None:
+def test_x1_an_idle_transactional_id_expires_after_its_time_and_not_earlier() -> None:
     world = World()
     sweeper = expiry(world)
     producer = world.producer()
@@ -57,7 +57,7 @@ def test_x1_an_idle_id_is_forgotten_after_its_time_and_not_before() -> None:
     assert known(world.crash()) == set(), "a restart does not restore the id"
 
 
-def test_x1_each_use_begins_the_time_anew() -> None:
+def test_x1_each_use_of_a_transactional_id_restarts_its_expiration() -> None:
     world = World()
     sweeper = expiry(world)
     producer = world.producer()
@@ -69,7 +69,7 @@ def test_x1_each_use_begins_the_time_anew() -> None:
         assert sweep(sweeper) == 0
 
 
-def test_x2_the_producer_of_an_expired_id_gets_another_producer_id() -> None:
+def test_x2_the_producer_of_an_expired_transactional_id_gets_another_producer_id() -> None:
     world = World()
     producer = world.producer()
     sweeper = expiry(world)
@@ -83,7 +83,9 @@ def test_x2_the_producer_of_an_expired_id_gets_another_producer_id() -> None:
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-def test_x3_an_id_with_an_open_or_decided_transaction_never_expires(prepared: bool) -> None:
+def test_x3_a_transactional_id_with_an_open_or_decided_transaction_never_expires(
+    prepared: bool,
+) -> None:
     world = World()
     producer = opened(world, A0)
     sweeper = expiry(world)
@@ -95,7 +97,7 @@ def test_x3_an_id_with_an_open_or_decided_transaction_never_expires(prepared: bo
     assert state(world) is (State.PREPARE_COMMIT if prepared else State.ONGOING)
 
 
-def test_x4_an_id_is_busy_while_its_tombstone_is_pending_and_then_new() -> None:
+def test_x4_an_expired_transactional_id_is_busy_until_its_tombstone_is_committed() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     sweeper = expiry(world)
@@ -162,7 +164,7 @@ def test_x6_ids_stay_usable_if_no_tombstone_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("started_ms", [1_000, 30 * WEEK_MS])
-def test_k3_a_clock_that_jumps_ahead_expires_no_id(started_ms: int) -> None:
+def test_k3_a_clock_that_jumps_ahead_expires_no_transactional_id(started_ms: int) -> None:
     """`started_ms` is the monotonic time at the start. It may have any value."""
     world = World(now_ms=started_ms)
     world.producer()
@@ -174,7 +176,7 @@ def test_k3_a_clock_that_jumps_ahead_expires_no_id(started_ms: int) -> None:
     assert sweep(sweeper) == 1, "the id expires by monotonic time"
 
 
-def test_k3_a_clock_that_is_put_right_again_leaves_no_trace() -> None:
+def test_k3_a_corrected_clock_jump_does_not_change_the_expiration() -> None:
     world = World()
     sweeper = expiry(world)
     world.started_wall_ms += 8 * 86_400_000

@@ -41,7 +41,7 @@ def initialization(
     )
 
 
-def test_h60_only_a_new_id_is_charged() -> None:
+def test_h60_only_a_new_id_counts_in_the_quota() -> None:
     world, quota = World(), ProducerIdQuota(1)
     assert code_of(world, quota, "known") is ErrorCode.NONE
     assert code_of(world, quota, "known") is ErrorCode.NONE
@@ -50,8 +50,8 @@ def test_h60_only_a_new_id_is_charged() -> None:
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_h60_an_id_with_an_unknown_outcome_stays_charged() -> None:
-    """The id's record may be committed, but this broker is no longer the id's coordinator."""
+def test_h60_an_id_with_an_unknown_outcome_still_counts_in_the_quota() -> None:
+    """This broker is no longer the coordinator of the id, but the id's record may be committed."""
     world, quota = World(flush_on_ack=True), ProducerIdQuota(1)
     response = initialization(world, quota, "t").run()
     world.transactions.resign(0)
@@ -60,13 +60,13 @@ def test_h60_an_id_with_an_unknown_outcome_stays_charged() -> None:
     assert len(quota) == 1
 
 
-def test_h60_the_charge_for_a_refused_id_is_refunded() -> None:
+def test_h60_a_refused_id_does_not_count_in_the_quota() -> None:
     world, quota = World(), ProducerIdQuota(1)
     assert code_of(world, quota, "t", timeout_ms=0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert code_of(world, quota, "t") is ErrorCode.NONE
 
 
-def test_h60_the_charge_for_an_id_of_another_broker_is_refunded() -> None:
+def test_h60_an_id_of_another_broker_does_not_count_in_the_quota() -> None:
     """Another broker coordinates the id. This broker coordinates the id's group."""
     world, quota = World(shards=2), ProducerIdQuota(1)
     index, _ = world.transactions.owner(GROUP)

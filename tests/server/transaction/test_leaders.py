@@ -1,4 +1,4 @@
-"""The leaders that get a marker, according to the newest metadata image."""
+"""The leader that gets the marker of a partition, according to the newest metadata image."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LEADERS = ImageLeaders(0, SimpleNamespace(image=IMAGE), LOCAL, {1: OTHER}.get)
         pytest.param("deleted", 0, None, True, id="of a deleted topic"),
     ],
 )
-def test_partitions_that_get_a_marker(
+def test_the_leader_of_a_partition_gets_its_marker(
     topic: str, index: int, sender: Sender | None, is_gone: bool
 ) -> None:
     name = TopicPartition(topic, index)

@@ -48,7 +48,7 @@ def test_the_list_is_an_error_if_a_shard_is_unavailable(
     assert listing_error_of(world, image(*leaders), partitions) is code
 
 
-def test_before_the_topic_is_created_the_list_is_no_error() -> None:
+def test_before_the_internal_topic_is_created_the_list_has_no_error() -> None:
     assert listing_error_of(World(), ClusterImage(), Partitions()) is ErrorCode.NONE
 
 

@@ -20,7 +20,7 @@ from tests.server.transaction.world import A0, A1, B0, GROUP, OFFSETS, TXN_LOG, 
 # --- markers that fail
 
 
-def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -> None:
+def test_CJ_Z7_a_failed_marker_delays_no_other_marker_and_is_retried() -> None:
     world = World()
     producer = opened(world, A0, A1, B0)
     world.files.fail_append(match="a-1/0")
@@ -40,7 +40,7 @@ def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -
     ]  # a record and a marker in each partition
 
 
-def test_T7_a_leader_that_is_away_is_asked_with_back_off_until_it_is_back() -> None:
+def test_T7_markers_for_an_unavailable_leader_are_retried_with_back_off() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.leaderless.add(A1)
@@ -83,7 +83,7 @@ def test_a_topic_recreated_during_a_transaction_gets_a_harmless_marker(
     world.check()
 
 
-def test_N11_a_partition_that_is_only_unknown_for_now_keeps_its_marker() -> None:
+def test_N11_a_partition_that_is_temporarily_unknown_gets_its_marker_later() -> None:
     world = World()
     producer = opened(world, A0, A1)
     hidden = world.partitions.pop(A1)
@@ -96,7 +96,7 @@ def test_N11_a_partition_that_is_only_unknown_for_now_keeps_its_marker() -> None
     assert outcomes(world, A1) == [True]
 
 
-def test_CJ_an_epoch_that_is_higher_already_needs_no_marker_any_more() -> None:
+def test_CJ_a_partition_with_a_newer_producer_epoch_needs_no_marker() -> None:
     world = World()
     producer = opened(world, A0, A1)
     partition = world.partitions[A1]
@@ -107,7 +107,7 @@ def test_CJ_an_epoch_that_is_higher_already_needs_no_marker_any_more() -> None:
     assert state(world) is State.COMPLETE_COMMIT
 
 
-def test_Z13_Z14_a_coordinator_that_has_been_replaced_stops_and_promises_nothing() -> None:
+def test_Z13_Z14_a_replaced_coordinator_stops_and_responds_not_coordinator() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.partitions[A1].append_marker(
@@ -193,7 +193,7 @@ def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to
 
 
 def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
-    """An older release let brokers add a partition of the transaction log."""
+    """In an older release, a transaction could include a partition of the transaction log."""
     world = World()
     producer = opened(world, A0)
     world.add(producer, TXN_LOG)
@@ -203,7 +203,7 @@ def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker
     assert world.oracle(TXN_LOG).completed == []
 
 
-def test_a_marker_in_the_transaction_log_does_not_keep_it_from_being_loaded() -> None:
+def test_a_transaction_log_that_contains_a_marker_is_loaded() -> None:
     world = World()
     producer = opened(world, A0)
     world.partitions[TXN_LOG].append_marker(

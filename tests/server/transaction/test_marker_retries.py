@@ -69,7 +69,7 @@ def is_back_off(times_ms: list[int]) -> bool:
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_T7_a_leader_that_refuses_is_asked_ever_less_often(code: ErrorCode) -> None:
+def test_T7_markers_that_a_leader_refuses_are_retried_with_back_off(code: ErrorCode) -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = leader = Refusing(world, code)
@@ -86,7 +86,7 @@ def test_T7_a_leader_that_refuses_is_asked_ever_less_often(code: ErrorCode) -> N
     assert outcomes(world, A1) == [True]
 
 
-def test_T7_a_coordinator_that_takes_over_begins_with_the_shortest_pause() -> None:
+def test_T7_a_new_coordinator_begins_with_the_shortest_back_off() -> None:
     world = World()
     producer = opened(world, A0)
     world.scene.leaderless.add(A0)
@@ -100,7 +100,7 @@ def test_T7_a_coordinator_that_takes_over_begins_with_the_shortest_pause() -> No
     assert state(world) is State.PREPARE_ABORT
 
 
-def test_a_complete_record_that_cannot_be_written_is_retried_with_back_off() -> None:
+def test_a_failed_append_of_the_COMPLETE_record_is_retried_with_back_off() -> None:
     world = World()
     producer = opened(world, A0)
     world.files.fail_append(2, match=TRANSACTION_STATE)  # PREPARE is written

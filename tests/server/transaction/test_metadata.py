@@ -107,7 +107,7 @@ def test_large_records_are_not_kept_in_memory(make: Callable[[int], TransactionM
     assert after - before < 100_000
 
 
-def test_a_change_of_producer_id_takes_place_with_complete() -> None:
+def test_a_new_producer_id_takes_effect_with_the_complete_record() -> None:
     prepared = TransactionMetadata(
         "t", 7, 32767, 1_000, State.PREPARE_COMMIT, next_producer_id=8, last_producer_epoch=32766
     )

@@ -42,7 +42,7 @@ def outcome(
     return cast("TxnOffsetCommitResult", value_of(commit))
 
 
-def test_KIP890_the_group_is_added_and_its_offset_waits_for_the_end() -> None:
+def test_KIP890_the_group_is_added_and_its_offset_counts_after_the_commit() -> None:
     world = World()
     producer = world.producer()
     found = outcome(world, producer, adds=True)

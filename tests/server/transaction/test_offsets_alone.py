@@ -37,7 +37,7 @@ def check_aborted(world: World) -> None:
     assert log.last_stable_offset == log.high_watermark
 
 
-def test_T1_a_transaction_with_offsets_alone_is_aborted_at_its_time_out() -> None:
+def test_T1_a_transaction_with_offsets_alone_is_aborted_at_its_timeout() -> None:
     world = World()
     producer = never_ended(world)
     world.settle(TIMEOUT_MS - 1)
@@ -53,7 +53,7 @@ def test_T1_a_transaction_with_offsets_alone_is_aborted_at_its_time_out() -> Non
 
 
 @pytest.mark.parametrize("staged", [True, False], ids=["an offset", "nothing yet"])
-def test_T5_offsets_without_records_do_not_wait_for_ever_after_a_fail_over(staged: bool) -> None:
+def test_T5_a_transaction_with_only_offsets_times_out_after_a_fail_over(staged: bool) -> None:
     world = World()
     if staged:
         never_ended(world)
@@ -72,7 +72,7 @@ def test_T5_offsets_without_records_do_not_wait_for_ever_after_a_fail_over(stage
         assert world.offset(require_stable=True) == (ErrorCode.NONE, -1)
 
 
-def test_T6_records_that_follow_the_offsets_begin_no_new_time_out() -> None:
+def test_T6_records_after_the_offsets_do_not_restart_the_timeout() -> None:
     world = World()
     producer = world.producer(timeout_ms=TIMEOUT_MS)
     world.add(producer, OFFSETS)

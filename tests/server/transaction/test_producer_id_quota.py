@@ -45,7 +45,7 @@ def test_h60_each_address_has_its_own_limit() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_h60_a_refund_removes_the_latest_count_and_not_the_first_to_expire() -> None:
+def test_h60_a_refund_removes_the_newest_charge_and_not_the_oldest() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0)
     given_to(quota, "/a", WINDOW_MS // 2)
@@ -60,7 +60,7 @@ def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
     assert given_to(quota, "/10.0.0.2", 0) == 1
 
 
-def test_h60_a_charge_without_an_id_does_not_count() -> None:
+def test_h60_a_refunded_charge_does_not_count() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0, 5)
     for now_ms in (0, WINDOW_MS // 2):
@@ -84,7 +84,7 @@ def test_h60_ids_count_until_they_expire_and_not_longer() -> None:
     assert len(quota) == 1, "the quota forgets a client without new requests"
 
 
-def test_h60_an_address_of_ipv6_is_its_network() -> None:
+def test_h60_all_ipv6_addresses_of_a_network_share_one_limit() -> None:
     quota = ProducerIdQuota(2, WINDOW_MS)
     assert given_to(quota, "/2001:db8:0:1:0:0:0:1", 0) == 1
     assert given_to(quota, "/2001:db8:0:1:ffff::9", 0) == 1
@@ -97,7 +97,7 @@ def test_h60_an_address_of_ipv6_is_its_network() -> None:
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3_000)), max_size=60),
     st.integers(1, 5),
 )
-def test_h60_never_more_than_the_limit_within_any_window(
+def test_h60_an_address_gets_no_more_than_the_limit_within_any_window(
     calls: list[tuple[str, int]], limit: int
 ) -> None:
     quota = ProducerIdQuota(limit, WINDOW_MS)
@@ -112,9 +112,9 @@ def test_h60_never_more_than_the_limit_within_any_window(
             assert sum(began <= time < began + WINDOW_MS for time in times) <= limit
 
 
-def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
-    """The event has the client, and the number of refusals since the last event. The counts have
-    every refusal."""
+def test_h60_each_limit_is_logged_once_a_minute_with_the_number_of_refusals() -> None:
+    """The event has the client, and the number of refusals since the last event. `counts` has the
+    number of all refusals."""
     refusals: list[Refusal] = []
     now_ms = 5
     refused = RefusedProducerIds(lambda: now_ms, refusals.append)

@@ -30,9 +30,7 @@ def test_the_next_block_is_requested_once_and_in_time() -> None:
     assert len(asked) == 1
 
 
-def test_E9_without_ids_the_error_is_one_that_clients_retry_and_the_block_is_asked_for_again() -> (
-    None
-):
+def test_E9_without_producer_ids_the_error_is_retriable_and_a_new_block_is_requested() -> None:
     asked: list[None] = []
     ids = ProducerIds(lambda: asked.append(None))
     for _ in range(2):

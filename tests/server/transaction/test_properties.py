@@ -1,5 +1,5 @@
 """After any sequence of requests, failures, crashes and timeouts, the live state equals the
-replayed state, and the auditor finds no broken promise."""
+replayed state. An independent check (`Auditor`) finds no violated promise of KIP-98 and KIP-890."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def replay(shard: TransactionShard, record: CoordinatorRecord) -> None:
     shard.replay(record, offset=0, transaction=None)
 
 
-def test_S15_a_record_of_a_later_kind_is_passed_over() -> None:
+def test_S15_a_record_of_an_unknown_type_is_skipped() -> None:
     shard = TransactionShard(0, max_timeout_ms=1)
     replay(shard, CoordinatorRecord(b"\x00\x09later", b"whatever"))
     assert not shard.transactions
@@ -41,7 +41,7 @@ def test_S14_a_value_that_cannot_be_read_is_an_error(cut: int) -> None:
         )
 
 
-def test_S14_a_state_that_is_none_is_an_error() -> None:
+def test_S14_a_number_that_is_no_state_is_an_error() -> None:
     metadata = TransactionMetadata("t", 1, 0, 1_000, 9)  # type: ignore[arg-type]  # no State
     record = to_record(metadata)
     with pytest.raises(ValueError, match="9"):
@@ -124,7 +124,7 @@ def test_a_late_marker_response_does_not_count_for_the_next_transaction_of_the_e
 
 
 @pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_COMMIT])
-def test_a_tombstone_forgets_the_id_whatever_its_state(state: State) -> None:
+def test_a_tombstone_removes_the_transactional_id_in_any_state(state: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state)
     replay(driver.shard, CoordinatorRecord(driver.log[0].key, None))

@@ -108,7 +108,7 @@ def test_each_command_in_each_state(command: str, state: State, code: int, after
         assert len(driver.log) == records, "a refused command must not append a record"
 
 
-def test_the_table_of_this_file_has_every_pair() -> None:
+def test_the_table_of_this_file_has_every_command_and_state() -> None:
     assert list(TABLE) == COMMANDS
     assert all(len(row) == len(State) == len(STATES) for row in TABLE.values())
 

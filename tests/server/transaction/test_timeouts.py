@@ -22,7 +22,7 @@ from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, 
 # --- fencing
 
 
-def test_Z1_Z2_Z4_a_newer_producer_ends_what_the_older_one_left_open() -> None:
+def test_Z1_Z2_Z4_a_newer_producer_aborts_the_open_transaction_of_the_older_one() -> None:
     world = World()
     old = opened(world, A0)
     assert value_of(world.init()).code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -59,7 +59,7 @@ def test_Z5_offsets_of_a_zombie_change_nothing() -> None:
     assert world.partitions[OFFSETS].last_stable_offset == world.oracle(OFFSETS).end_offset
 
 
-def test_Z6_init_producer_id_three_times_while_the_abort_takes_time() -> None:
+def test_Z6_every_init_producer_id_during_the_abort_gets_concurrent_transactions() -> None:
     world = World(flush_on_ack=True)
     old = world.producer()
     world.produce(old, A0, 0)
@@ -104,7 +104,7 @@ def test_T6_the_time_out_runs_from_the_first_partition_not_from_the_last_activit
     assert world.transactions.abort_overdue(10) == ["t"]
 
 
-def test_T5_a_fail_over_does_not_restart_the_time_out() -> None:
+def test_T5_a_fail_over_does_not_restart_the_timeout() -> None:
     world = World()
     producer = world.producer(timeout_ms=10_000)
     world.produce(producer, A0, 0)
@@ -128,7 +128,7 @@ def test_T5_a_wall_clock_jump_lengthens_the_timeout_at_most_to_twice(down_ms: in
 
 
 @pytest.mark.parametrize("by_ms", [3_600_000, -3_600_000], ids=["ahead", "back"])
-def test_K1_K2_a_wall_clock_that_jumps_in_a_transaction_changes_nothing(by_ms: int) -> None:
+def test_K1_K2_a_wall_clock_jump_does_not_move_the_deadline_of_a_transaction(by_ms: int) -> None:
     world = World()
     producer = world.producer(timeout_ms=5_000)
     world.produce(producer, A0, 0)
@@ -175,11 +175,11 @@ def test_a_transaction_that_ends_during_the_scan_is_not_aborted() -> None:
     assert (outcomes(world, A0), outcomes(world, A1)) == ([False], [True])
 
 
-def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
+def test_t9_aborts_of_ten_thousand_overdue_transactions_take_short_turns_of_the_loop() -> None:
     # The faster of two measurements of each turn counts: a slow turn is slow both times, but a
-    # pause of the machine slows only one.
+    # pause of the computer slows only one.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
-    # A turn takes 3 ms of the thread's CPU time on an idle machine.
+    # A turn takes 3 ms of the thread's CPU time on an idle computer.
     assert slowest < 0.05
 
 
@@ -255,7 +255,7 @@ def test_t10_a_commit_around_its_timeout_is_committed_or_aborted_as_a_whole(scan
     world.check()
 
 
-def test_T8_while_nothing_can_be_written_no_epoch_is_spent() -> None:
+def test_T8_init_producer_id_uses_up_no_epoch_while_nothing_can_be_written() -> None:
     world = World()
     producer = opened(world, A0)
     world.files.capacity = 0

@@ -1,4 +1,4 @@
-"""EndTxn and fencing as traces: `traces/*.txt` (KIP-98, KIP-360, KIP-588, KIP-890).
+"""Traces of EndTxn and fencing, in `traces/*.txt` (KIP-98, KIP-360, KIP-588, KIP-890).
 
 A producer is `id/epoch`. `+1000` is a time, in ms since the clock of the trace began.
 """

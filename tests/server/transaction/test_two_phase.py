@@ -114,7 +114,7 @@ def test_w2_a_kept_transaction_can_only_be_ended() -> None:
         assert response.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_w2_each_of_many_instances_fences_the_one_before() -> None:
+def test_w2_each_of_many_instances_fences_the_instance_before() -> None:
     driver = Driver()
     first = opened(driver)
     before = first
@@ -138,7 +138,7 @@ def test_w2_a_retry_after_a_lost_response_gets_the_same_response() -> None:
     assert driver.init(*producer, two_phase=True, keep=True).value == kept
 
 
-def test_w2_a_late_call_with_an_older_epoch_keeps_nothing() -> None:
+def test_w2_keep_prepared_with_an_older_epoch_is_fenced() -> None:
     driver = Driver()
     first = ids(driver.init(two_phase=True).value)
     current = ids(driver.init(*first, two_phase=True).value)
@@ -158,7 +158,7 @@ def test_w2_a_producer_that_ends_without_a_bump_continues_with_its_epoch() -> No
     assert driver.add(*new, P0).value.code is OK
 
 
-def test_w2_keeping_without_an_open_transaction_is_an_ordinary_start() -> None:
+def test_w2_keep_prepared_without_an_open_transaction_only_bumps_the_epoch() -> None:
     driver = Driver()
     first = driver.init(two_phase=True, keep=True).value
     assert ids(first) == (1_000, 0)
@@ -171,7 +171,7 @@ def test_w2_keeping_without_an_open_transaction_is_an_ordinary_start() -> None:
 
 
 @pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_w2_a_decided_transaction_is_completed_first(state: State) -> None:
+def test_w2_keep_prepared_is_refused_until_a_decided_transaction_is_completed(state: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state)
     assert driver.init(two_phase=True, keep=True).value.code is BUSY
@@ -187,7 +187,7 @@ def test_w2_a_keep_prepared_that_cannot_be_written_changes_nothing() -> None:
     assert driver.end(*producer, committed=True).value.code is OK
 
 
-def test_w2_a_transaction_without_a_timeout_gets_none_when_it_is_kept() -> None:
+def test_w2_a_two_phase_transaction_still_has_no_timeout_after_it_is_kept() -> None:
     driver = Driver()
     opened(driver)
     driver.init(timeout_ms=1_000, keep=True)
@@ -195,7 +195,7 @@ def test_w2_a_transaction_without_a_timeout_gets_none_when_it_is_kept() -> None:
     assert driver.abort_overdue() == []
 
 
-def test_w2_an_ordinary_transaction_can_be_kept_until_its_time_out() -> None:
+def test_w2_an_ordinary_transaction_can_be_kept_until_its_timeout() -> None:
     driver = Driver()
     old = opened(driver, two_phase=False)
     new = ids(driver.init(keep=True, timeout_ms=90_000).value)
@@ -210,7 +210,7 @@ def test_w2_an_ordinary_transaction_can_be_kept_until_its_time_out() -> None:
     )
 
 
-def test_w2_an_ordinary_transaction_kept_as_two_phase_loses_its_time_out() -> None:
+def test_w2_an_ordinary_transaction_kept_as_two_phase_loses_its_timeout() -> None:
     driver = Driver()
     opened(driver, two_phase=False)
     driver.init(two_phase=True, keep=True)
@@ -221,7 +221,9 @@ def test_w2_an_ordinary_transaction_kept_as_two_phase_loses_its_time_out() -> No
 
 
 @pytest.mark.parametrize("kept_before", [False, True])
-def test_w3_without_keeping_the_transaction_is_aborted(kept_before: bool) -> None:
+def test_w3_init_producer_id_without_keep_prepared_aborts_the_transaction(
+    kept_before: bool,
+) -> None:
     driver = Driver()
     old = opened(driver)
     last = ids(driver.init(two_phase=True, keep=True).value) if kept_before else old
@@ -238,7 +240,7 @@ def test_w3_without_keeping_the_transaction_is_aborted(kept_before: bool) -> Non
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
-def test_w5_at_the_last_epoch_keeping_gives_a_new_producer_id(restart: bool) -> None:
+def test_w5_keep_prepared_at_the_last_epoch_assigns_a_new_producer_id(restart: bool) -> None:
     """The example of KIP-939, record by record."""
     driver = Driver()
     driver.put(State.EMPTY, producer_id=42, producer_epoch=LAST - 1, timeout_ms=NO_TIMEOUT_MS)
@@ -269,7 +271,7 @@ def test_w5_at_the_last_epoch_keeping_gives_a_new_producer_id(restart: bool) -> 
     assert driver.add(1_000, 1, P0).value.code is OK
 
 
-def test_w5_epochs_run_out_twice_in_one_transaction() -> None:
+def test_w5_a_transaction_can_run_out_of_epochs_twice() -> None:
     driver = Driver()
     driver.put(
         State.ONGOING,
@@ -294,7 +296,7 @@ def test_w5_a_producer_may_repeat_keep_prepared_at_the_last_epoch() -> None:
     assert driver.init(42, LAST, two_phase=True, keep=True).value == kept
 
 
-def test_w3_w5_what_is_kept_at_the_last_epoch_can_be_aborted() -> None:
+def test_w3_w5_a_transaction_kept_at_the_last_epoch_can_be_aborted() -> None:
     driver = Driver()
     driver.put(
         State.ONGOING,

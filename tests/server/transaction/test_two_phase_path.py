@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 
 def prepared(world: World) -> tuple[int, int]:
-    """Prepare a transaction over two partitions and an offset. Return its producer."""
+    """Prepare a transaction over two partitions and an offset. Return the producer id and epoch."""
     producer = world.producer(two_phase=True)
     for partition in (A0, B0):
         world.produce(producer, partition, 0)
@@ -45,7 +45,7 @@ def test_w1_readers_wait_for_a_prepared_transaction_over_three_fail_overs() -> N
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("crashes", [False, True])
-def test_w2_the_decision_reaches_every_partition_of_the_original(
+def test_w2_the_decision_reaches_every_partition_of_the_kept_transaction(
     committed: bool, crashes: bool
 ) -> None:
     world = World()
@@ -93,7 +93,7 @@ def test_w2_the_first_keeper_cannot_write_after_another_keeper_has_ended_the_tra
     assert world.read(A0) == [b"v"]
 
 
-def test_w3_a_start_without_keep_prepared_aborts_every_partition() -> None:
+def test_w3_init_producer_id_without_keep_prepared_aborts_every_partition() -> None:
     world = World()
     prepared(world)
     kept(world)

@@ -23,7 +23,7 @@ def test_an_uncommitted_change_is_not_shown() -> None:
     assert [view.transactional_id for view in world.transactions.views.all()] == ["new"]
 
 
-def test_an_id_that_has_moved_away_is_not_shown() -> None:
+def test_an_id_in_state_dead_is_not_shown() -> None:
     driver = Driver()
     driver.init(transactional_id="idle")
     driver.init()
@@ -77,7 +77,7 @@ def test_a_decided_transaction_is_described_with_the_partitions_without_a_marker
     assert described.time_left_ms is None
 
 
-def test_w1_a_transaction_in_two_phases_has_no_time_to_its_timeout() -> None:
+def test_w1_a_two_phase_transaction_is_described_without_a_remaining_time() -> None:
     driver = Driver()
     producer = driver.init(two_phase=True).value
     driver.add(producer.producer_id, producer.producer_epoch, P0)
@@ -95,7 +95,7 @@ def test_a_transaction_past_its_timeout_has_no_time_left() -> None:
     assert times == [1_000, 1, 0, 0]
 
 
-def test_the_oldest_open_transaction_is_counted_from_its_first_partition() -> None:
+def test_the_oldest_open_transaction_starts_when_it_adds_its_first_partition() -> None:
     world = World()
     views = world.transactions.views
     assert at_its_end(views.totals()).oldest_start_ms is None
@@ -106,7 +106,7 @@ def test_the_oldest_open_transaction_is_counted_from_its_first_partition() -> No
     assert at_its_end(views.totals()).oldest_start_ms == begun_ms
 
 
-def test_the_time_that_loads_took_is_shown() -> None:
+def test_the_maximum_and_the_average_load_time_are_shown() -> None:
     world = World(leads=False)
     assert world.transactions.views.outcomes().loads == LoadView(0, 0)
     for took_ms in (30, 10):

@@ -1,4 +1,4 @@
-"""The clocks of a test's `World`."""
+"""The clocks of a `World`, the in-memory broker of a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.server.transaction.world import World
 
 
 class WorldClock:
-    """A `Clock` that shows the time of the world's timers."""
+    """A `Clock` with the simulated time of the world."""
 
     def __init__(self, world: World) -> None:
         self.now_ms = world.wall

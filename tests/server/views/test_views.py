@@ -19,7 +19,7 @@ SERVICES: Final = {"services", "self.services", "self._services"}
 
 
 @pytest.mark.parametrize("package", [handlers, metrics, observe])
-def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
+def test_handlers_and_metrics_do_not_use_the_insides_of_coordinators(package: object) -> None:
     paths = list(Path(package.__file__).parent.glob("*.py"))  # type: ignore[attr-defined]  # object
     assert paths
     for path in paths:

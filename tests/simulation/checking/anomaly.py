@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Anomaly(NamedTuple):
-    """`allowed`: the anomaly is no error, because transactions do not exclude it: the writes of a
-    transaction are not isolated, and the positions of a group move with its members."""
+    """`allowed`: True if the anomaly is no error, because transactions do not exclude it. The
+    writes of a transaction are not isolated, and the positions of a group move with its members."""
 
     name: str
     what: str

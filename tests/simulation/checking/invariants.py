@@ -1,4 +1,4 @@
-"""All checks of the files in one call."""
+"""All checks of the log files of a cluster, in one call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_files(
     recreated: frozenset[TopicPartition] = frozenset(),
     by_operator: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[Violation]:
-    """Check I3 to I7, I10, I11 and I14 to I16 in the files alone. `logs`: see `partitions_in`.
+    """Check I3 to I7, I10, I11 and I14 to I16 in the log files alone. `logs`: see `partitions_in`.
 
     `lossy`: a power loss has removed acknowledged records that no setting protects, so logs may
     contradict each other. `forgetful`: idle producers may have expired. `recreated`: partitions of
@@ -64,7 +64,7 @@ def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> 
     for _, log in sorted(logs.items()):
         for transaction in log.whole.transactions:
             if transaction.last is None and transaction.producer_id not in open_allowed:
-                what = f"producer {transaction.producer_id} is open since {transaction.first}"
+                what = f"producer {transaction.producer_id}: open since offset {transaction.first}"
                 found.append(Violation("I8", log.name, what))
     return found
 

@@ -115,7 +115,7 @@ def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Ite
 def _check_transactions(
     logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker
 ) -> Iterator[Violation]:
-    """Check that the live state is the replayed state."""
+    """Check that the coordinator's memory equals the state that a replay of its log gives."""
     if broker.transactions is None:
         return
     replayed: dict[tuple[int, str], Transition] = {}

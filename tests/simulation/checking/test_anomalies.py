@@ -1,4 +1,6 @@
-"""Histories written by hand: the checker finds each anomaly, and none in a correct history."""
+"""Histories written by hand: the checker finds each anomaly, and none in a correct history. The
+names of the anomalies are those of jepsen.tests.kafka. G1a is a read of an aborted value, G0 a
+cycle of writes, G1c a cycle of writes and reads."""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_an_aborted_value_polled_by_a_failed_operation_is_no_anomaly() -> None:
     assert story.errors() == set()
 
 
-def test_a_read_of_what_the_transaction_itself_wrote() -> None:
+def test_a_transaction_that_reads_its_own_value_is_a_precommitted_read() -> None:
     assert Story().does(Send("a", 1, 0), reads(a=[(0, 1)])).errors() == {"precommitted-read"}
 
 
@@ -96,13 +98,13 @@ def test_a_value_that_was_never_written_is_a_phantom() -> None:
     assert Story().does(reads(a=[(0, 9)])).errors() == {"phantom"}
 
 
-def test_two_values_at_one_offset() -> None:
+def test_two_values_at_one_offset_are_inconsistent() -> None:
     story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
     story.does(reads(a=[(0, 1)]), process=1).does(reads(a=[(0, 2)]), process=2)
     assert "inconsistent-offsets" in story.errors()
 
 
-def test_one_value_at_two_offsets_and_a_wrong_acknowledged_offset_zero() -> None:
+def test_one_value_at_two_offsets_is_a_duplicate_even_if_one_offset_is_a_wrong_zero() -> None:
     story = Story().does(Send("a", 1, 7)).does(reads(a=[(7, 1), (8, 1)]), process=1)
     assert "duplicate" in story.errors()
     story = Story().does(Send("a", 1, 0)).does(reads(a=[(7, 1)]), process=1)
@@ -165,7 +167,7 @@ def three_values() -> Story:
     return Story().does(Send("a", 1, 0)).does(Send("a", 2, 1)).does(Send("a", 3, 2))
 
 
-def test_a_skip_and_a_step_back_inside_one_poll() -> None:
+def test_a_skip_or_a_step_back_inside_one_poll_is_an_error() -> None:
     middle = reads(a=[(1, 2)])
     story = three_values().does(reads(a=[(0, 1), (2, 3)]), process=1).does(middle, process=2)
     assert story.errors() == {"int-poll-skip"}
@@ -176,7 +178,7 @@ def test_a_skip_and_a_step_back_inside_one_poll() -> None:
     assert story.errors() == set()
 
 
-def test_a_skip_and_a_step_back_between_polls() -> None:
+def test_a_skip_or_a_step_back_between_polls_is_an_error() -> None:
     story = three_values().assigned("a", process=1).does(reads(a=[(0, 1)]), process=1)
     story.does(reads(a=[(2, 3)]), process=1).does(reads(a=[(1, 2)]), process=2)
     assert story.errors() == {"poll-skip"}
@@ -184,7 +186,7 @@ def test_a_skip_and_a_step_back_between_polls() -> None:
     assert story.does(reads(a=[(1, 2), (2, 3)]), process=1).errors() == {"nonmonotonic-poll"}
 
 
-def test_under_subscribe_positions_may_move_and_a_new_assignment_starts_anew() -> None:
+def test_a_step_back_is_allowed_with_subscribe_and_after_a_new_assignment() -> None:
     story = three_values().assigned("a", process=1, subscribed=True)
     story.does(reads(a=[(0, 1), (1, 2)]), process=1).does(reads(a=[(1, 2)]), process=1)
     assert story.errors() == set()
@@ -194,13 +196,13 @@ def test_under_subscribe_positions_may_move_and_a_new_assignment_starts_anew() -
     assert check_history(story.history) == []
 
 
-def test_after_an_abort_the_reader_is_where_it_was() -> None:
+def test_a_reader_may_read_the_records_of_a_failed_poll_again() -> None:
     story = three_values().assigned("a", process=1).does(reads(a=[(0, 1)]), process=1)
     story.does(reads(a=[(1, 2)]), process=1, outcome=FAIL)
     assert story.does(reads(a=[(1, 2), (2, 3)]), process=1).errors() == set()
 
 
-def test_sends_out_of_order() -> None:
+def test_sends_out_of_order_are_nonmonotonic() -> None:
     readers = reads(a=[(0, 2), (1, 1)])
     story = Story().does(Send("a", 1, 1)).does(Send("a", 2, 0)).does(readers, process=1)
     assert story.errors() == {"nonmonotonic-send"}

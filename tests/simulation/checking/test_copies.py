@@ -24,6 +24,8 @@ def test_i13_every_record_below_the_committed_offset_is_copied_once() -> None:
         pytest.param([*SOUND, ("a-0", 2)], id="of nothing"),
     ],
 )
-def test_i13_anything_else_is_found(outputs: list[tuple[str, int]]) -> None:
+def test_i13_a_missing_duplicate_or_unexpected_copy_is_found(
+    outputs: list[tuple[str, int]],
+) -> None:
     (violation,) = check_copies(INPUTS, outputs, {"a-0": 3})
     assert violation.invariant == "I13"

@@ -8,7 +8,7 @@ from tests.simulation.checking.promises import Appended, Ended, Promises
 from tests.simulation.checking.test_invariants import PRODUCER, A, B, begun, ended
 
 
-def test_i9_what_was_acknowledged_is_in_the_log() -> None:
+def test_i9_an_acknowledged_append_or_commit_that_the_log_lacks_is_found() -> None:
     promises = Promises()
     promises.appended.append(Appended(A, *PRODUCER, 0, 0))
     promises.registered.append(("t", *PRODUCER, A))
@@ -23,7 +23,7 @@ def test_i9_what_was_acknowledged_is_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_i7_a_response_and_the_log_say_the_same(committed: bool) -> None:
+def test_i7_an_outcome_that_contradicts_the_log_is_found(committed: bool) -> None:
     logs = ended(begun(A), A, committed=committed).partitions()
     promises = Promises(ended=[Ended("t", *PRODUCER, committed)])
     assert promises.check(logs) == []
@@ -31,7 +31,7 @@ def test_i7_a_response_and_the_log_say_the_same(committed: bool) -> None:
     assert [violation.invariant for violation in promises.check(logs)] == ["I7"]
 
 
-def test_i10_an_epoch_is_handed_to_one_instance() -> None:
+def test_i10_an_epoch_that_two_instances_get_is_found() -> None:
     promises = Promises()
     promises.hands(7, 0, "first")
     promises.hands(7, 0, "first")

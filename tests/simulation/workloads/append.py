@@ -1,4 +1,5 @@
-"""W1: transactions of one to four steps, each an append to a random partition or a read."""
+"""Workload W1: transactions of one to four steps. Each step appends to a random partition or
+reads."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class Append(TransactionalClient):
     @property
     def has_done_enough(self) -> bool:
         """Return True if this client has done enough and the whole world has enough transactions.
-        Every world has an `Append` client, so few clients or early deaths do not make a world too
-        small."""
+        Every world has an `Append` client, so a world reaches this number even with few clients or
+        early deaths."""
         return super().has_done_enough and self.world.recorder.transactions >= LEAST_TRANSACTIONS
 
     async def work(self) -> None:

@@ -47,7 +47,8 @@ class Client(ABC):
         return self.done >= self.quota or self.world.is_late
 
     async def live(self) -> None:
-        """Start this client's processes one after another. Runs outside of all processes."""
+        """Start this client's simulated processes one after another. This task itself runs outside
+        of them, so no kill ends it."""
         await asyncio.sleep(self.rng.random() * 0.05)
         while not self.ended:
             self.process = self.world.new_process(self.name)
@@ -75,7 +76,8 @@ class Client(ABC):
         `work`."""
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Return the settings of every client. The timeouts fit small worlds."""
+        """Return the settings of every client. The timeouts are short, because a simulated world
+        ends after some seconds."""
         return {
             "client_id": self.name,
             "request_timeout_ms": 800,
@@ -93,6 +95,6 @@ class Client(ABC):
         return self.settings(max_block_ms=2_500, delivery_timeout_ms=2_000, **more)
 
     async def idle(self, most_ms: int) -> None:
-        """Sometimes pause for a while."""
+        """Sometimes pause for at most `most_ms`."""
         if self.rng.random() < 0.3:
             await asyncio.sleep(self.rng.random() * most_ms / 1000)

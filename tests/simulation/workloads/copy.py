@@ -25,7 +25,7 @@ GROUP = "copiers"
 
 
 class _Moved(RebalanceListener):
-    """A listener that notes the lost and the new keys."""
+    """A listener that notes the partitions that the member has lost or got."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()

@@ -40,7 +40,7 @@ ASKED_AGAIN: Final = 4
 
 @dataclass(slots=True)
 class Batch:
-    """The attempt of a batch with an unknown outcome."""
+    """A batch with an unknown outcome. `attempt`: its operation in the recorded history."""
 
     number: int
     attempt: Attempt
@@ -94,8 +94,8 @@ class GroupCommit(TransactionalClient):
             offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
         except RetriableError:
             if self.world.options.is_lossy:
-                # The group may have pending offsets of a transaction that the transaction
-                # coordinator has forgotten.
+                # After a loss of data, the transaction coordinator may have forgotten a
+                # transaction, and the group may still have its pending offsets.
                 numbers = range(self.world.options.offsets_partitions)
                 await abort_hanging(admin, [TopicPartition(OFFSETS, number) for number in numbers])
             raise

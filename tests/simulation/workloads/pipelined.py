@@ -1,5 +1,5 @@
-"""W5: transactions with many batches in flight, as raw requests, in both protocol versions. Other
-clients take over their transactional ids."""
+"""Workload W5: transactions with many batches in flight, as raw requests, in transaction versions 1
+and 2. Other clients take over their transactional ids."""
 
 from __future__ import annotations
 

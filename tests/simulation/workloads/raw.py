@@ -153,8 +153,8 @@ class RawProducer:
         return connection.start(request, versions=range(13 if self.v2 else 12))
 
     async def end(self, *, commit: bool) -> int:
-        """Return the error code of EndTxn. A V2 request is retried. In V1 a repetition is not
-        safe."""
+        """Send EndTxn, and return its error code. A V2 request is retried. In V1 a repetition is
+        not safe."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

@@ -1,4 +1,4 @@
-"""Clients with transactions through our own producer."""
+"""Clients that run transactions with oncelog's own producer."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TransactionalClient(Client):
             usable = True
             break
         attempt.failed()
-        await asyncio.sleep(PAUSE_S)  # the cause of the error may last for a while
+        await asyncio.sleep(PAUSE_S)  # the cause of the error may still exist
         await self.after_abort()
         return usable
 

@@ -1,5 +1,5 @@
-"""W7: transactions with an external decision (KIP-939). A database stores the decision. After a
-crash the next process carries out the stored decision."""
+"""Workload W7: transactions with an external decision (KIP-939). A database stores the decision.
+After a crash the next process carries out the stored decision."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""The parts around the data source: progress, requirements, packaging, the documents, the
-example."""
+"""Tests of the parts around Spark's data source: progress, requirements, packaging, the documents,
+the example."""

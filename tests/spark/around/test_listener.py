@@ -1,4 +1,4 @@
-"""The listener, in a real Spark that reads from a real broker."""
+"""The listener for the progress of queries, in a real Spark that reads from a real broker."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_workers_with_a_python_without_oncelog_are_refused(tmp_path: Path) -> No
     assert check_workers(ready) == sys.executable
 
 
-def test_the_command_lists_what_is_installed_and_fails_without_java() -> None:
+def test_the_check_command_lists_what_is_installed_and_fails_without_java() -> None:
     command = [sys.executable, "-m", "oncelog_client.spark"]
     environment = {"PATH": "/nowhere", "PYSPARK_PYTHON": sys.executable}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -121,7 +121,7 @@ def test_the_command_lists_what_is_installed_and_fails_without_java() -> None:
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "pyspark"])
-def test_the_command_says_how_to_install_a_missing_package(missing: str) -> None:
+def test_the_check_command_says_how_to_install_a_missing_package(missing: str) -> None:
     program = (
         f"import sys, runpy; sys.modules[{missing!r}] = None;"
         "runpy.run_module('oncelog_client.spark', run_name='__main__')"

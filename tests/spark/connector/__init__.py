@@ -1,1 +1,2 @@
-"""Spark's own Kafka connector against the broker, as most users of Spark read and write Kafka."""
+"""Tests of the broker with Spark's own Kafka connector, with which most users of Spark read and
+write Kafka."""

@@ -21,7 +21,7 @@ def python() -> str:
     """Return the Python with PySpark 4.0.0. Raises ConnectorUnavailable if that or Java is
     missing."""
     if not PYTHON.exists():
-        raise ConnectorUnavailable(f"PySpark {SPARK_VERSION} is missing: make test-connector")
+        raise ConnectorUnavailable(f"PySpark {SPARK_VERSION} is missing: run make test-connector")
     try:
         java()
     except KafkaUnavailable as reason:

@@ -1,4 +1,4 @@
-"""Options of the official connector, as its users write them."""
+"""Options of Spark's own Kafka connector, as its users write them."""
 
 from __future__ import annotations
 

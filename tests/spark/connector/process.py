@@ -26,7 +26,7 @@ Operations = Mapping[str, Callable[..., Any]]
 
 
 class SparkError(Exception):
-    """The exception of an operation. `kind` is the name of its class."""
+    """An operation has raised an exception. `kind` is the name of the exception's class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -34,7 +34,7 @@ class SparkError(Exception):
 
 
 class SparkHangs(Exception):
-    """The process sent no response in time (or at all) and was ended."""
+    """The process sent no response in time, and was ended."""
 
 
 class SparkProcess:

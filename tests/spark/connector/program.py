@@ -77,7 +77,8 @@ class Program:
     def start(
         self, name: str, source: Options, sink: Options, checkpoint: str, available_now: bool
     ) -> None:
-        """Start a query that copies. With AvailableNow the query ends, otherwise `stop` ends it."""
+        """Start a query that copies records. With AvailableNow the query ends, otherwise `stop`
+        ends it."""
         frame = self._spark.readStream.format(FORMAT).options(**source).load()
         columns = [column for column in ("key", "value", "headers") if column in frame.columns]
         writer = frame.select(*columns).writeStream.format(FORMAT).options(**sink)

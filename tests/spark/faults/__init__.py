@@ -1,1 +1,2 @@
-"""Exactly once, while tests kill and pause tasks, executors, drivers and brokers."""
+"""Spark queries write each row exactly once while tests kill and pause tasks, executors, drivers
+and brokers."""

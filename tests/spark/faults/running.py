@@ -31,12 +31,13 @@ def append_purchases(pipeline: Pipeline, count: int) -> None:
 
 
 def run(pipeline: Pipeline, session: SparkSession) -> str | None:
-    """Run the pipeline up to the existing purchases. Return the exception that ended it early."""
+    """Run the pipeline until it has processed the existing purchases. Return the exception that
+    ended it early, or None."""
     return to_its_end(pipeline.start(session))
 
 
 def to_its_end(query: StreamingQuery) -> str | None:
-    """Wait for the end of a running pipeline. Return the exception that ended it early."""
+    """Wait for the end of a running pipeline. Return the exception that ended it early, or None."""
     try:
         if not query.awaitTermination(RUN_TIMEOUT_S):
             raise StillRunning(f"{query.id} after {RUN_TIMEOUT_S} s: {query.status}")

@@ -1,4 +1,5 @@
-"""A sink that is not exactly once, with faults: the audit of the other tests finds its errors."""
+"""Faults in a sink that is not exactly-once. The audit that the other tests use finds the errors of
+this sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make explore`: the sink in every order of events, in large configurations."""
+"""`make explore`: check a model of the sink in every order of events, in large configurations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Configurations to search completely: the small ones in each test run, the others by `make
-explore`."""
+"""Configurations of the sink's model. The states of each one are searched completely: the small
+configurations in each test run, the others by `make explore`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .record_sink import RecordSink
 from .search import Search
 from .world import Budget, Size, World, beginning
 
-# Maximum number of takeovers between two drivers that start at once. The real maximum would add
-# only worlds that are equal except for higher generations.
+# Maximum number of takeovers while two drivers plan at the same time. The real maximum would add
+# only states that are equal except for higher generations.
 TAKEOVERS: Final = 1
 
 

@@ -1,4 +1,5 @@
-"""Every possible next event in a world, and the world after it."""
+"""Every possible next event in a world, and the world after the event. A world is a state of the
+model of Spark and a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .world import Call, Driver, Phase, Size, Task, World
 
 
 def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
-    """Continue the call with one more response. After the last response, return a Turn."""
+    """Return the call with one more response. After the last response, return the Turn that follows
+    from all responses."""
     replies = (*call.replies, reply)
     asks = call.asks
     stops = isinstance(reply, Unanswered) or (isinstance(reply, Refused) and not asks.is_pipelined)
@@ -30,8 +32,8 @@ def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
 
 @dataclass(frozen=True)
 class Events:
-    """The events of worlds of this size with this sink. `_turns`: a cache of the results of calls
-    with one more response, because many worlds differ only in other parts."""
+    """The events of worlds of this size with this sink. `_turns`: a cache of the results of
+    `proceed`, because many worlds have the same call."""
 
     sink: Sink
     size: Size
@@ -150,9 +152,10 @@ class Events:
                 yield self._log(world, driver)
 
     def _plan(self, world: World, driver: Driver) -> Iterator[Event]:
-        """Plan in the same process as before, or in another one: if the same process is busy, or if
-        `switches` of the budget allow it. The first request is sent in the same step, because the
-        request does not depend on the world."""
+        """Yield the events of a plan in the process of the last plan, and in other processes.
+        Another process is used if the last one is busy, or if `switches` of the budget allow it.
+        The first request is sent in the same event, because the request does not depend on the
+        world."""
         session = world.sessions[driver.session]
         busy = {
             other.process
@@ -217,8 +220,9 @@ class Events:
             yield (driver, "fails: tasks"), self._abort(world, driver, (*left, None))
 
     def _log(self, world: World, driver: Driver) -> Event:
-        """Write the batch to the commit log. Spark creates the files atomically, so of two
-        drivers one fails at this batch or at the next."""
+        """Write the batch to Spark's commit log, and plan the next batch. Spark creates each file
+        atomically, so if two drivers run the same query, one of them fails at one of the two
+        files."""
         label = (driver, "is in Spark's commit log")
         checkpoint = world.checkpoint
         if checkpoint.committed >= driver.batch_id:
@@ -264,7 +268,8 @@ def _tidied(world: World) -> World:
 
 def _is_lost(world: World, call: Call) -> bool:
     if world.budget.rests:
-        # A rest may still come. After it, the broker has also forgotten fenced producers.
+        # The query may still stand still (`rests`) until the broker has forgotten its fenced
+        # producers.
         return False
     match call.request:
         case Produce(producer) | EndTxn(producer):

@@ -1,4 +1,5 @@
-"""Spontaneous faults: crashes, timeouts, long rests, a late request, a lost checkpoint."""
+"""The faults of the model: a driver crashes, a transaction times out, nothing happens for weeks, a
+request comes late, a checkpoint is lost."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def _ends(world: World, size: Size, driver: Driver) -> Iterator[Event]:
         yield from _follows(spent, size, driver, None, (driver, "is restarted"))
     elif driver.phase not in _OVER and budget.crashes:
         spent = world._replace(budget=budget._replace(crashes=budget.crashes - 1))
-        # The model has no kill, because a driver that is cut off may also never act again.
+        # A killed driver needs no event of its own: it is a driver that is cut off and never acts
+        # again.
         zombie = driver._replace(is_current=False)
         yield from _follows(spent, size, driver, zombie, (driver, driver.phase.value, "is cut off"))
     if driver.phase is Phase.BEGIN and budget.rests and not any(world.sessions[driver.session]):

@@ -37,7 +37,7 @@ _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
 
 class Driving(NamedTuple):
     """A machine of the driver that waits for the answer to `command`. `inner`: the back-end's state
-    within that command. `seen`: the result of the last look."""
+    within that command. `seen`: what the back-end has last read of its stored state."""
 
     machine: str
     state: Any
@@ -114,7 +114,8 @@ class Machines:
         return self.drive(driving.machine, following, driving.seen)
 
     def failed(self, driving: Driving) -> Turn:
-        """End the call with a KafkaError. `abort()` drops the error."""
+        """Return the end of a call that a KafkaError has interrupted. `abort()` drops the error and
+        returns normally. Other calls raise."""
         return Returned(committed=False) if driving.machine == "aborting" else FAILED
 
     # --- parts of the back-end

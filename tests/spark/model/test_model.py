@@ -57,11 +57,11 @@ def test_without_faults_there_are_few_states() -> None:
 @pytest.mark.parametrize(
     ("sink", "budget"),
     [
-        pytest.param(RecordSink(two_phase=False), Budget(timeouts=1), id="times-out-once-decided"),
-        pytest.param(RECORD, Budget(copies=1), id="initialized-late-once-decided"),
         pytest.param(
-            RECORD, Budget(crashes=1, rests=1), id="its-id-expires-between-its-end-and-DONE"
+            RecordSink(two_phase=False), Budget(timeouts=1), id="times-out-after-the-decision"
         ),
+        pytest.param(RECORD, Budget(copies=1), id="late-InitProducerId-after-the-decision"),
+        pytest.param(RECORD, Budget(crashes=1, rests=1), id="id-expires-between-the-end-and-DONE"),
     ],
 )
 def test_known_exposure_a_commit_by_record_loses_a_decided_member(

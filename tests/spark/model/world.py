@@ -65,7 +65,7 @@ class Driver(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One attempt. `call` is set while it works, `message` after its end."""
+    """One attempt of a task. `call` is set while the attempt works, `message` after its end."""
 
     driver: int
     batch_id: int
@@ -81,8 +81,8 @@ class Task(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen. Each event multiplies the number of orders
-    that the search visits.
+    """The number of rare events of each kind that may still happen. Each event multiplies the
+    number of orders of events that the search visits.
 
     `crashes`: the driver is killed, or cut off and replaced. `attempts`: a further attempt of a
     task. `losses`: a request or its response is lost. `copies`: the network delivers a request a

@@ -1,5 +1,6 @@
-"""A small Spark: queries that plan, write and commit batches and restart from the checkpoint. Each
-call runs in its own process. Only the processes are imitated; the sink is the real one."""
+"""An imitation of Spark: queries that plan, write and commit batches and restart from the
+checkpoint. Each call runs in its own process, in place of a process of Spark. The sink is the real
+one."""
 
 from __future__ import annotations
 
@@ -152,8 +153,9 @@ class Query:
         run(work, self.fail_points.environment)
 
     def looks_while_open(self, plan: Plan) -> int:
-        """Return the offset in the state that a stable look finds. When the look begins, a
-        transaction of the parent is open, and has written a state with offset 7."""
+        """Return the offset in the state that the command Look finds with `stable`. When Look
+        begins, a transaction of the parent is open, and has written a state with offset 7. This
+        transaction ends during Look."""
         options, parent = self.options, plan.parent
         assert parent is not None
         sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)

@@ -108,7 +108,7 @@ def decided_in_time(query: Query, tasks: Query) -> list[TaskMessage]:
             query.fail_points.clear()
 
 
-def test_a_member_that_ended_before_the_decision_prevents_the_commit_of_all(
+def test_a_transaction_that_ended_before_the_decision_prevents_the_batchs_commit(
     query: Query,
 ) -> None:
     messages = query.write(query.plan(), 0)
@@ -172,7 +172,7 @@ def test_an_open_transaction_of_a_dead_sink_does_not_delay_other_sinks(query: Qu
     check_visible(query, 0, 1, 2)
 
 
-def test_a_write_without_a_sink_reads_and_keeps_no_state(query: Query) -> None:
+def test_a_write_without_a_sink_reads_no_state_and_keeps_none(query: Query) -> None:
     """Otherwise a process with many such writes would keep the state of each."""
     plan = Plan(f"spark-write-{query.sink_id}", CommitKind.RECORD, 1, None, None, 0)
 

@@ -1,5 +1,6 @@
-"""The broker has aborted a decided transaction: the query's message, and an operator's choices in
-docs/spark.md ("The hole of `record`")."""
+"""The broker has aborted a task's transaction after the sink has decided to commit the batch. The
+query fails with an error, and an operator has the choices of docs/spark.md ("The hole of
+`record`")."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from tests.spark.topics import Row, Topics
 
 
 def lose(query: Query, batch_id: int, *, partition: int) -> str:
-    """Decide a batch and kill its driver. Abort the transaction of one task, as a timeout does, and
-    return its id."""
+    """Decide to commit a batch, and kill the driver before it commits the tasks' transactions.
+    Abort the transaction of one task, as a timeout does, and return its id."""
     messages = query.write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -93,7 +94,7 @@ def test_under_another_sink_id_the_whole_batch_is_written_again(query: Query) ->
     assert written(query) == Counter(expected(0, 1, 2)) + Counter(rows_of(1, partition=2))
 
 
-def test_the_query_continues_without_the_rows_after_an_operator_writes_a_record(
+def test_the_query_continues_without_the_lost_rows_after_an_operator_writes_a_record(
     query: Query,
 ) -> None:
     query.run([0])

@@ -1,4 +1,5 @@
-"""Headers of many records at once."""
+"""The fast decoder for the headers of many records at once, and the ordinary decoder
+(`plain_headers`) for the headers of a single record."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_a_row_has_its_headers_in_order_or_null_without_headers(
     assert column_of(rows) == [plain_headers(row) for row in rows]
 
 
-def test_unusual_headers_are_left_to_the_ordinary_decoder() -> None:
+def test_headers_that_the_fast_decoder_cannot_read_raise_unusual() -> None:
     with pytest.raises(Unusual, match="not UTF-8"):
         column_of([[("\udcff", b"a key of any bytes")]])
     with pytest.raises(Unusual, match="count"):

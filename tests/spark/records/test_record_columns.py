@@ -1,4 +1,5 @@
-"""The positions of keys and values in batches. Unusual batches go to the ordinary decoder."""
+"""The fast decoder finds the positions of keys and values in whole batches. If it cannot read a
+batch, it raises `Unusual`, and the ordinary decoder reads the batch."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def test_keys_and_values_are_at_the_found_positions(
 
 
 @given(st.lists(st.integers(-(1 << 27), (1 << 27) - 1), min_size=1, max_size=20))
-def test_numbers_of_different_lengths_are_read_together(numbers: list[int]) -> None:
+def test_varints_of_different_lengths_are_decoded_at_once(numbers: list[int]) -> None:
     data, places = b"", []
     for number in numbers:
         places.append(len(data))
@@ -48,13 +49,13 @@ def test_numbers_of_different_lengths_are_read_together(numbers: list[int]) -> N
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 1 << 30])
-def test_a_wrong_count_of_records_is_unusual(count: int) -> None:
+def test_a_wrong_count_of_records_raises_unusual(count: int) -> None:
     body = EncodedRecords.of([NewRecord(0, None, b"v")] * 2).body
     with pytest.raises(Unusual):
         find(body, [Body(0, len(body), count)])
 
 
-def test_only_minus_one_is_null() -> None:
+def test_only_a_length_of_minus_one_means_null() -> None:
     lengths = pa.array([encode_varint(n)[0] for n in (-1, 0, 5)], pa.int64())
     found = nulls(lengths)
     assert found is not None

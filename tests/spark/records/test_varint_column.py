@@ -1,4 +1,4 @@
-"""Columns of varints equal those encoded one at a time."""
+"""`varints` encodes a column of numbers at once. `encode_varint` returns the same varints."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_sink_commits_by_record_if_the_broker_announces_no_group_transactions(
 def test_a_sink_that_commits_by_record_because_of_the_broker_warns_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Spark's Python workers log only warnings and errors."""
+    """The message is a warning, because Spark's Python workers log only warnings and errors."""
     with Oncelog(tmp_path, {**QUICK, "group.transactions.enable": "false"}) as broker:
         for protocol, name in (("auto", "one"), ("auto", "one"), ("record", "two")):
             driver.plan(options(broker, protocol, name), Intent(name, CommitKind.RECORD, "q"))

@@ -1,4 +1,4 @@
-"""The commit by group between processes: drivers that replace each other, late tasks, and rows that
+"""Commits by group of several processes: drivers that replace each other, late tasks, and rows that
 must never be visible."""
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def test_tasks_and_commit_skip_a_done_batch(query: Query, topics: Topics) -> Non
 def test_a_task_without_a_batch_id_writes_a_done_batch_and_the_commit_skips_it(
     query: Query, topics: Topics
 ) -> None:
-    """Spark does not promise the names of the properties that a task reads."""
+    """A task reads its batch id from a property of Spark, and Spark does not promise the name of
+    this property."""
     query.run([0])
     plan = query.plan()
     blind = replace(plan, done=0)
@@ -195,12 +196,11 @@ def test_an_abort_after_a_commit_with_a_lost_response_undoes_nothing(
     assert visible(topics, query) == expected(0, 1)
 
 
-def test_a_process_continues_its_generation_and_another_process_begins_one(
+def test_a_process_continues_its_generation_and_another_process_begins_a_new_one(
     query: Query, topics: Topics
 ) -> None:
     assert len(set(query.in_one_process(range(3)))) == 1
-    # Another process of the driver has begun no generation that it could continue, so it begins
-    # one.
+    # Another process of the driver has no generation to continue, so it begins a new generation.
     query.run([3])
     assert visible(topics, query) == expected(0, 1, 2, 3)
 
@@ -221,8 +221,8 @@ def test_the_error_of_a_new_query_on_a_known_sink_has_the_last_committed_batch(
 def test_tasks_refuse_a_copied_sink_id_if_the_checkpoint_cannot_be_read(
     query: Query, topics: Topics
 ) -> None:
-    """When its tasks refuse, the query has already fenced the sink's owner. The owner's error
-    explains this."""
+    """When the tasks of the copying query refuse, this query has already fenced the sink's owner.
+    The owner's error explains this."""
     query.run([0])
     messages = query.write(query.plan(), 1)
     unknown = replace(query, query_id="q-2").having(checkpointLocation="s3a://bucket/c")

@@ -113,7 +113,7 @@ def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_dri
     assert found == [look, renewed, look, staged, ended]
 
 
-def test_at_steady_state_tasks_open_no_connection_and_look_nothing_up(
+def test_at_steady_state_tasks_open_no_connection_and_request_no_metadata(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
     proxy, broker = proxied
@@ -166,8 +166,9 @@ def test_a_connection_that_breaks_at_a_request_or_its_response_changes_nothing(
 def test_a_decision_without_a_response_is_repeated_until_its_outcome_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
-    """The driver repeats the decision for longer than the client's timeouts. The request timeout is
-    longer than a usual pause of the computer."""
+    """The responses to the first two EndTxn requests are lost. The driver repeats the decision even
+    after the client's timeouts. The request timeout is longer than the usual pauses of a
+    computer."""
     proxy, broker = proxied
     topics = Topics(broker.address)
     topics.create(name)

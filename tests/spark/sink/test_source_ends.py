@@ -1,5 +1,5 @@
-"""A sink keeps the source ends of a batch if they fit into its state. Otherwise a message gives the
-reason."""
+"""A sink keeps the end offsets that a batch has read from its sources (the source end), if they fit
+into the state of the sink. Otherwise a message gives the reason."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_source_end_of_400_partitions_is_kept(
     sink = Sink(broker, topics.create(name), kind)
     sink.batch(0, FEW)
     assert sink.start() == from_json(end_of(FEW))
-    # The state that begins the next generation keeps the end, too.
+    # A later plan begins the next generation of the sink, and keeps the source end.
     driver._generations.clear()
     driver.plan(sink.options, sink.intent)
     assert sink.start() == from_json(end_of(FEW))

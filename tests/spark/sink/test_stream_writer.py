@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_the_pickled_writer_plans_and_only_once(
+def test_the_pickled_writer_plans_once_and_the_other_writer_does_not_plan(
     broker: Oncelog, name: str, folder: Path
 ) -> None:
     planned = writer(broker, name, folder)

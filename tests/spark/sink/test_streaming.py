@@ -1,4 +1,4 @@
-"""Micro-batches of a real Spark into oncelog."""
+"""Micro-batches that a real Spark writes to oncelog."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_default_sink_id_contains_the_query_id(
     copy.run()
     query_id = json.loads(Path(checkpoint, "metadata").read_text())["id"]
     assert copy.state(f"spark-{query_id}")[1]["queryId"] == query_id
-    # Without a readable checkpoint the option is required.
+    # Without a readable checkpoint the option sinkId is required.
     spark.conf.set("spark.sql.streaming.checkpointLocation", f"{checkpoint}-2")
     try:
         copy.checkpoint = ""

@@ -1,4 +1,4 @@
-"""`spark.read.format("oncelog")`: every option of a batch, on both brokers."""
+"""`spark.read.format("oncelog")`: every option of a batch read, on oncelog and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def at(timestamp_ms: int) -> dt.datetime:
 
 
 def filled(log: Topics, name: str) -> str:
-    """Create two partitions with five records each, a second apart: 00 to 04 and 10 to 14."""
+    """Write five records, a second apart, to each of two partitions: 00 to 04 and 10 to 14."""
     log.create(name, 2, KEPT)
     log.append(
         name,
@@ -61,7 +61,9 @@ def filled(log: Topics, name: str) -> str:
     return name
 
 
-def test_a_batch_has_the_official_columns(spark: SparkSession, log: Topics, name: str) -> None:
+def test_a_batch_has_the_columns_of_sparks_kafka_connector(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
     log.create(name, 2, KEPT)
     rows = [
         Row(b"a\xff", b"k", 0, (("h", b"\x00"), ("h", None)), T0),
@@ -158,7 +160,9 @@ def test_a_batch_reads_from_its_start_to_its_end(
     assert values(frame(spark, log, subscribe=name, **given)) == wanted.encode().split()
 
 
-def test_three_options_select_what_is_read(spark: SparkSession, log: Topics, name: str) -> None:
+def test_subscribe_subscribe_pattern_and_assign_select_partitions(
+    spark: SparkSession, log: Topics, name: str
+) -> None:
     first, second = filled(log, f"{name}.a"), filled(log, f"{name}.b")
     log.create(f"{name}.empty")
     both = [f"{partition}{number}".encode() for partition in (0, 1) for number in range(5)] * 2

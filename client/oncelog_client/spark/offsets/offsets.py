@@ -161,7 +161,7 @@ def read_partitions(
                 raise OptionError(option, text, f"{topic}-{partition}: must be {least} or more")
             found[TopicPartition(topic, int(partition))] = number
     if not found:
-        raise OptionError(option, text, f"names no partition; such as {shown}")
+        raise OptionError(option, text, f"names no partition; an example: {shown}")
     return tuple(sorted(found.items()))
 
 

@@ -34,7 +34,7 @@ class NoSourceEnd(ValueError):
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
     """Return the source end in the text of the file `offsets/<batchId>`. Return None if no source
-    has offsets of this format, or the file has another version. Raises TwoEnds."""
+    is of the format `oncelog`, or the file has another version. Raises TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
         return None
@@ -52,7 +52,7 @@ def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
 
 
 def of_sink(sink_id: str, kept: str | None) -> Offsets:
-    """Read the JSON text that a sink has kept. Raises NoSourceEnd."""
+    """Return the offsets in the JSON text that a sink has kept. Raises NoSourceEnd."""
     try:
         found = None if kept is None else from_json(json.loads(kept))
     except (AttributeError, TypeError, ValueError):

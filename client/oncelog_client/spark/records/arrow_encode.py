@@ -52,7 +52,7 @@ class RowEncoder:
 
     The caller is a task, which has a producer. It calls in this order: `topics(rows)`, the
     producer's `partitions_for` for each new topic, `outgrown(rows, ...)`, the producer's
-    `partitions_now` for each topic that this returns, `encode(rows, ...)`, and the producer's
+    `partitions_now` for each topic that `outgrown` returns, `encode(rows, ...)`, and the producer's
     `send_encoded` for each batch.
     """
 
@@ -121,7 +121,7 @@ class RowEncoder:
     # -- topics and partitions
 
     def _topics_of(self, rows: pa.RecordBatch) -> tuple[list[str], pa.Array]:
-        """Return the topics, and the index of its topic for each row."""
+        """Return the topics, and for each row the index of the row's topic."""
         if self._topic is not None:
             return [self._topic], pa.repeat(pa.scalar(0, _INT64), rows.num_rows)
         column = _column(rows, "topic")
@@ -200,8 +200,9 @@ class RowEncoder:
             )
 
     def _cuts(self, sizes: pa.Array, run_ends: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the rows of each batch as (first, end), without the row `end`. All rows of a batch
-        are in one run, which has one partition."""
+        """Return the rows of each batch as (first, end), without the row `end`. The rows up to each
+        of `run_ends` are a run of rows with one partition. A batch never crosses the end of a
+        run."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         cuts = []
         start = before = 0
@@ -282,7 +283,8 @@ def _joined(*columns: pa.Array) -> pa.Array:
 def _bodies(
     key: pa.Array, value: pa.Array, headers: pa.Array, cuts: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, memoryview]]:
-    """Yield each cut with the bytes of its records. Offset deltas start at 0 in each cut."""
+    """Yield (first, end, bytes of the records) for each batch. `cuts` has the rows of each batch,
+    as (first, end). Offset deltas start at 0 in each batch."""
     deltas = pa.concat_arrays([counting(end - start) for start, end in cuts])
     before = pa.scalar(_ATTRIBUTES_AND_TIMESTAMP_DELTA, pa.binary())
     columns: list[Any] = [deltas, _length(key), key, _length(value), value, headers]

@@ -36,7 +36,7 @@ _INT64_BYTES: Final = 9
 
 
 class Unusual(Exception):
-    """The records are damaged, or have an unusually large number."""
+    """The records are damaged, or contain an unusually large number."""
 
 
 class Body(NamedTuple):
@@ -181,8 +181,8 @@ def varints(
             number = pc.subtract(number, pa.scalar(1 << shift, _INT64))
         else:
             more = pc.greater_equal(byte, _CONTINUED)
-            # A number without a further byte may end the data, so read byte 0 in place of the next
-            # byte.
+            # A complete number may end the data. It has no next byte, so read byte 0 of the data
+            # for it, and ignore that byte.
             byte = pc.take(column, pc.if_else(more, position, _ZERO))
             byte = pc.if_else(more, byte, _NO_MORE)
             more = pc.cast(more, _INT64)

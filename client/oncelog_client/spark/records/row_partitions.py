@@ -72,8 +72,8 @@ class StickyPartitions:
     """The partitions of rows without a key, topic by topic.
 
     `draw(n)` returns a random number in 0..n-1. As in KIP-480, `draw` chooses another partition
-    when the current partition has got the bytes of a batch. The queues of the partitions (KIP-794)
-    are not considered.
+    when the current partition has got `batch_size` bytes of rows. The queues of the partitions
+    (KIP-794) are not considered.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:

@@ -1,1 +1,2 @@
-"""Writing topics exactly once: one transaction per task attempt, one decision per micro-batch."""
+"""Writing topics exactly once: one transaction per task attempt, one commit decision per
+micro-batch."""

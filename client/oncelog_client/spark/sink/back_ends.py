@@ -1,4 +1,5 @@
-"""The back-end of a batch. Tasks import this module, so it imports no module of the driver."""
+"""Chooses the back-end of a sink, which sends the requests to the broker. Tasks import this module,
+so it imports no module of the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .back_end import BackEnd
 def back_end(
     options: SinkOptions, kind: CommitKind, sink_id: str, *, is_kept: bool = True
 ) -> BackEnd:
-    """Return the back-end of a kind of commit. `is_kept` is `Plan.is_kept`."""
+    """Return the back-end for this kind of commit. `is_kept` is False if the sink is used only once
+    (`Plan.is_kept`)."""
     timeout_ms = options.transaction_timeout_ms
     if kind is CommitKind.GROUP:
         from .group_commit import GroupCommit

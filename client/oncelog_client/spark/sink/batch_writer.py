@@ -1,6 +1,6 @@
 """`df.write.format("oncelog").mode("append")`, also inside foreachBatch.
 
-With txnAppId and txnVersion, which correspond to the query id and batch number of a stream, a
+With txnAppId and txnVersion, which correspond to the query id and batch number of a stream, each
 version is written once, even if the write is repeated. Without txnAppId and txnVersion a write is
 atomic, but a repeated write writes its rows again.
 """

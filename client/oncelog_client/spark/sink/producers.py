@@ -24,8 +24,8 @@ from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]
 
-# Idle time after which the next `take` closes a producer: the producer's sink has ended, or has
-# fewer tasks now.
+# Idle time after which the next `take` closes a producer. A producer stays idle if its sink has
+# ended, or has fewer tasks now.
 IDLE_MS: Final = 5 * 60_000
 # Maximum number of idle producers. Producers of the sink that takes a producer are not counted.
 MOST_OF_OTHERS: Final = 64
@@ -60,8 +60,8 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
     """Return a connected producer with an id for this attempt. Raises RetriableError if no broker
     can be reached."""
     key = (os.getpid(), setup, plan.sink_id)
-    # A sink that is used once has a new id for each attempt. The producers of such a sink are not
-    # kept.
+    # If `plan.is_kept` is False, the sink is used once. Each attempt then has a new id, and its
+    # producer is not kept.
     sink = _sinks.setdefault(key, _Sink()) if plan.is_kept else _Sink()
     is_newer = plan.generation > sink.ids.generation
     sink.ids, transactional_id = sink.ids.take(plan)
@@ -82,7 +82,7 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
 def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
     """Remove and return the producers that are idle for too long. If more than MOST_OF_OTHERS
     producers of other sinks are idle, remove and return the oldest too."""
-    # A fork has copies of the producers of the process that made it. A fork must not use them.
+    # A forked process has copies of its parent's producers, and must not use them.
     own = [sink for (pid, *_), sink in _sinks.items() if pid == os.getpid()]
     idle = [(entry.since_ms, name, sink) for sink in own for name, entry in sink.idle.items()]
     idle.sort(key=itemgetter(0))
@@ -97,7 +97,8 @@ def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
 
 
 async def give_back(taken: Taken, plan: Plan) -> None:
-    """Keep a producer after its hand-over, or close the producer of a sink that is used once."""
+    """Keep a producer that has handed its transaction over to the driver. If the sink is used once,
+    close the producer instead."""
     if plan.is_kept:
         idle = _Idle(taken.producer, monotonic_ms())
         _sinks[taken.key].idle[taken.transactional_id] = idle

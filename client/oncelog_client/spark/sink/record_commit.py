@@ -1,10 +1,11 @@
 """The commit by record, for any broker that speaks Kafka's protocol. A record in a compacted topic
-decides a batch. Then each transaction of the batch is ended, and another record marks the batch as
-done.
+decides a batch. Then each transaction of the batch is committed, and another record marks the batch
+as done.
 
-Between the two records readers may see a part of the batch. If the driver dies there, the next
-planning finishes the batch. The batch's transactions must still be open then. With two-phase commit
-(KIP-939) they are, because they have no timeout. Without it, the broker may have aborted them.
+Between the two records readers may see a part of the batch. If the driver dies between them, the
+next planning finishes the batch. The batch's transactions must still be open then. With two-phase
+commit (KIP-939) they are, because they have no timeout. Without it, the broker may have aborted
+them.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ _ASK_AGAIN_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
-# Kept in each process: the log of each sink as read so far, whether a broker accepts two-phase
-# commit, the brokers with a checked state topic, and the sinks with a logged warning.
+# Kept in each process: the part of each sink's log that was read, whether a broker accepts
+# two-phase commit, the brokers with a checked state topic, and the sinks that have logged a
+# warning.
 _logs: dict[tuple[ClientSetup, str], RecordLog] = {}
 _two_phase: dict[ClientSetup, bool] = {}
 _checked: set[tuple[ClientSetup, str]] = set()
@@ -96,7 +98,8 @@ _warned: set[tuple[ClientSetup, str]] = set()
 class RecordCommit:
     """The back-end of a commit by record. `setup` has the arguments of an admin client.
     `transaction_timeout_ms`: the timeout of the tasks' transactions, if they have a timeout.
-    `is_kept` is `Plan.is_kept`. If `is_kept` is False, the state topic is not used."""
+    `is_kept` (of the plan): the sink has a state that counts its batches. Without a state, the
+    state topic is not used."""
 
     def __init__(
         self,
@@ -265,7 +268,7 @@ class RecordCommit:
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
         """Abort transactions by InitProducerId. The call is idempotent. It never aborts a decided
-        transaction, because the driver sends AbortOpen only while no decision is unfinished."""
+        transaction, because the driver sends AbortOpen only after every decided batch is done."""
         await asyncio.gather(
             *(
                 self._init_member(admin, transactional_id)
@@ -317,8 +320,8 @@ class RecordCommit:
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
-        """Check the members against the open transactions that Look has found. Describe the
-        transactions of members that Look has not found."""
+        """Check that the transaction of each member is still open. Describe the transactions that
+        the command Look has not found."""
         unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
         for member in members:

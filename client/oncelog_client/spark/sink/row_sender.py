@@ -12,8 +12,9 @@ from oncelog_client.spark.records.arrow_encode import RowEncoder
 
 from .task_producer import TaskProducer
 
-# The size is above the producer's default, because rows come by the thousand: requests are fewer,
-# and readers get fewer batches. It is below the default of max.message.bytes, with room for growth.
+# Rows come by the thousand, so batches are larger than the producer's default: there are fewer
+# requests, and readers get fewer batches. The size stays far below the default of
+# max.message.bytes.
 BATCH_SIZE: Final = 256 * 1024
 
 

@@ -1,4 +1,5 @@
-"""Carries out step 1: one task attempt, in a Python worker of an executor."""
+"""Carries out step 1 of the sink's protocol (`protocol/attempts.py`): one task attempt, in a Python
+worker of an executor."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ T = TypeVar("T")
 # Spark requests the latest offsets every 10 ms while there are no new records. New topics and
 # partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
-# The time limit of one ListOffsets lookup. After it the metadata are refreshed, and show if a topic
-# was deleted meanwhile.
+# The time limit of one ListOffsets lookup. At the limit the metadata are refreshed: they show if a
+# topic was deleted meanwhile.
 _ATTEMPT_MS: Final = 5_000
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -111,8 +111,8 @@ class Catalogue:
     async def at_times(
         self, times_ms: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Return the offset of each partition's first record at or after its time. Partitions
-        without such a record are left out."""
+        """Return the offset of each partition's first record at or after its time in `times_ms`.
+        Partitions without such a record are left out."""
 
         async def attempt() -> dict[TopicPartition, int]:
             return await self._offsets(times_ms, read_committed)
@@ -125,7 +125,8 @@ class Catalogue:
         return {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets for a group without members. One attempt of `default_api_timeout_ms`."""
+        """Commit offsets for a group without members, in one attempt of
+        `default_api_timeout_ms`."""
         rows = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         group = ConsumerGroupMetadata(group_id)
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)

@@ -1,4 +1,5 @@
-"""Requests to the cluster from the driver's Python processes, by catalogues that stay connected."""
+"""Requests to the cluster from the driver's Python processes. A `Catalogue` sends the requests, and
+stays connected between them."""
 
 from __future__ import annotations
 

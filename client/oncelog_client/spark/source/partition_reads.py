@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionReads:
-    """The part that all tasks of a query share. Spark pickles it for them."""
+    """The part of a reader that all tasks of a query share. Spark pickles it for the tasks."""
 
     settings: ReadSettings
     columns: tuple[str, ...]
@@ -35,9 +35,9 @@ class PartitionReads:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of an `OffsetRange`. Yield nothing for None, which Spark passes if
-        `partitions` returns an empty list. If the log begins after the next offset, or
-        ends before it, raise DataLossError. Without `failOnDataLoss`, continue at the beginning of
-        the log in the first case, and stop in the second.
+        `partitions` returns an empty list. If the log begins after the next offset, or ends before
+        it, raise DataLossError. Without `failOnDataLoss`, continue at the beginning of the log in
+        the first case, and stop in the second.
         """
         if partition.value is None:
             return

@@ -2,8 +2,10 @@
 
 The reader lives in one Python process of the driver while the query runs. Only `read` runs on
 executors. The range of a batch is in Spark's own log of offsets before the batch is read, so that a
-repeated batch reads the same range. Therefore the first batch is empty and only fixes the start. A
-new partition is read from the batch after the batch that has found it.
+repeated batch reads the same range. The first batch is empty: it only puts the start of the query
+into this log, so that a restart begins at the same offsets (except with `Trigger.Once`, which has
+only one batch). If a batch finds a new partition, the next batch is the first that reads this
+partition.
 """
 
 from __future__ import annotations
@@ -238,8 +240,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 async def _check(
     catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Return the readable part of the planned ranges, and the losses (`readable`). `is_old`: also
-    check the ends of the ranges."""
+    """Return the part of the planned ranges that can be read, and descriptions of the lost records.
+    `is_old`: also check that the logs still reach the ends of the ranges."""
     partitions = frozenset(wanted.partition for wanted in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
     if is_old:

@@ -95,7 +95,7 @@ class Indexes:
         self.position += size
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return the contents of offset index and time index; the latest timestamp is the last
-        entry."""
+        """Return the contents of offset index and time index; the last entry of the time
+        index is the latest timestamp."""
         self._times.append_if_later(*self._latest)
         return self._offsets.encode(), self._times.encode()

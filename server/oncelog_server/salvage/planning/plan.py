@@ -32,8 +32,8 @@ from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
-# Number of producer ids to skip if the newest metadata is lost: assigned ids that never wrote a
-# record are not in the logs.
+# Number of producer ids to skip if the newest metadata is lost, because assigned ids that never
+# wrote a record are not in the logs.
 SKIPPED_IDS: Final = 1_000_000
 # Settings of a topic with lost settings: the topic keeps all records until an operator sets others.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -203,8 +203,8 @@ class Planner:
     ) -> None:
         """Decide about folders with another topic id.
 
-        Strays stay as they are. Another folder is taken if it has records and its partition has no
-        folder yet: its topic id must be damaged. The other folders are moved aside.
+        Stray folders stay as they are. Another folder is taken if it has records and its partition
+        has no folder yet: its topic id must be damaged. The other folders are moved aside.
         """
         for facts in others:
             if facts.is_stray:
@@ -277,7 +277,7 @@ class Planner:
             return {key: text for key, text in own.items() if text is not None}
         self._notes.append(
             f"topic {name}: its settings are lost, so its records are never deleted "
-            "(retention.ms=-1, retention.bytes=-1) until others are set"
+            "(retention.ms=-1, retention.bytes=-1) until other values are set"
         )
         _, folders = self._topics[name]
         if any(folder.is_compacted for folder in folders.values()):

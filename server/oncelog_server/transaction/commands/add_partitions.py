@@ -27,7 +27,8 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 class AddPartitions(msgspec.Struct, frozen=True):
     """A command that adds partitions to a transaction. `verify_only`: check whether the partitions
     are in the transaction, and add nothing (KIP-890 part 1). `group_id`: the consumer group of the
-    transactional id, None without one. With a group, the id is in the shard of the group."""
+    transactional id, None without one. With a group, the hash of the group selects the shard of the
+    transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -55,7 +56,8 @@ def decide_add_partitions(
     # producer may already use the new id.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    # The owner differs from the producer if a newer instance has kept the transaction.
+    # The owner is the producer that may send requests. Its id may differ from the transaction's id
+    # if a newer instance has kept the transaction open (KIP-939).
     if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
         return refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
@@ -69,7 +71,7 @@ def decide_add_partitions(
         return REFUSE_UNKNOWN
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
-        # A newer instance has kept the transaction open, and may only end it (KIP-939).
+        # The newer instance that has kept the transaction open may only end it (KIP-939).
         return Decision(INVALID_STATE)
     if ongoing and command.partitions <= metadata.partitions:
         return Decision(SUCCESS)
@@ -92,7 +94,7 @@ def decide_add_partitions(
     if not ongoing:
         effects = (StartTimer(command.transactional_id, now_ms + metadata.timeout_ms),)
         if client is None and command.caller is not None:
-            # The transactional id was initialized at another coordinator.
+            # The client is unknown, because another coordinator has initialized the id.
             client = client_of(command.caller)
             effects = (*effects, ClientKnown(command.transactional_id, client))
     return change(target, SUCCESS, *effects, opened_by=client)

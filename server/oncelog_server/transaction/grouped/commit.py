@@ -39,10 +39,10 @@ def decide_group_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide all transactions if the id and every member are Ongoing with exactly the producer id
-    and epoch of the request. Otherwise refuse, with the member that caused the refusal. A retry
-    with the same members gets the response of the first call. A retry with other members, or with
-    none, gets INVALID_TXN_STATE.
+    """Decide all transactions if the request's own transactional id and every member that it names
+    are Ongoing with exactly the producer id and epoch of the request. Otherwise refuse, with the
+    member that caused the refusal. A retry with the same members gets the response of the first
+    call. A retry with other members, or with none, gets INVALID_TXN_STATE.
 
     A member's state afterwards is the same as after its own EndTxn. A member of transaction version
     2 gets a new epoch, which its next InitProducerId returns.

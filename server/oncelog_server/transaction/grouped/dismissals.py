@@ -1,4 +1,5 @@
-"""Translates the reasons for which a group refuses a member into causes of fences (KIP-447)."""
+"""Translates the reason for which a group refuses a member into the reason for which the
+transaction coordinator refuses the member's producer (KIP-447)."""
 
 from __future__ import annotations
 

@@ -42,11 +42,11 @@ def decide_init_in_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide InitProducerId of a producer in a consumer group. First abort the open transactions of
-    the group's other ids with one of the same input partitions, and respond with
-    CONCURRENT_TRANSACTIONS until they are complete. Also abort all other transactions of older
-    generations, without waiting for their completion. No producer can commit them any more, and
-    readers would wait for their timeouts."""
+    """Decide InitProducerId of a producer in a consumer group. Other ids of the group may have open
+    transactions and share an input partition with the producer. First abort these transactions, and
+    respond with CONCURRENT_TRANSACTIONS until they are complete. Also abort all other transactions
+    of older generations, without waiting for their completion. No producer can commit them any
+    more, and without an abort they would hold readers back until their timeouts."""
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
@@ -92,8 +92,8 @@ def refusal_in_group(
         reason = newest_generation(shard, membership.group_id)
         return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
-        # This request must not be accepted now. Its record would follow the record of the newer
-        # generation, and would give the id an older generation.
+        # A record of a newer generation is pending. This request is not accepted now, because its
+        # record would follow that record with an older generation.
         return Decision(BUSY)
     return refusal(shard, command)
 

@@ -103,13 +103,13 @@ def test_a_member_id_is_given_first_and_forgotten_if_it_is_not_used() -> None:
     assert driver.join(given.member_id).value.error_code == 25
 
 
-def test_a_given_member_id_is_not_for_a_static_member() -> None:
+def test_a_static_member_cannot_join_with_an_assigned_member_id() -> None:
     driver = Driver()
     given = driver.join().value
     assert driver.join(given.member_id, instance="i").value.error_code == 25
 
 
-def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+def test_a_rebalance_waits_for_assigned_member_ids_that_have_not_joined() -> None:
     driver = Driver()
     _, (member,) = driver.stable_group("a")
     pending = driver.join(client_id="b").value
@@ -120,7 +120,7 @@ def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
     assert joining.value.error_code == 0
 
 
-def test_the_initial_delay_is_prolonged_by_newcomers_up_to_the_rebalance_timeout() -> None:
+def test_new_members_prolong_the_initial_delay_up_to_the_rebalance_timeout() -> None:
     driver = Driver()
     first = driver.join_twice(client_id="a", rebalance_ms=7_000)
     driver.advance(2_999)
@@ -138,7 +138,7 @@ def test_the_initial_delay_is_prolonged_by_newcomers_up_to_the_rebalance_timeout
     assert len(first.value.members) == 4
 
 
-def test_newcomers_of_an_earlier_initial_rebalance_prolong_no_later_one() -> None:
+def test_members_of_an_earlier_initial_rebalance_do_not_prolong_a_later_one() -> None:
     driver = Driver()
     joins = [driver.join_twice(client_id=name, rebalance_ms=1_000) for name in "ab"]
     driver.advance(3_000)
@@ -266,7 +266,7 @@ def test_a_new_member_that_waits_too_long_has_to_start_over() -> None:
     assert list(driver.group().members) == [member]
 
 
-def test_a_repeated_join_completes_the_earlier_join_too() -> None:
+def test_a_repeated_join_ends_the_earlier_join_with_an_error() -> None:
     driver = Driver()
     given = driver.join().value
     first = driver.join(given.member_id)
@@ -298,7 +298,7 @@ def test_a_lowered_group_max_size_keeps_the_members_that_join_again_first() -> N
     assert list(driver.group().members) == members[:2]
 
 
-def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
+def test_h63_the_memory_of_a_group_is_limited() -> None:
     driver = with_config(group_metadata_max_bytes=5_000, pending_members_max=3)
     large = {"range": b"x" * 2_000}
     _, (member,) = driver.stable_group("a", protocols=large)
@@ -325,4 +325,4 @@ def test_a_new_group_that_cannot_be_written_does_not_exist(code: int, expected: 
     assert driver.join(version=3).value.error_code == expected
     assert driver.join(instance="i").value.error_code == expected
     assert GROUP not in driver.shard.table.groups
-    assert len(driver.shard.table.timers) == 1  # only the sweep of expired offsets
+    assert len(driver.shard.table.timers) == 1  # the sweep of expired offsets

@@ -1,4 +1,5 @@
-"""A member as a value: its successor, and the protocol that members prefer."""
+"""A member of a classic group: its successor with another member id, and the members' votes for a
+protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def member(member_id: str, *protocols: str) -> Member:
     )
 
 
-def test_a_successor_has_all_but_the_id_and_the_waiting_responses() -> None:
+def test_a_successor_copies_all_but_the_member_id_and_the_parked_responses() -> None:
     old = member("a", "range")
     old.awaiting_join = Parked(Deferred(), 9)
     new = old.successor("b")
@@ -44,7 +45,7 @@ def test_a_successor_has_all_but_the_id_and_the_waiting_responses() -> None:
         ([("range", "range"), ("range",)], "range"),
     ],
 )
-def test_the_protocol_that_most_members_prefer(
+def test_the_group_prefers_the_common_protocol_with_most_votes(
     protocols: list[tuple[str, ...]], preferred: str | None
 ) -> None:
     members = [member(f"m{number}", *names) for number, names in enumerate(protocols)]

@@ -30,7 +30,7 @@ def test_error_codes_of_heartbeats(options: dict[str, Any], code: int) -> None:
     assert driver.heartbeat(**{**arguments, **options}) == code
 
 
-def test_a_member_lives_as_long_as_it_beats_and_one_session_timeout_longer() -> None:
+def test_a_member_is_removed_one_session_timeout_after_its_last_heartbeat() -> None:
     driver = Driver()
     generation_id, (beating, _) = driver.stable_group("a", "b", session_ms=10_000)
     for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_commit_of_offsets_counts_as_a_heartbeat() -> None:
     assert driver.state() is GroupState.STABLE
 
 
-def test_members_of_a_loaded_group_have_a_session_from_the_load_on() -> None:
+def test_the_sessions_of_a_loaded_group_begin_at_the_load() -> None:
     driver = Driver()
     generation_id, (beating, silent) = driver.stable_group("a", "b", session_ms=10_000)
     driver.now_ms += 1_000_000
@@ -63,7 +63,7 @@ def test_members_of_a_loaded_group_have_a_session_from_the_load_on() -> None:
     assert silent not in driver.group().members
 
 
-def test_a_leave_before_version_3_has_one_member_and_one_code() -> None:
+def test_leave_group_before_version_3_names_one_member_and_returns_one_code() -> None:
     driver = Driver()
     _, (member, _) = driver.stable_group("a", "b")
     assert driver.leave(member, version=2).value.error_code == 0
@@ -73,7 +73,7 @@ def test_a_leave_before_version_3_has_one_member_and_one_code() -> None:
     assert driver.leave("x", version=3, group="").value.error_code == 24
 
 
-def test_members_leave_together_and_each_has_its_code() -> None:
+def test_members_leave_in_one_request_and_each_gets_its_own_code() -> None:
     driver = Driver()
     _, (first, second, third) = driver.stable_group("a", "b", "c")
     left = driver.leave(first, "unknown", third).value.members
@@ -87,14 +87,14 @@ def test_members_leave_together_and_each_has_its_code() -> None:
     assert (unknown.error_code, [row.error_code for row in unknown.members]) == (0, [25, 25])
 
 
-def test_the_last_member_to_leave_makes_the_group_empty_in_the_log_too() -> None:
+def test_after_the_last_member_left_the_group_is_empty_in_the_log_too() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     driver.leave(member)
     loaded = groups_of(driver.load())["g"]
     assert loaded.state is driver.state() is GroupState.EMPTY
     assert loaded.generation_id == generation_id + 1
-    assert len(driver.shard.table.timers) == 1  # only the sweep of expired offsets
+    assert len(driver.shard.table.timers) == 1  # the check for expired offsets
     assert (loaded.protocol_type, loaded.protocol_name, loaded.leader_id) == (
         "consumer",
         None,
@@ -102,7 +102,7 @@ def test_the_last_member_to_leave_makes_the_group_empty_in_the_log_too() -> None
     )
 
 
-def test_a_group_that_waits_for_a_member_id_is_not_empty_in_the_log() -> None:
+def test_a_group_is_not_empty_in_the_log_while_a_member_may_still_join_with_its_new_id() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     given = driver.join().value.member_id
@@ -114,7 +114,7 @@ def test_a_group_that_waits_for_a_member_id_is_not_empty_in_the_log() -> None:
     assert joined.value.generation_id == generation_id + 1
 
 
-def test_a_session_that_ends_while_a_member_id_waits_empties_the_group_once() -> None:
+def test_a_session_that_ends_while_a_new_member_id_is_unused_empties_the_group_once() -> None:
     driver = Driver()
     generation_id, _ = driver.stable_group("a", session_ms=10_000)
     driver.advance(5_000)
@@ -126,7 +126,7 @@ def test_a_session_that_ends_while_a_member_id_waits_empties_the_group_once() ->
     assert groups_of(driver.load())["g"].generation_id == generation_id + 1
 
 
-def test_a_member_id_that_is_not_used_starts_no_rebalance() -> None:
+def test_a_new_member_id_that_expires_unused_starts_no_rebalance() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a", session_ms=30_000)
     driver.join(session_ms=10_000)
@@ -152,7 +152,7 @@ def test_a_static_member_that_is_named_twice_leaves_once() -> None:
     assert driver.state() is GroupState.EMPTY
 
 
-def test_an_instance_that_left_in_the_same_request_fences_no_other() -> None:
+def test_an_instance_that_left_earlier_in_a_request_fences_no_later_member_of_it() -> None:
     driver = Driver()
     driver.join(instance="i")
     driver.advance(3_000)
@@ -167,7 +167,7 @@ def test_an_instance_that_left_in_the_same_request_fences_no_other() -> None:
     assert [row.error_code for row in left] == [82, 0, 25]
 
 
-def test_an_initial_rebalance_that_all_members_leave_ends_at_its_delay() -> None:
+def test_an_initial_rebalance_that_all_members_left_ends_after_its_delay() -> None:
     driver = Driver()
     driver.join_twice()
     (member,) = driver.group().members
@@ -178,7 +178,7 @@ def test_an_initial_rebalance_that_all_members_leave_ends_at_its_delay() -> None
     assert groups_of(driver.load())["g"].generation_id == 1
 
 
-def test_a_group_that_no_member_joins_again_is_empty_in_the_log_too() -> None:
+def test_a_group_is_empty_in_the_log_after_a_rebalance_that_no_member_joins() -> None:
     driver = Driver()
     generation_id, (first, _) = driver.stable_group("a", "b", session_ms=600_000)
     driver.leave(first)
@@ -187,7 +187,7 @@ def test_a_group_that_no_member_joins_again_is_empty_in_the_log_too() -> None:
     assert groups_of(driver.load())["g"].generation_id == generation_id + 1
 
 
-def test_a_given_member_id_can_be_given_back() -> None:
+def test_a_new_member_id_can_leave_before_it_joins() -> None:
     driver = Driver()
     given = driver.join().value.member_id
     (left,) = driver.leave(given).value.members
@@ -210,7 +210,7 @@ def test_a_member_that_leaves_while_it_waits_gets_unknown_member_id() -> None:
     assert waiting.value.error_code == 25
 
 
-def test_the_last_missing_member_that_leaves_ends_the_join_phase() -> None:
+def test_the_join_phase_ends_when_the_last_missing_member_leaves() -> None:
     driver = Driver()
     _, (first, second) = driver.stable_group("a", "b")
     answer = driver.join(first)
@@ -219,7 +219,7 @@ def test_the_last_missing_member_that_leaves_ends_the_join_phase() -> None:
     assert answer.value.error_code == 0
 
 
-def test_a_shard_that_moves_away_also_completes_requests_that_wait_for_a_commit() -> None:
+def test_a_shard_that_moves_away_completes_requests_that_wait_for_committed_records() -> None:
     driver = Driver()
     _, (first, second) = driver.stable_group("a", "b", group="syncing")
     driver.join(first, group="syncing")

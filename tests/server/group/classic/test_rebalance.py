@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.server.group.driver import GROUP, Driver, groups_of
 
 
-def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> None:
+def test_G2_a_member_of_the_old_generation_cannot_commit_offsets_in_a_transaction() -> None:
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)
@@ -29,7 +29,7 @@ def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> 
     assert driver.fetch("t", 0, require_stable=True) == (-1, 0)
 
 
-def test_G3_a_paused_owner_is_out_and_its_commit_refused() -> None:
+def test_G3_a_paused_member_is_removed_and_its_offset_commit_is_refused() -> None:
     driver = Driver()
     generation_id, (paused, _) = driver.stable_group("a", "b", session_ms=10_000)
     driver.advance(10_000)
@@ -38,7 +38,7 @@ def test_G3_a_paused_owner_is_out_and_its_commit_refused() -> None:
     assert driver.heartbeat(paused, generation_id) == 25
 
 
-def test_G4_a_new_owner_never_starts_from_an_offset_that_is_being_decided() -> None:
+def test_G4_a_new_owner_waits_for_the_offset_of_an_open_transaction() -> None:
     driver = Driver()
     generation_id, (old, new) = driver.stable_group("a", "b")
     driver.txn_commit(7, ("t", 0, 5), member_id=old, generation_id=generation_id)
@@ -67,7 +67,7 @@ def test_G6_a_fail_over_in_the_join_phase_loses_the_rebalance_but_no_offset() ->
     assert driver.fetch("t", 0, require_stable=True) == (5, 0)
 
 
-def test_a_crash_before_the_assignment_sends_all_members_back_to_join() -> None:
+def test_a_crash_before_the_assignment_restores_the_previous_generation() -> None:
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)

@@ -1,5 +1,6 @@
 """Static members (KIP-345): a group instance id keeps its place in the group. A new process with
-the same id takes over the place and fences the old process."""
+the same id takes over the place and fences the old process. Its JoinGroup request is called a
+return here."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def static_group(driver: Driver, *, session_ms: int = 30_000) -> tuple[int, str,
     return 1, *ids
 
 
-def test_a_static_member_needs_no_member_id_first() -> None:
+def test_a_static_member_joins_without_member_id_required() -> None:
     driver = Driver()
     answer = driver.join(instance="i")
     driver.advance(3_000)
@@ -30,7 +31,7 @@ def test_a_static_member_needs_no_member_id_first() -> None:
     assert answer.value.member_id == "i-1"
 
 
-def test_G5_a_restarted_static_member_takes_its_place_and_fences_the_old_one() -> None:
+def test_G5_a_restarted_static_member_keeps_the_generation_and_fences_its_old_member_id() -> None:
     driver = Driver()
     generation_id, old, _ = static_group(driver)
     answer = driver.join(instance="i").value
@@ -55,7 +56,7 @@ def test_G5_a_restarted_static_member_takes_its_place_and_fences_the_old_one() -
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_returning_leader_is_not_to_assign_again(version: int) -> None:
+def test_a_returning_leader_does_not_assign_partitions_again(version: int) -> None:
     driver = Driver()
     _, old, follower = static_group(driver)
     answer = driver.join(instance="i", version=version).value
@@ -169,7 +170,7 @@ def test_a_session_that_ends_while_the_return_is_written_begins_again() -> None:
     assert answer.value.member_id not in driver.group().members
 
 
-def test_a_return_overtaken_by_a_rebalance_gets_its_response_at_the_end() -> None:
+def test_a_return_overtaken_by_a_rebalance_gets_its_response_after_the_rebalance() -> None:
     driver = Driver()
     _, _, follower = static_group(driver)
     driver.holds_commits = True
@@ -207,7 +208,7 @@ def test_a_return_before_the_assignment_starts_a_rebalance_and_fences_the_waitin
     assert answer.value.generation_id == 2
 
 
-def test_a_return_during_the_join_phase_fences_the_join_that_waits() -> None:
+def test_a_return_during_the_join_phase_fences_the_waiting_join() -> None:
     driver = Driver()
     first = driver.join(instance="i")
     second = driver.join(instance="i")
@@ -261,7 +262,7 @@ def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
     assert driver.state() is GroupState.PREPARING_REBALANCE
 
 
-def test_leaving_with_the_instance_of_another_is_fenced() -> None:
+def test_the_old_member_id_of_a_restarted_static_member_cannot_leave() -> None:
     driver = Driver()
     _, old, _ = static_group(driver)
     driver.join(instance="i")

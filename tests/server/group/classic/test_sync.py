@@ -13,7 +13,8 @@ from tests.server.group.driver import Driver, groups_of
 
 
 def joined(driver: Driver, *names: str, **options: int) -> list[str]:
-    """Return the members of generation 1 before SyncGroup; the first is the leader."""
+    """Let members join, and return their ids, the leader's first. No member has sent SyncGroup for
+    generation 1 yet."""
     answers = [driver.join_twice(client_id=name, **options) for name in names]
     while not answers[0].done:
         driver.advance(1_000)
@@ -66,7 +67,9 @@ def test_the_response_is_encoded_in_every_version(version: int) -> None:
         ({"protocol_type": None, "protocol_name": None}, None),
     ],
 )
-def test_error_codes_of_syncs(options: dict[str, Any], expected: int | None) -> None:
+def test_a_sync_with_a_wrong_field_gets_its_error_code(
+    options: dict[str, Any], expected: int | None
+) -> None:
     driver = Driver()
     _, follower = joined(driver, "a", "b")
     arguments: dict[str, Any] = {"member_id": follower, "generation_id": 1, **options}
@@ -74,7 +77,7 @@ def test_error_codes_of_syncs(options: dict[str, Any], expected: int | None) -> 
 
 
 @pytest.mark.parametrize(("failure", "expected"), [(19, 15), (7, 15), (6, 16), (56, 16), (18, -1)])
-def test_an_assignment_that_cannot_be_written_fails_and_starts_over(
+def test_if_the_assignment_cannot_be_written_syncs_fail_and_a_rebalance_begins(
     failure: int, expected: int
 ) -> None:
     driver = Driver()
@@ -107,7 +110,7 @@ def test_a_rebalance_before_the_commit_makes_the_assignment_void() -> None:
     assert not new_member(client_id="c").done
 
 
-def test_an_assignment_of_an_older_generation_is_not_that_of_the_next() -> None:
+def test_the_assignment_of_one_generation_is_not_given_to_the_next() -> None:
     driver = Driver()
     joins = [driver.join_twice(client_id=name) for name in "ab"]
     driver.advance(6_000)
@@ -128,7 +131,7 @@ def test_an_assignment_of_an_older_generation_is_not_that_of_the_next() -> None:
     assert waiting.value.assignment == b"2"
 
 
-def test_a_generation_without_an_assignment_shows_none() -> None:
+def test_a_member_is_described_without_the_assignment_of_an_older_generation() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)

@@ -59,7 +59,7 @@ def test_log_append_time_stays_the_time_of_all_records() -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_a_header_alone_keeps_offsets_and_sequence(codec: Compression) -> None:
+def test_an_empty_batch_keeps_the_offsets_and_the_sequence(codec: Compression) -> None:
     batch = build_batch(
         RECORDS, base_offset=50, leader_epoch=7, compression=codec, producer_id=3,
         producer_epoch=4, base_sequence=9,
@@ -90,7 +90,7 @@ def test_a_batch_with_only_current_records_stays_unchanged() -> None:
     assert kept is batch
 
 
-def test_records_without_a_key_are_removed_and_the_last_cleaned_batch_stays() -> None:
+def test_records_without_a_key_are_removed_and_the_last_batch_stays_empty() -> None:
     offsets = OffsetMap(9, 0.9)
     offsets.put(b"other", 90)
     for end_offset, stays in ((100, False), (1, True)):

@@ -28,7 +28,7 @@ def test_the_latest_record_of_every_key_stays_at_its_offset() -> None:
     assert driver.compact() is None
 
 
-def test_the_segment_at_the_end_is_not_touched() -> None:
+def test_the_active_segment_is_not_compacted() -> None:
     driver = Compacting()
     driver.put(("a", "1"))
     driver.roll()
@@ -38,7 +38,7 @@ def test_the_segment_at_the_end_is_not_touched() -> None:
     assert driver.contents() == [(0, "a", "1"), (1, "a", "2"), (2, "a", "3")]
 
 
-def test_tombstones_stay_until_their_horizon() -> None:
+def test_tombstones_stay_until_their_delete_horizon() -> None:
     driver = Compacting()
     driver.put(("a", "1"), ("b", "1"))
     driver.put(("a", None))
@@ -102,7 +102,8 @@ def test_a_response_being_sent_from_an_old_segment_keeps_its_bytes(tmp_path: Pat
 
 
 class Settling:
-    """The operating system's files for a driver: `settle` waits for work in progress."""
+    """The operating system's files for the test's driver of a log. `settle` waits until the file
+    operations in progress have ended."""
 
     def __init__(
         self, files: OsFiles, executor: ThreadPoolExecutor, pending: list[Callable[[], None]]

@@ -96,7 +96,7 @@ def restart(driver: Compacting, point: int, *, twice_at: int | None = None) -> N
 
 
 @pytest.mark.parametrize("knows", ["all", "nothing"])
-def test_s9_s18_a_kill_at_any_change_of_the_disk_leaves_old_or_new(knows: str) -> None:
+def test_s9_s18_a_kill_at_any_step_of_compaction_leaves_old_or_new_segments(knows: str) -> None:
     expected = there(written(Compacting()))
     for operation in range(1_000):
         driver = written(Compacting())
@@ -113,7 +113,7 @@ def test_s9_s18_a_kill_at_any_change_of_the_disk_leaves_old_or_new(knows: str) -
     raise AssertionError("the passes do not end")
 
 
-def test_s9_after_a_roll_before_the_swap_a_coordinator_starts_from_any_kill() -> None:
+def test_s9_a_coordinator_starts_after_a_kill_of_a_compaction_with_a_roll_before_the_swap() -> None:
     """The roll writes the checkpoint of sizes. It must leave out the old segments: a coordinator
     refuses a segment that is smaller than its size in the checkpoint, and the new segment is
     smaller than the old one."""
@@ -138,7 +138,7 @@ def put_and_roll(driver: Compacting) -> None:
     driver.roll()
 
 
-def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> None:
+def test_s9_s11_recovery_of_a_half_done_swap_can_be_killed_and_repeated() -> None:
     expected = there(written(Compacting()))
     for operation in range(10, 70, 3):
         for second in range(25):
@@ -328,8 +328,9 @@ def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
 
 
 def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name() -> None:
-    """The pass has left a `.log.deleted` that is to be removed. A later deletion gives a segment in
-    use the same name, and the disk refuses the other renames and the way back."""
+    """The pass has left a `.log.deleted` file, which is unlinked later. Then a deletion of records
+    renames the file of the new segment to this name. The disk refuses the further renames of the
+    segment and also the undo, so the segment stays in use under this name."""
     driver = written(Compacting())
     driver.configure(file_delete_delay_ms=1_000)
     driver.compact()
@@ -394,7 +395,9 @@ def flushed(driver: Compacting) -> Compacting:
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["journal", "unordered"])
-def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> None:
+def test_s9_s17_a_power_loss_at_any_step_of_compaction_leaves_old_or_new_segments(
+    ordered: bool,
+) -> None:
     """Each flushed record exists once, whichever renames the power loss undid."""
     expected = there(written(Compacting()))
     ends = 0
@@ -416,7 +419,7 @@ def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> N
     assert ends > 150
 
 
-def test_s17_s18_merged_segments_that_came_back_are_not_served_twice() -> None:
+def test_s17_s18_merged_segments_restored_by_a_power_loss_are_not_served_twice() -> None:
     """The power loss undid the rename of an old segment, but not the rename of the new segment to
     the old name."""
     driver = Compacting()

@@ -11,7 +11,7 @@ KEYS = st.binary(max_size=3)
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(0, 1 << 62)), max_size=40), st.integers(2, 41))
-def test_an_offset_map_is_a_dictionary_until_it_is_full(
+def test_an_offset_map_returns_the_latest_offset_of_each_key_until_it_is_full(
     pairs: list[tuple[bytes, int]], slots: int
 ) -> None:
     offsets = OffsetMap(slots, 1.0)
@@ -28,7 +28,7 @@ def test_an_offset_map_is_a_dictionary_until_it_is_full(
     assert offsets.get(b"never put") == NOT_THERE
 
 
-def test_an_offset_map_is_full_by_its_load_factor_and_always_takes_one_key() -> None:
+def test_the_load_factor_limits_the_number_of_keys_but_one_key_always_fits() -> None:
     for slots, load_factor, most in ((10, 0.5, 5), (10, 1.0, 9), (10, 0.01, 1), (0, 0.9, 1)):
         offsets = OffsetMap(slots, load_factor)
         for number in range(most):

@@ -156,13 +156,15 @@ class Model:
 
     def _check_keys(self, after: list[Row], end_offset: int) -> None:
         """Check that the log has the latest record of every key, unless that record is a tombstone.
-        If the map had space for all keys, the cleaned part has a single record of each."""
+        If the cleaner's map had space for all keys, the cleaned part has one record of each key."""
         latest = {key: (offset, key, value) for offset, key, value in sorted(self.visible)}
         for row in latest.values():
             assert row[2] is None or row in after, row
         if self.driver.limits.dedupe_buffer_bytes > 1_000:
             clean = [row for row in after if row[0] < end_offset]
-            assert len({row[1] for row in clean}) == len(clean), "one record of each key"
+            assert len({row[1] for row in clean}) == len(clean), (
+                "the cleaned part has two records of one key"
+            )
 
     def check(self) -> None:
         log = self.driver.log

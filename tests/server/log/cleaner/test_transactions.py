@@ -62,7 +62,7 @@ def test_l11_a_marker_stays_for_delete_retention_after_its_data_is_removed(
     assert driver.markers() == []
 
 
-def test_l11_a_pass_removes_aborted_records_and_a_later_pass_their_rows() -> None:
+def test_l11_a_pass_removes_aborted_records_and_a_later_pass_their_txnindex_rows() -> None:
     driver = Compacting()
     transaction(driver, 7, 0, "a", committed=False)
     transaction(driver, 8, 0, "a")
@@ -111,7 +111,7 @@ def test_l11_an_aborted_record_does_not_supersede_a_committed_one() -> None:
     assert driver.contents() == [(0, "a", "1")]
 
 
-def test_l11_a_transaction_over_many_segments_is_one() -> None:
+def test_l11_the_marker_of_a_transaction_decides_its_records_in_earlier_segments() -> None:
     """The pass cleans the first records of a transaction before it reads the marker. Records
     without a transaction are between the first records and the marker."""
     driver = Compacting()
@@ -132,7 +132,7 @@ def test_l11_a_transaction_over_many_segments_is_one() -> None:
     assert sorted(read_committed(driver)) == ["k80", "k81", "k82", "x"]
 
 
-def test_l11_a_duplicate_is_known_after_compaction_and_a_restart_from_the_bytes_alone() -> None:
+def test_l11_a_duplicate_is_known_after_compaction_and_a_restart_without_snapshots() -> None:
     driver = Compacting()
     for sequence in (0, 2):
         driver.put(("a", "1"), ("b", "1"), producer_id=7, sequence=sequence, epoch=3)
@@ -157,7 +157,7 @@ def test_l11_a_duplicate_is_known_after_compaction_and_a_restart_from_the_bytes_
     )
 
 
-def test_l11_the_epoch_of_a_producer_with_nothing_but_markers_survives() -> None:
+def test_l11_the_epoch_of_a_producer_with_only_markers_survives_compaction() -> None:
     driver = Compacting()
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)
     driver.mark(7, epoch=1, version=2)
@@ -174,7 +174,7 @@ def test_l11_the_epoch_of_a_producer_with_nothing_but_markers_survives() -> None
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again() -> None:
+def test_l11_an_old_snapshot_reopens_no_transaction_whose_marker_was_removed() -> None:
     """A killed broker recovers from an older recovery point. In the snapshot of that point the
     transaction is open. Without its marker in the log the transaction would stay open for ever."""
     driver = Compacting()

@@ -59,7 +59,7 @@ def test_Z4_Z16_a_producer_that_does_not_own_the_id_is_refused(
     assert (len(driver.log), driver.state) == (records, State.EMPTY)
 
 
-def test_R9_a_request_that_comes_after_the_end_of_its_transaction_is_fenced() -> None:
+def test_R9_add_partitions_to_txn_after_the_end_of_its_transaction_is_fenced() -> None:
     driver, (producer_id, epoch) = begun()
     driver.add(producer_id, epoch, P0)
     driver.end(producer_id, epoch, True)

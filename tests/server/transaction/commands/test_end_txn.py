@@ -32,7 +32,7 @@ def begun(*, finishes: bool = True) -> tuple[Driver, tuple[int, int]]:
     ],
 )
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
-def test_a_transaction_of_another_producer(
+def test_an_end_txn_with_a_wrong_transactional_id_or_producer_id_is_refused(
     transactional_id: str, producer_id: int, code: ErrorCode, bumps_epoch: bool
 ) -> None:
     driver, (_, epoch) = begun()
@@ -45,7 +45,9 @@ def test_a_transaction_of_another_producer(
 
 @RESTART
 @pytest.mark.parametrize("committed", [True, False])
-def test_R5_a_repeated_end_of_an_old_client(committed: bool, restart: bool) -> None:
+def test_R5_a_repeated_end_txn_of_a_v1_client_gets_the_same_result(
+    committed: bool, restart: bool
+) -> None:
     driver, producer = begun(finishes=False)
     first = driver.end(*producer, committed, bumps_epoch=False)
     assert not first.done
@@ -75,7 +77,7 @@ def test_R6_a_retry_after_a_lost_response_gets_the_same_response(
     assert len(driver.log) == records
 
 
-def test_R6b_an_empty_abort_right_behind_a_commit_waits_and_is_done() -> None:
+def test_R6b_an_empty_abort_during_a_commit_is_busy_and_succeeds_after_it() -> None:
     driver, (producer_id, epoch) = begun(finishes=False)
     driver.end(producer_id, epoch, True)
     assert driver.end(producer_id, epoch + 1, False).value.code is BUSY
@@ -88,7 +90,7 @@ def test_R6b_an_empty_abort_right_behind_a_commit_waits_and_is_done() -> None:
 
 @RESTART
 @pytest.mark.parametrize("committed", [True, False])
-def test_R7_an_end_that_comes_after_the_next_transaction_has_begun(
+def test_R7_an_end_txn_that_arrives_in_the_next_transaction_is_fenced(
     committed: bool, restart: bool
 ) -> None:
     driver, (producer_id, epoch) = begun()
@@ -100,14 +102,14 @@ def test_R7_an_end_that_comes_after_the_next_transaction_has_begun(
     assert driver.state is State.ONGOING
 
 
-def test_Z18_an_epoch_that_was_never_given_out_is_fenced_though_it_is_higher() -> None:
+def test_Z18_an_end_txn_with_an_unassigned_higher_epoch_is_fenced() -> None:
     driver, (producer_id, epoch) = begun()
     assert driver.end(producer_id, epoch + 1, True).value.code is FENCED
     assert driver.state is State.ONGOING
 
 
 @RESTART
-def test_T4_a_producer_with_a_commit_after_its_timeout_may_abort_and_continue(
+def test_T4_a_producer_whose_transaction_timed_out_may_abort_and_continue(
     restart: bool,
 ) -> None:
     driver, (producer_id, epoch) = begun()
@@ -122,7 +124,7 @@ def test_T4_a_producer_with_a_commit_after_its_timeout_may_abort_and_continue(
     assert {work.committed for work, _ in driver.markers} == {False}
 
 
-def test_a_zombie_of_a_fenced_epoch_is_no_retry() -> None:
+def test_an_end_txn_of_a_fenced_epoch_is_refused_and_is_no_retry() -> None:
     driver, (producer_id, epoch) = begun()
     driver.init()  # a newer instance: it aborts the open transaction
     assert driver.state is State.COMPLETE_ABORT
@@ -132,7 +134,7 @@ def test_a_zombie_of_a_fenced_epoch_is_no_retry() -> None:
 
 @RESTART
 @pytest.mark.parametrize("committed", [True, False])
-def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
+def test_E2_E3_E4_an_end_txn_at_the_last_epoch_assigns_one_new_producer_id(
     committed: bool, restart: bool
 ) -> None:
     driver = Driver(finishes=False)
@@ -156,8 +158,8 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
     )  # R7, after a change of the producer id
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
-def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
+@pytest.mark.parametrize("named", [True, False], ids=["same instance", "new instance"])
+def test_E6_E7_a_timeout_at_the_last_epoch_assigns_a_new_producer_id(named: bool) -> None:
     """The producer gets a new producer id. A retried EndTxn gets the same new id (KAFKA-20090)."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, last_producer_epoch=LAST - 1)
@@ -206,7 +208,7 @@ def test_E6_the_epoch_that_only_markers_carry_belongs_to_no_producer(state: Stat
     assert driver.live.pending is None
 
 
-def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
+def test_I5_after_a_crash_every_partition_gets_the_decided_marker() -> None:
     driver, producer = begun(finishes=False)
     driver.end(*producer, False)
     driver.write_markers(ID, at_most=1)
@@ -254,7 +256,7 @@ def test_a_waiting_request_gets_not_coordinator_when_the_shard_moves() -> None:
     assert response.value.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_D2_a_decision_that_cannot_be_written_leaves_the_transaction_as_it_was() -> None:
+def test_D2_an_end_txn_that_cannot_be_written_leaves_the_transaction_open() -> None:
     driver, producer = begun()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.end(*producer, True).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,5 +1,6 @@
 """Overdue transactions are aborted. The timeout counts from the moment when the transaction gets
-its first partition, in monotonic time, also across restarts."""
+its first partition. A coordinator counts in monotonic time. After a restart, the wall clock shows
+how much of the timeout has passed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def test_T1_T6_activity_does_not_move_the_deadline() -> None:
     assert driver.live.deadline_ms is None
 
 
-def test_M15_the_abort_bumps_the_epoch_and_its_markers_carry_it() -> None:
+def test_M15_the_abort_bumps_the_epoch_and_its_markers_have_the_new_epoch() -> None:
     driver, (producer_id, epoch) = begun()
     driver.now_ms += 10_000
     driver.abort_overdue()
@@ -39,7 +40,7 @@ def test_M15_the_abort_bumps_the_epoch_and_its_markers_carry_it() -> None:
     assert code is ErrorCode.PRODUCER_FENCED
 
 
-def test_T6_M13_activity_before_a_restart_does_not_move_the_deadline_either() -> None:
+def test_T6_M13_activity_before_a_restart_does_not_move_the_deadline() -> None:
     driver, producer = begun()
     driver.now_ms += 9_000
     driver.add(*producer, P1)
@@ -49,7 +50,7 @@ def test_T6_M13_activity_before_a_restart_does_not_move_the_deadline_either() ->
 
 
 @pytest.mark.parametrize("lives", [1, 5])
-def test_T5_M14_a_restart_does_not_change_the_time_that_is_left(lives: int) -> None:
+def test_T5_M14_a_restart_does_not_move_the_deadline(lives: int) -> None:
     driver, _ = begun()
     for _ in range(lives):
         driver.now_ms += 4_000 // lives
@@ -78,7 +79,7 @@ def test_T3_a_transaction_with_a_pending_decision_is_not_aborted() -> None:
     assert {work.committed for work, _ in driver.markers} == {True}
 
 
-def test_an_abort_that_cannot_be_written_is_tried_at_the_next_scan_and_spends_no_epoch() -> None:
+def test_an_abort_that_cannot_be_written_is_retried_at_the_next_scan_with_the_same_epoch() -> None:
     driver, (_, epoch) = begun()
     driver.now_ms += 10_000
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -89,7 +90,7 @@ def test_an_abort_that_cannot_be_written_is_tried_at_the_next_scan_and_spends_no
     assert driver.metadata.producer_epoch == epoch + 1
 
 
-def test_one_scan_aborts_at_most_the_given_number() -> None:
+def test_one_scan_returns_at_most_the_given_number_of_transactions() -> None:
     driver = Driver()
     for number in range(5):
         name = f"t{number}"

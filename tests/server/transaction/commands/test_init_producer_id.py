@@ -34,7 +34,7 @@ def test_a_new_id_gets_a_new_producer_id_and_epoch_0() -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
-def test_Z9_a_producer_may_bump_its_epoch_and_only_repeat_the_last_bump(restart: bool) -> None:
+def test_Z9_a_producer_may_bump_its_epoch_and_repeat_only_the_last_bump(restart: bool) -> None:
     driver = Driver()
     producer_id, epoch = ids(driver.init().value)
     assert ids(driver.init(producer_id, epoch).value) == (producer_id, epoch + 1)
@@ -70,7 +70,7 @@ def test_an_empty_id_is_refused() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [900_001, 0, -1, 2**31 - 1])
-def test_T2_a_time_out_out_of_bounds_leaves_no_state(timeout_ms: int) -> None:
+def test_T2_a_transaction_timeout_out_of_bounds_leaves_no_state(timeout_ms: int) -> None:
     driver = Driver()
     code = driver.init(timeout_ms=timeout_ms).value.code
     assert code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -86,7 +86,7 @@ def test_a_newer_instance_cannot_be_undone_by_the_one_it_fenced() -> None:
     assert ids(driver.init(*new).value) == (old[0], old[1] + 2)
 
 
-def test_X2_a_producer_of_a_forgotten_id_gets_a_new_producer_id() -> None:
+def test_X2_a_producer_of_an_unknown_transactional_id_gets_a_new_producer_id() -> None:
     driver = Driver()
     assert ids(driver.init(5, 17).value) == (1_000, 0)
 
@@ -118,7 +118,7 @@ def test_a_producer_that_aborts_its_transaction_by_a_bump_gets_the_next_epoch() 
     assert ids(driver.init(*producer).value) == (producer[0], producer[1] + 1)
 
 
-def test_Z6_a_fencing_that_cannot_be_written_spends_no_epoch() -> None:
+def test_Z6_a_fencing_that_cannot_be_written_uses_up_no_epoch() -> None:
     driver = Driver()
     producer = ids(driver.init().value)
     driver.add(*producer, P0)
@@ -148,7 +148,7 @@ def test_codes_if_the_producers_record_cannot_be_written(
     assert not driver.shard.transactions, "an id exists only after its first record is written"
 
 
-def test_E1_E5_at_the_last_epoch_a_producer_gets_a_new_producer_id_once() -> None:
+def test_E1_E5_a_producer_at_the_last_epoch_gets_one_new_producer_id() -> None:
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=LAST, last_producer_epoch=-1)
     assert ids(driver.init(77, LAST).value) == (1_000, 0)
@@ -163,7 +163,7 @@ def test_E1_E5_at_the_last_epoch_a_producer_gets_a_new_producer_id_once() -> Non
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
 @pytest.mark.parametrize("epoch", [LAST - 2, LAST - 1, LAST])
-def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_for(
+def test_R14_a_repeated_init_producer_id_after_a_timeout_gets_the_same_response(
     epoch: int, restart: bool
 ) -> None:
     """The next id stays the same near the last epoch too (B10)."""
@@ -181,7 +181,7 @@ def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_
     assert ids(driver.init(77, epoch).value) == expected
 
 
-def test_R14_a_bump_to_the_last_epoch_may_be_asked_for_again() -> None:
+def test_R14_a_repeated_bump_to_the_last_epoch_gets_the_same_epoch() -> None:
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=LAST - 1, last_producer_epoch=-1)
     assert ids(driver.init(77, LAST - 1).value) == (77, LAST)
@@ -204,7 +204,7 @@ def test_E10_the_producer_id_before_the_last_one_stays_fenced() -> None:
     assert driver.metadata.producer_id == 77
 
 
-def test_E9_without_a_producer_id_at_hand_nothing_is_left_behind() -> None:
+def test_E9_an_init_producer_id_without_a_free_producer_id_leaves_no_state() -> None:
     driver = Driver()
 
     def none_left() -> int:

@@ -1,5 +1,6 @@
-"""The promises of KIP-447's early draft and of group commits. The auditor checks them on records
-alone, without the server's state."""
+"""Checks two promises of transaction groups, on records alone, without the server's state. A newer
+generation fences the older generations (from an early draft of KIP-447), and a group commit decides
+all its transactions together."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ PREPARE_COMMIT = 2
 
 
 def audit_groups(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """Check all promises. Return the number of group commits."""
+    """Check both promises. Return the number of group commits."""
     return _commits_are_whole(log, batches) if _generations_fence(log) else 0
 
 

@@ -1,5 +1,5 @@
-"""The coordinator's pure core with the producers of one consumer group. It extends the driver of
-transactions."""
+"""A driver for the decisions of the transaction coordinator about the producers of one consumer
+group. It extends the driver of single transactions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GroupDriver(Driver):
         return super().run(decision)
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
-        """Crash. A batch survives completely or not at all."""
+        """Crash. `keeps` uncommitted records survive, but of a batch either all records or none."""
         if keeps is not None:
             end = self.committed + keeps
             for begin, size in self.batches.items():

@@ -20,7 +20,8 @@ PARENT, A, B = "parent", "a", "b"
 def opened(
     **settings: bool,
 ) -> tuple[GroupDriver, GroupedTransaction, GroupedTransaction, GroupedTransaction]:
-    """Return a parent and two members, each with an open transaction."""
+    """Return a driver, and a parent and two members, each with an open transaction. `settings` are
+    attributes of the driver."""
     driver = GroupDriver()
     parent, a, b = (driver.member(name, 1) for name in (PARENT, A, B))
     driver.begin(parent, P0, version=0)
@@ -32,7 +33,7 @@ def opened(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_all_are_decided_by_one_batch(committed: bool) -> None:
+def test_one_batch_decides_the_parent_and_all_members(committed: bool) -> None:
     driver, parent, a, b = opened(finishes=False)
     response = driver.commit_group(parent, a, b, committed=committed)
     assert driver.last_batch == 3
@@ -55,12 +56,14 @@ def test_the_parent_keeps_its_epoch_and_each_member_gets_its_next_epoch() -> Non
         live = driver.shard.get(member.transactional_id)
         assert live is not None
         assert live.metadata.producer_epoch == member.producer_epoch + 1
-    assert driver.end(*a[1:], True, transactional_id=A).value.code is NONE  # the member's own retry
+    assert (
+        driver.end(*a[1:], True, transactional_id=A).value.code is NONE
+    )  # the EndTxn of the member itself
     driver.begin(parent, P0, version=0)
     assert driver.state_of(PARENT) is State.ONGOING
 
 
-def test_a_parent_that_speaks_version_5_gets_its_next_epoch() -> None:
+def test_a_parent_that_sends_EndTxn_version_5_gets_its_next_epoch() -> None:
     driver, parent, a, b = opened()
     response = driver.commit_group(parent, a, b, bumps_epoch=True)
     assert (response.value.code, response.value.producer_epoch) == (NONE, parent.producer_epoch + 1)
@@ -156,7 +159,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("spoil", "code"), REFUSALS, ids=lambda spoil: getattr(spoil, "__name__", "")
 )
-def test_a_single_wrong_member_leaves_all_undecided_and_is_named(
+def test_one_refused_member_leaves_all_undecided_and_is_named_in_the_result(
     spoil: Callable[[GroupDriver, GroupedTransaction], GroupedTransaction], code: ErrorCode
 ) -> None:
     driver, parent, a, b = opened()
@@ -168,7 +171,7 @@ def test_a_single_wrong_member_leaves_all_undecided_and_is_named(
     assert driver.state_of(PARENT) is driver.state_of(A) is State.ONGOING
 
 
-def test_a_member_of_an_older_generation_is_named_too() -> None:
+def test_a_member_of_an_older_generation_is_named_in_the_result() -> None:
     driver = GroupDriver()
     a = driver.member(A, 1)
     parent = driver.member(PARENT, 2)
@@ -270,7 +273,7 @@ def test_the_next_transaction_of_the_parent_has_no_members() -> None:
     assert end.value.code is NONE
 
 
-def test_a_crash_leaves_the_batch_or_none_of_it_and_replay_finishes_all() -> None:
+def test_after_a_crash_the_coordinator_completes_all_transactions_of_the_batch() -> None:
     driver, parent, a, b = opened(holds_commits=True, finishes=False)
     driver.commit_group(parent, a, b)
     driver.crash()

@@ -58,7 +58,7 @@ def test_the_older_transaction_is_aborted_and_the_newer_one_continues() -> None:
 
 
 @pytest.mark.parametrize(("group_id", "code"), [(None, ErrorCode.PRODUCER_FENCED), (GROUP, OURS)])
-def test_the_older_producer_gets_a_code_that_its_client_knows(
+def test_the_older_producer_gets_PRODUCER_FENCED_or_in_a_group_CONCURRENT_PRODUCER_COMMIT(
     group_id: str | None, code: ErrorCode
 ) -> None:
     driver, older = opened()
@@ -74,7 +74,7 @@ def test_the_older_producer_gets_a_code_that_its_client_knows(
     assert ended.response.code is code
 
 
-def test_the_older_producer_may_return_with_its_epoch() -> None:
+def test_the_older_producer_can_initialize_again_with_its_old_epoch() -> None:
     driver, older = opened()
     meet(driver, older)
     driver.finish("older")
@@ -82,21 +82,21 @@ def test_the_older_producer_may_return_with_its_epoch() -> None:
     assert (again.code, again.producer_epoch) == (ErrorCode.NONE, older.producer_epoch + 1)
 
 
-def test_the_newer_producer_is_refused_if_the_older_has_committed() -> None:
+def test_the_newer_producer_is_refused_if_the_older_producer_has_committed() -> None:
     driver, older = opened()
     driver.end(*older[1:], True, transactional_id="older")
     assert meet(driver, older) is OURS
     assert driver.state_of("older") is State.PREPARE_COMMIT
 
 
-def test_the_newer_producer_is_refused_while_the_olders_commit_is_pending() -> None:
+def test_the_newer_producer_is_refused_while_the_older_producers_commit_is_pending() -> None:
     driver, older = opened()
     driver.holds_commits = True
     driver.end(*older[1:], True, transactional_id="older")
     assert meet(driver, older) is OURS
 
 
-def test_the_newer_producer_retries_while_another_record_of_the_older_is_pending() -> None:
+def test_the_newer_producer_retries_while_the_older_producer_is_adding_a_partition() -> None:
     driver, older = opened()
     driver.holds_commits = True
     driver.begin(older, P1)

@@ -1,5 +1,5 @@
-"""Transactions of a consumer group over the whole path. Each id has one coordinator, and newer
-members fence older ones. A group commit is atomic, at whatever point the broker ends."""
+"""Transactions of a consumer group, from the request to the log. Each id has one coordinator, and
+newer members fence older ones. A group commit is atomic, at whatever point the broker ends."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written()
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_id_that_joins_a_group_is_fenced_at_its_former_coordinator(elsewhere: bool) -> None:
+def test_a_transactional_id_that_joins_a_group_is_fenced_at_its_former_coordinator(
+    elsewhere: bool,
+) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
@@ -125,7 +127,7 @@ def test_an_id_that_joins_a_group_is_fenced_at_its_former_coordinator(elsewhere:
     assert value_of(world.init(name, *plain)).code is FENCED
     produce(world, joined, A0)
     assert value_of(end(world, joined)).code is NONE
-    # The second join fences no producer: it writes to a single log.
+    # The second join writes to a single log, so it fences no producer in another log.
     logs = [world.oracle(log).end_offset for log in world.transaction_logs]
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
@@ -134,7 +136,8 @@ def test_an_id_that_joins_a_group_is_fenced_at_its_former_coordinator(elsewhere:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_an_id_that_two_instances_initialize_at_once_has_one_owner(is_first: bool) -> None:
-    """One instance joins a group and the other does not. Neither record is committed yet."""
+    """One instance joins a group and the other does not. The second call comes before the record of
+    the first is committed."""
     world = World(shards=SHARDS, flush_on_ack=True)
     name = named(elsewhere=True)
     calls: list[Callable[[], Answer]] = [
@@ -147,7 +150,7 @@ def test_an_id_that_two_instances_initialize_at_once_has_one_owner(is_first: boo
     assert codes == [NONE, ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_an_id_that_could_not_join_a_group_is_in_no_group() -> None:
+def test_an_id_with_a_failed_join_can_be_initialized_without_a_group() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     member(world, "other", 1, IN1)
@@ -190,11 +193,12 @@ def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) 
         (2, False, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"producer_epoch": 3}, ErrorCode.INVALID_REQUEST),
-        # A current generation below a known one means that the group was created again.
+        # The group was created again: its current generation is below one that the coordinator
+        # knows.
         (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_a_refused_call_fences_no_producer_of_another_group(
+def test_a_refused_init_producer_id_fences_no_producer(
     generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
 ) -> None:
     world = World(shards=SHARDS)
@@ -216,7 +220,9 @@ def test_a_refused_call_fences_no_producer_of_another_group(
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
-def test_a_refused_call_without_its_group_leaves_the_id_in_the_group(timeout_ms: int) -> None:
+def test_a_refused_init_producer_id_without_a_group_leaves_the_id_in_its_group(
+    timeout_ms: int,
+) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     joined = member(world, name, 1, IN0)
@@ -267,7 +273,7 @@ def test_an_operator_ends_the_open_transaction_at_its_coordinator() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: bool) -> None:
+def test_an_older_generation_stays_fenced_after_an_id_leaves_the_newer_one(elsewhere: bool) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere)
     older = member(world, "older", 1, IN0)
@@ -315,7 +321,7 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
     produce(world, joined, A0)
     member(world, "newest", generation, IN1)
     producer = joined[1:]
-    # If the response comes from a shard that knows the producer's fence, it reports the fence.
+    # Only a shard that knows the producer's fence responds with PRODUCER_FENCED.
     refusal = FENCED if generation == 2 and not elsewhere else UNKNOWN
     assert value_of(world.add(producer, A1, transactional_id=name)).code is refusal
     for committed in (True, False):
@@ -350,7 +356,7 @@ def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
     assert value_of(ended).code is NONE
 
 
-def test_if_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
+def test_a_join_is_refused_while_the_ids_own_coordinator_is_unavailable() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     world.producer(name)
@@ -380,7 +386,7 @@ def test_the_prepare_records_of_a_group_commit_are_one_batch() -> None:
     assert counts.count(4) == 1
 
 
-def test_very_many_members_are_finished_in_several_turns() -> None:
+def test_the_members_of_a_large_group_commit_are_finished_in_several_turns() -> None:
     world = World()
     parent = member(world, PARENT, 1)
     members = [member(world, f"{PARENT}/{n:03}", 1) for n in range(FINISHED_PER_TURN + 5)]
@@ -394,7 +400,7 @@ def test_very_many_members_are_finished_in_several_turns() -> None:
     assert outcomes(world, A0) == [True] * len(members)
 
 
-def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
+def test_a_group_commit_with_too_many_members_for_a_batch_leaves_everything_open() -> None:
     world = World()
     parent = member(world, PARENT, 1)
     long = "x" * 30_000
@@ -409,7 +415,8 @@ def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
 
 
 def points(flush_on_ack: bool, committed: bool) -> tuple[range, int]:
-    """Return the range of the disk's changes during the commit, and the number of its fsyncs."""
+    """Return the indexes of the disk's changes during a commit, and the number of the commit's
+    fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -483,7 +490,7 @@ def transactions(world: World) -> list[tuple[str, LiveTransaction]]:
 
 @pytest.mark.parametrize("retries", [True, False], ids=["retried", "given up"])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_killed_at_any_change_of_the_disk_all_or_nothing_is_committed(
+def test_a_group_commit_is_atomic_over_a_kill_at_any_disk_operation(
     committed: bool, retries: bool
 ) -> None:
     for world, commit in crashes(False, committed):

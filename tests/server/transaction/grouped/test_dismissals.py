@@ -12,7 +12,7 @@ BY = Requester("newer", "10.0.0.7")
 
 
 @pytest.mark.parametrize("why", Why)
-def test_every_reason_has_its_own_message_and_keeps_time_and_client(why: Why) -> None:
+def test_each_reason_has_its_own_cause_with_time_and_client(why: Why) -> None:
     assert reason_of(Dismissal(why, 17, BY)) == Reason(CAUSES[why], BY, 17)
     assert list(CAUSES.values()).count(CAUSES[why]) == 1
 

@@ -16,9 +16,9 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
     [
         (None, "q", 3, False, 0),
         (STORED, "q", 8, False, 8),
-        # Spark repeats the last batch if its own record of the commit is missing.
+        # Spark repeats the last batch if Spark's commit log lacks the batch.
         (STORED, "q", 7, False, 8),
-        # The first batch after an adoption.
+        # The first batch of a query that has taken over the sink (`adopts`).
         (SinkState("q", 4, 0), "q", 0, False, 0),
         # The caller does not know its query yet.
         (STORED, None, None, False, 8),
@@ -38,8 +38,8 @@ def test_admission_returns_the_number_of_done_batches(
 @pytest.mark.parametrize("batch_id", [0, 6])
 @pytest.mark.parametrize("adopts", [False, True])
 def test_a_stream_is_refused_at_a_batch_before_the_last(batch_id: int, adopts: bool) -> None:
-    """The checkpoint is an old copy. A batch that it plans again may have another end than the
-    committed batch of that number."""
+    """The query was started from an old copy of its checkpoint. It plans the batch again, and may
+    choose other end offsets than the committed batch of the same number."""
     refusal = admit("orders", STORED, "q", batch_id, adopts)
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.OLD_CHECKPOINT
@@ -47,7 +47,7 @@ def test_a_stream_is_refused_at_a_batch_before_the_last(batch_id: int, adopts: b
     advice = "startingOffsets=sink:orders"
     for said in ("sink orders", "query q", "committed batch 7", ended, asked, advice):
         assert said in refusal.message
-    # A batch write may repeat any of its versions.
+    # With `is_version` the number is a txnVersion of a batch write. Any version may be repeated.
     assert admit("orders", STORED, "q", batch_id, adopts, is_version=True) == 8
 
 

@@ -1,5 +1,5 @@
-"""Commit and abort, steps 2 and 3 of the sink's protocol: the commands that follow each sequence of
-answers."""
+"""Commit and abort, steps 2 and 3 of the sink's protocol, as state machines: the commands that they
+issue after each sequence of answers."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_done_batch_is_not_committed_again() -> None:
     assert committed(SKIPPED, Stored(AFTER)) == [LOOK, Returned(committed=False)]
 
 
-def test_a_version_that_was_written_needs_no_request() -> None:
+def test_a_batch_write_with_a_done_version_needs_no_request() -> None:
     plan = replace(PLAN, parent=None, batch_id=8)
     skipped = [replace(message, plan=plan) for message in SKIPPED]
     assert committed(skipped) == [Returned(committed=False)]
@@ -139,7 +139,8 @@ def test_a_version_that_was_written_needs_no_request() -> None:
 
 @pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
 def test_a_repeated_batch_must_have_the_same_source_end(messages: list[TaskMessage]) -> None:
-    """An old copy of the checkpoint plans the batch number again, with another end."""
+    """A query with an old copy of the checkpoint plans this batch number again, but with another
+    end."""
     stored = Stored(replace(AFTER, source_end='{"a":{"0":5}}'))
     last = committed(messages, stored)[-1]
     assert reason(last) is Reason.OLD_CHECKPOINT
@@ -155,7 +156,7 @@ def test_a_repeated_batch_must_have_the_same_source_end(messages: list[TaskMessa
         (replace(AFTER, source_end='{"a":{"0":5}}'), None),
         (replace(AFTER, source_end='{"a":{"0":5},"b":{}}'), '{"b": {}, "a": {"0": 5}}'),
     ],
-    ids=["none-kept", "none-read", "the-same"],
+    ids=["no-end-in-the-state", "no-end-in-the-commit", "equal-json"],
 )
 def test_a_repeated_batch_is_accepted_with_an_equal_or_unknown_source_end(
     stored: SinkState, end: str | None
@@ -164,13 +165,14 @@ def test_a_repeated_batch_is_accepted_with_an_equal_or_unknown_source_end(
 
 
 @pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
-def test_a_batch_before_the_last_is_refused(messages: list[TaskMessage]) -> None:
+def test_a_batch_before_the_last_done_batch_is_refused(messages: list[TaskMessage]) -> None:
     stored = Stored(replace(AFTER, offset=10))
     assert reason(committed(messages, stored)[-1]) is Reason.OLD_CHECKPOINT
 
 
 def test_a_batch_with_skipped_tasks_is_never_decided() -> None:
-    """The state has moved back between the tasks and the commit."""
+    """A task skips its rows if the batch is done in the sink's state. If the batch is not done at
+    the commit, the state has been set back since then."""
     mixed = [MESSAGES[0], *SKIPPED[1:]]
     for messages in (SKIPPED, mixed):
         assert reason(committed(messages, Stored(STATE))[-1]) is Reason.FENCED
@@ -195,12 +197,12 @@ def test_a_driver_that_is_fenced_or_has_lost_a_member_commits_nothing(
     assert reason(committed(MESSAGES, *answers)[-1]) is why
 
 
-def test_the_error_of_a_fenced_driver_has_the_known_cause() -> None:
+def test_the_error_of_a_fenced_driver_names_the_newer_query_if_it_is_known() -> None:
     newer = replace(STATE, generation=5)
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)
     assert "query q in generation 5 has taken over" in raised.refusal.message
-    # The state names the query of the counted batches. The new driver may belong to another query.
+    # The state names the query of the done batches. Here the query of the new driver is unknown.
     raised = committed(MESSAGES, Stored(replace(newer, is_planner_known=False)))[-1]
     assert isinstance(raised, Raised)
     assert "query q" not in raised.refusal.message
@@ -229,7 +231,7 @@ def test_an_unknown_query_is_refused() -> None:
     assert reason(committed(messages)[-1]) is Reason.UNKNOWN_QUERY
 
 
-def test_the_first_member_decides_a_write_that_stores_no_state() -> None:
+def test_without_a_stored_state_the_first_member_commits_all_members() -> None:
     members = tuple(
         member._replace(transactional_id=f"once/1/p.{member.producer_id}") for member in MEMBERS
     )
@@ -279,7 +281,7 @@ def test_an_undecided_batch_is_aborted_after_the_fence() -> None:
 def test_a_batch_that_may_be_decided_is_not_aborted(stored: Stored) -> None:
     over = Returned(committed=False)
     assert aborted(MESSAGES, stored) == [LOOKS[0], over]
-    # The result is the same if only the look after the fence shows the decision.
+    # The result is the same if only the second read, after the fence, finds this state.
     assert aborted(MESSAGES, Stored(STATE), Fenced(PARENT), stored)[3:] == [over]
 
 
@@ -290,7 +292,7 @@ def test_a_batch_that_may_be_decided_is_not_aborted(stored: Stored) -> None:
         (Stored(STATE), Fenced(PARENT), Stored(STATE), Outdated()),
     ],
 )
-def test_an_abort_that_fails_is_left_to_the_next_generation(
+def test_an_abort_that_is_refused_as_outdated_ends_without_an_error(
     answers: tuple[Answer, ...],
 ) -> None:
     assert aborted(MESSAGES, *answers)[-1] == Returned(committed=False)

@@ -1,4 +1,5 @@
-"""Planning, step 0 of the sink's protocol: the commands that follow each sequence of answers."""
+"""Planning is step 0 of the sink's protocol, before a batch. Each test gives planning a sequence of
+answers, and checks the commands that follow."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ Asked = Command | Planned | Raised
 
 
 def asked(intent: Intent, begun: Generation | None, *answers: Answer) -> list[Asked]:
-    """Return all commands. The last command is the outcome."""
+    """Return the first command of planning, and the command after each answer. The last command is
+    the outcome."""
     state, command = begin(intent, begun)
     commands: list[Asked] = [command]
     for answer in answers:
@@ -113,7 +115,7 @@ def test_planning_uses_the_state_that_is_read_after_the_fence() -> None:
     assert commands[-1] == planned(5, RENEWED, 9)
 
 
-def test_the_slower_of_two_drivers_with_the_same_number_takes_the_next_number() -> None:
+def test_the_slower_of_two_drivers_with_the_same_generation_takes_the_next_one() -> None:
     """The other driver has opened its generation first."""
     commands = asked(
         GROUP, None, Stored(STATE), Fenced(PARENT), Stored(replace(STATE, generation=5))
@@ -140,7 +142,7 @@ def test_planning_fails_after_too_many_takeovers() -> None:
     last = said[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
-    # A consumer group with the sink's name refuses every generation. The search must then end
+    # If a consumer group has the sink's name, every generation is refused. Planning must then end
     # before it uses up the 31 bits of a generation.
     assert max(entry.generation for entry in said if isinstance(entry, FenceParent)) < 1 << 31
 
@@ -234,7 +236,8 @@ def test_a_decision_is_carried_out_before_a_generation_is_opened() -> None:
     assert commands[3:] == [
         RollForward(Step.PLAN_ROLL_FORWARD, PARENT, unfinished),
         Open(Step.PLAN_OPEN, PARENT, replace(after, generation=5)),
-        # The roll-forward has ended the members, so a new epoch of their ids does no harm.
+        # RollForward has ended the transactions of the members, so a new epoch of their ids does no
+        # harm.
         AbortOpen(Step.PLAN_JANITOR, 5, ("s/4/p.0",)),
         Planned(Plan("s", CommitKind.RECORD, 5, PARENT, "q", 9, "q"), Generation(5, PARENT, 9)),
     ]
@@ -251,7 +254,7 @@ def test_a_decision_is_carried_out_before_a_generation_is_opened() -> None:
         (GROUP, (Stored(STATE), OutcomeUnknown()), Reason.OUTCOME_UNKNOWN),
     ],
 )
-def test_planning_fails_after_these_answers(
+def test_planning_fails_after_a_lost_member_and_after_an_unknown_outcome(
     intent: Intent, answers: tuple[Answer, ...], reason: Reason
 ) -> None:
     last = asked(intent, None, Stored(STATE), Fenced(PARENT), *answers)[-1]

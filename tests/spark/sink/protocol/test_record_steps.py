@@ -1,4 +1,5 @@
-"""A decision by a record: every possible answer at every step."""
+"""The commit of a batch by a record (`CommitKind.RECORD`), with every possible answer at every
+step."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ Path = tuple[tuple[Command, Answer], ...]
 def paths(
     state: Deciding, command: Command | Outcome, taken: Path = ()
 ) -> Iterator[tuple[Path, Outcome]]:
-    """Yield every course of a decision, with its outcome."""
+    """Yield every path of commands and answers that is possible from here, with its outcome."""
     if isinstance(command, Outcome):
         yield taken, command
         return
@@ -70,7 +71,7 @@ def courses(asked: Decide | RollForward) -> list[tuple[Path, Outcome]]:
     return list(paths(*record_steps.begin(asked, BEFORE)))
 
 
-def test_a_decision_writes_commit_then_ends_the_members_then_writes_done() -> None:
+def test_the_driver_writes_COMMIT_then_ends_the_members_then_writes_DONE() -> None:
     commit = Append(Step.COMMIT_DECIDE, PARENT, Entry(BEFORE, UNFINISHED))
     ended = EndMembers(Step.COMMIT_END_MEMBERS, MEMBERS)
     done = Append(Step.COMMIT_DONE, PARENT, Entry(AFTER))
@@ -84,7 +85,7 @@ def test_a_decision_writes_commit_then_ends_the_members_then_writes_done() -> No
 
 
 @pytest.mark.parametrize("asked", [DECIDE, ROLL_FORWARD, UNCOUNTED, EMPTY])
-def test_each_step_follows_only_the_success_of_the_step_before(
+def test_each_step_follows_only_if_the_step_before_has_succeeded(
     asked: Decide | RollForward,
 ) -> None:
     for path, outcome in courses(asked):
@@ -114,7 +115,7 @@ def test_each_step_follows_only_the_success_of_the_step_before(
             assert not is_decided
 
 
-def test_a_decided_member_counts_as_lost_only_if_the_parent_is_still_the_driver() -> None:
+def test_a_decided_member_counts_as_lost_only_if_no_newer_driver_fenced_the_parent() -> None:
     for asked in (DECIDE, ROLL_FORWARD):
         lost = [path for path, outcome in courses(asked) if isinstance(outcome, DecidedMemberLost)]
         assert len(lost) == 1

@@ -25,7 +25,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 NONE: frozenset[str] = frozenset()
 
 
-def test_offsets_are_requested_only_of_new_partitions_or_ends_before_the_position() -> None:
+def test_offsets_are_requested_only_for_new_partitions_and_for_ends_below_the_position() -> None:
     nothing = Questions(frozenset(), frozenset())
     assert questions({A0: 5}, Logs({A0: 5}, {}, {}, NONE)) == nothing
     asked = questions({A0: 5, A1: 5}, Logs({A0: 4, B0: 1}, {}, {}, NONE))
@@ -33,7 +33,7 @@ def test_offsets_are_requested_only_of_new_partitions_or_ends_before_the_positio
     assert questions({A0: 5}, Logs({A0: 9}, {}, {}, frozenset("a"))).firsts == {A0}
 
 
-def test_the_position_stays_without_new_or_lost_partitions() -> None:
+def test_without_new_or_lost_partitions_the_position_stays() -> None:
     found = settled({A0: 5, B0: 0}, Logs({A0: 9, B0: 0}, {}, {}, NONE), {})
     assert found == SettledOffsets({A0: 5, B0: 0}, ())
 
@@ -44,7 +44,7 @@ def test_undecided_records_do_not_count_as_lost() -> None:
     assert backlogs({A0: 5}, found.offsets, {A0: 3}) == {A0: 0}
 
 
-def test_a_new_partition_is_read_from_its_first_offset_in_the_next_batch() -> None:
+def test_the_batch_after_the_discovery_reads_a_new_partition_from_its_first_offset() -> None:
     logs = Logs({A0: 9, A1: 4, B0: 7}, {A1: 0, B0: 3}, {}, NONE)
     found = settled({A0: 5}, logs, {})
     assert found == SettledOffsets({A0: 5, A1: 0, B0: 3}, ())
@@ -79,7 +79,7 @@ def test_every_loss_is_reported_with_the_position_to_continue_at(
     assert settled({A0: 5, A1: 6}, logs, {A1: 8}) == (position, losses)
 
 
-def test_a_limit_is_shared_and_without_a_limit_all_is_read() -> None:
+def test_partitions_share_a_limit_and_without_a_limit_all_records_are_read() -> None:
     waiting = {A0: 30, B0: 60}
     assert next_end({A0: 1, B0: 2}, waiting, None) == {A0: 31, B0: 62}
     assert next_end({A0: 1, B0: 2}, waiting, 9) == {A0: 4, B0: 8}
@@ -96,7 +96,7 @@ def test_a_limit_is_shared_and_without_a_limit_all_is_read() -> None:
         ({A0: 0}, {A0: 2}, (3, 2), [data_loss.ends_early(A0, 9, 2)]),
     ],
 )
-def test_the_existing_part_of_a_range_is_kept(
+def test_the_part_of_a_range_that_the_log_still_has_is_read(
     firsts: dict[TopicPartition, int],
     ends: dict[TopicPartition, int] | None,
     kept: tuple[int, int],

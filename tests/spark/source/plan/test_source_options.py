@@ -20,7 +20,7 @@ def read(given: dict[str, str], *, streaming: bool = True) -> SourceOptions:
     return source_options(Options(LEAST | given), streaming=streaming)
 
 
-def test_the_defaults_are_those_of_the_official_source_except_for_the_isolation() -> None:
+def test_the_defaults_are_those_of_sparks_kafka_source_except_for_the_isolation_level() -> None:
     found = read({})
     assert found.read_committed
     assert found.fail_on_data_loss
@@ -83,7 +83,7 @@ def test_an_option_that_a_stream_does_not_support_is_refused(
     assert caught.value.name == name
 
 
-def test_an_option_without_effect_on_a_batch_gets_a_remark() -> None:
+def test_an_option_without_effect_on_a_batch_query_is_reported() -> None:
     given = {"maxOffsetsPerTrigger": "9", "maxTriggerDelay": "1s", "commitOffsetsToGroup": "g"}
     assert read(given, streaming=False).remarks == (
         "maxOffsetsPerTrigger has no effect on a batch",

@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def is_kept(self) -> bool:
-        """Return True if the batch is counted, so that it is never written twice."""
+        """Return True if the durable state counts the batch, so that it is never written twice."""
         return self.parent is not None
 
     @property
@@ -82,9 +82,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage:
-    """The result of one task attempt, for the driver to decide. `member`: the transaction of the
-    attempt, None if the transaction is empty. `skipped`: the batch was done before. `duration_ms`:
-    the time from the beginning of the transaction to its hand-over."""
+    """The result of one task attempt. The driver decides the batch with these results. `member`:
+    the transaction of the attempt, None if the transaction is empty. `skipped`: the batch was done
+    before. `duration_ms`: the time from the beginning of the transaction to its hand-over."""
 
     plan: Plan
     query_id: str | None

@@ -1,15 +1,18 @@
 """Step 0, planning: once for each batch, in a Python process of the driver.
 
-A process continues its generation, as long as its last planned batch is done and no newer
-generation exists. Otherwise the process begins another generation: fence, read, make the generation
-durable. The state is read after the fence, when no older decision can appear any more. Two
-processes of one driver may take turns, and a process may end. The next process then begins another
-generation.
+A generation is the period in which one process of the driver plans the batches of a sink.
+Generations are numbered, and a newer generation fences the older ones. A process continues its
+generation, as long as its last planned batch is done and no newer generation exists. Otherwise the
+process begins another generation: it fences the producers of older generations, reads the sink's
+state, and stores the new generation in this state. After the fence, no decision of an older
+generation can appear any more, so the state that is read then is final. Two processes of one driver
+may take turns, and a process may end. The next process then begins another generation.
 
-The parent is the driver's own producer. The end of a transaction does not change the parent's epoch
-(EndTxn v4). So with a commit by group, every batch begins with a new epoch. Otherwise a delayed
-request of the previous batch, or of the command Open, would count for this batch: a late
-TxnOffsetCommit would set the state back, a late EndTxn would commit the state without the members.
+The parent is the driver's own producer, and the members are the transactions of the tasks. The end
+of a transaction does not change the parent's epoch (EndTxn v4). So with a commit by group, every
+batch begins with a new epoch of the parent. Otherwise a delayed request of the previous batch, or
+of the transaction that stored the generation, would count for this batch: a late TxnOffsetCommit
+would set the state back, and a late EndTxn would commit the state without the members.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ from .steps import (
 )
 
 MOST_TAKEOVERS: Final = 40
-# The maximum step of the search for a generation (`_read`) is 1 << MOST_DOUBLINGS. MOST_TAKEOVERS
-# of these steps stay far within the 31 bits of a generation.
+# The maximum step of the search for a generation (`_read`) is 1 << MOST_DOUBLINGS. The number of a
+# generation has 31 bits, and the sum of MOST_TAKEOVERS such steps is far below this limit.
 MOST_DOUBLINGS: Final = 20
 
 
@@ -66,7 +69,7 @@ class PlanningPhase(Enum):
 class Planning:
     intent: Intent
     phase: PlanningPhase
-    # The generation that this process has begun before.
+    # The generation that this process has begun in an earlier planning, if there is one.
     begun: Generation | None = None
     # The generation that this process is beginning.
     number: int = 0
@@ -83,7 +86,8 @@ Next = tuple[Planning, Command | Planned | Raised]
 
 
 def begin(intent: Intent, begun: Generation | None) -> Next:
-    """Begin to plan. `begun`: the generation of the sink that this process has begun."""
+    """Begin to plan. `begun`: the last generation of the sink that this process has begun, None if
+    it has begun none."""
     return Planning(intent, PlanningPhase.READ, begun), Look(Step.PLAN_READ, stable=False)
 
 
@@ -94,15 +98,15 @@ def step(state: Planning, answer: Answer) -> Next:
 
 
 def _read(state: Planning, answer: Stored) -> Next:
-    """Admit the query, and choose the generation to continue or to begin. The state may be stale,
-    but a batch that is done stays done. Admission comes before the fence, because a query that may
-    not write must not fence the query that may write."""
+    """Check that the query may write to the sink, and choose the generation to continue or to
+    begin. The state may be stale, but a batch that is done stays done. The check comes before the
+    fence, because a query that may not write must not fence the query that may write."""
     stored, intent = answer.state, state.intent
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
-        # A finished batch write needs no decision. So it needs no generation.
+        # A batch write that is done already commits nothing, so it needs no generation.
         skipping = _plan(intent, stored, 0 if stored is None else stored.generation, None, done)
         return state, Planned(skipping, None)
     begun = state.begun
@@ -118,9 +122,9 @@ def _read(state: Planning, answer: Stored) -> Next:
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
-    # If the brokers refuse a generation that is newer than the state's, the state was lost. The
-    # search for the next generation takes growing steps. The first steps are small, because a
-    # generation has 31 bits.
+    # If the brokers refuse a generation that is newer than the one in the state, the state was
+    # lost. The search for a number that they accept then takes growing steps. The first steps are
+    # small, because a generation has 31 bits.
     step = 1 << min(state.refused, MOST_DOUBLINGS)
     return _fence(state, max(newest + 1, state.number + step - 1))
 
@@ -166,7 +170,7 @@ def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
 
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
-    """Admit the query again, because the decided batch is done now."""
+    """Check again that the query may write, because the decided batch counts as done now."""
     done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
         return state, Raised(done)

@@ -107,8 +107,8 @@ def _newer_checkpoint(sink_id: str) -> str:
 
 
 def written_by_another(sink_id: str, kind: str) -> str:
-    """Return a message for a sink that was written by the other kind of commit. Only the other kind
-    has the state, and without the state the batches would start at 0."""
+    """Return a message for a sink that was written with the other sinkProtocol, `kind`. Only that
+    protocol has the state, and without the state the batches would start at 0."""
     return (
         f"sink {sink_id} was written with sinkProtocol={kind}, and only this protocol has its"
         f" state: set sinkProtocol={kind}, or give this query another sinkId"

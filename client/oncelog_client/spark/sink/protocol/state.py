@@ -3,8 +3,9 @@ committed for partition 0 of the topic `__oncelog_sink`.
 
 The offset is the number of the next batch. All batches below this number are finished. The metadata
 have the rest of `SinkState`. Kafka accepts at most 4096 bytes of metadata
-(`offset.metadata.max.bytes`). If the metadata are longer, the source end is compressed. If they are
-still too long, the source end is left out.
+(`offset.metadata.max.bytes`). If the metadata are longer, the source end (the offsets at which the
+last batch ended in its source) is compressed. If they are still too long, the source end is left
+out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ MAX_METADATA_BYTES: Final = 4096
 
 
 class StateUnreadable(ValueError):
-    """The offset or record of a sink was not written by a sink of this release."""
+    """The stored state of a sink is unreadable: no sink has written it, or a newer release has. The
+    state is the metadata of an offset, or a record of the sink's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class SinkState:
 
     @property
     def last_batch(self) -> str:
-        """The last batch, as text for messages."""
+        """The number of the last batch, as text for messages."""
         return f"batch {self.offset - 1}" if self.offset else "no batch yet"
 
 

@@ -233,7 +233,7 @@ Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
 @dataclass(frozen=True, slots=True)
 class Generation:
     """A generation that a process has begun. The process passes it to its next planning. `planned`:
-    the state's offset at the last planning."""
+    the offset of the sink's state at the last planning."""
 
     number: int
     parent: TransactionMember

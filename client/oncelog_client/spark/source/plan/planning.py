@@ -32,8 +32,8 @@ class Questions(NamedTuple):
 
 
 class SettledOffsets(NamedTuple):
-    """The next offset of each partition, and the losses. A new offset is in the checkpoint before
-    records are read from it, so a restarted query begins at the same offset."""
+    """The next offset of each partition, and the losses. The first offset of a new partition is in
+    the checkpoint before its records are read, so a restarted query begins at the same offset."""
 
     offsets: dict[TopicPartition, int]
     losses: tuple[str, ...]
@@ -83,8 +83,8 @@ def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets
 
 
 def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """Return the number of offsets to read of each partition. A new or reset partition has none in
-    this batch, because the checkpoint must have its start before its records are read."""
+    """Return the number of offsets to read of each partition. The number is 0 for a new or reset
+    partition, because the checkpoint must have its first offset before its records are read."""
     return {
         partition: max(ends[partition] - offset, 0) if position.get(partition) == offset else 0
         for partition, offset in settled_at.items()
@@ -106,8 +106,8 @@ def readable(
     ranges: Iterable[OffsetRange], firsts: Offsets, ends: Offsets | None
 ) -> tuple[list[OffsetRange], list[str]]:
     """Return the readable part of the ranges, and the losses. `firsts`: the first offsets of the
-    partitions that exist. `ends`: the ends of these partitions, None if no range goes beyond
-    them."""
+    partitions that exist. `ends`: the ends of these partitions, or None if no range goes
+    beyond the end of its partition."""
     kept: list[OffsetRange] = []
     losses: list[str] = []
     for partition, start, end in ranges:

@@ -29,7 +29,7 @@ def check_decided(
     ranges: Iterable[OffsetRange], stable_ends: Offsets, high_watermarks: Offsets
 ) -> None:
     """Raise UndecidedError for all ranges that are in the log, but go beyond its last stable
-    offset. `high_watermarks`: those of the partitions that `beyond` returns, if they exist."""
+    offset. `high_watermarks`: those of the partitions from `beyond`, without deleted ones."""
     undecided = [
         (partition, max(start, end))
         for partition, start, end in ranges
