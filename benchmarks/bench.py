@@ -52,7 +52,8 @@ QUICK: Final = Pace(
 Cores = Set[int]
 Figures = dict[str, float]
 Round = Callable[[Cores], Figures]
-"""Runs the load on these cores. Returns the figures by name. Warm-up watches the first figure."""
+"""Runs the load on these cores. Returns the figures by name. The warm-up of a broker
+compares the first figure of its rounds."""
 
 
 @dataclass(frozen=True, slots=True)

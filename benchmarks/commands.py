@@ -1,8 +1,9 @@
-"""`python -m benchmarks.commands`: the processor time of short commands, beside that of Python.
+"""`python -m benchmarks.commands`: the processor time of short commands, beside that of Python
+alone.
 
-Each command runs in its own process against a broker with a few topics and a group. The system
-reports the user and system time of the ended process. Each round runs every command once, so that a
-slow moment of the computer affects all of them.
+Each command runs in its own process against a broker with a few topics and a group. The
+operating system reports the user and system time of the ended process. Each round runs every
+command once, so that a slow moment of the computer affects all of them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Used:
 
 
 def main() -> int:
-    """Print a table for each program. Return 1 if `topic list` takes more than `MUST_MS`."""
+    """Print a table for each program. Return 1 if the median of `topic list` exceeds `MUST_MS`."""
     args = arguments()
     compile_packages()
     with (
@@ -83,10 +84,12 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the command line. Several programs are measured in turn."""
+    """Parse the command line. Several executables of oncelog are measured in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__)
-    parser.add_argument("programs", nargs="*", default=[str(ONCELOG)], help="default: our own")
-    parser.add_argument("--runs", type=int, default=30, help="of each command")
+    parser.add_argument(
+        "programs", nargs="*", default=[str(ONCELOG)], help="executables of oncelog"
+    )
+    parser.add_argument("--runs", type=int, default=30, help="runs of each command")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     return parser.parse_args()
 

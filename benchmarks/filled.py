@@ -15,8 +15,8 @@ from benchmarks.rings import OF_200_KB, ring
 PARTITIONS: Final = 8
 _TURNS: Final = 4
 _LONGEST_FILL_S: Final = 120.0
-# The load generator counts headers and responses too. With this factor, the values alone reach the
-# limit.
+# The load generator stops at a limit on bytes, and counts headers and responses too. If the limit
+# is `max_bytes` times this factor, the values alone have `max_bytes`.
 _WITH_OVERHEAD: Final = 1.05
 
 

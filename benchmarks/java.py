@@ -27,8 +27,8 @@ _numbers = itertools.count()
 
 
 def produce(value_bytes: int, settings: Mapping[str, str]) -> Load:
-    """kafka-producer-perf-test with these settings and otherwise Java's defaults, eight
-    partitions."""
+    """Return the load of kafka-producer-perf-test with these settings, otherwise Java's defaults,
+    and eight partitions."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -48,7 +48,7 @@ def produce(value_bytes: int, settings: Mapping[str, str]) -> Load:
 
 @contextmanager
 def transactions(bench: Bench) -> Iterator[Round]:
-    """kafka-producer-perf-test with a commit every 10 ms and 1 KB messages."""
+    """kafka-producer-perf-test writes 1 KB messages, with a commit every 10 ms."""
     payloads = write_payloads(bench.folder / f"{bench.target.name}.payloads", KB_VALUE)
     records = bench.pace.records // SHARE_OF_TRANSACTIONS
 

@@ -24,7 +24,7 @@ def single(bench: Bench) -> Iterator[Round]:
 
 
 def produce(value_bytes: int, *words: str) -> Load:
-    """One producer with a large linger, eight partitions."""
+    """Return the load of one producer with a large linger, which writes to eight partitions."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -65,7 +65,7 @@ def consume(bench: Bench) -> Iterator[Round]:
 
 @contextmanager
 def transactions(bench: Bench) -> Iterator[Round]:
-    """One producer that repeats begin, one message, commit."""
+    """One producer repeats a transaction of one message: begin, send, commit."""
     with bench.target.topic(1) as topic:
 
         def run(cores: Cores) -> Figures:
@@ -78,7 +78,7 @@ def transactions(bench: Bench) -> Iterator[Round]:
 
 @contextmanager
 def lost_to_transactions(bench: Bench) -> Iterator[Round]:
-    """One producer of 1 KB messages, first only idempotent, then in transactions.
+    """One producer sends 1 KB messages, first only as an idempotent producer, then in transactions.
 
     Linger is 0, because the client would otherwise add it to every transaction.
     """

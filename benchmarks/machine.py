@@ -38,8 +38,8 @@ def all_cores() -> frozenset[int]:
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process so far, in steps of a nanosecond.
 
-    The clock is that of clock_getcpuclockid(3). It includes threads that have ended, as those of a
-    JVM's compiler do.
+    The clock is that of clock_getcpuclockid(3). Threads that have ended count too, for
+    example those of a JVM's compiler.
     """
     return time.clock_gettime_ns(~pid << _CLOCK_BITS | _CLOCK_OF_SCHEDULER) / 1e9
 

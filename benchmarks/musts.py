@@ -1,4 +1,5 @@
-"""The limits that the project sets for itself, for each row in each placement.
+"""The limits that the project sets for itself. Each row (a measured figure) has a limit for each
+placement (the processor cores that the broker may use).
 
 A must (such a limit) counts as met only if the worst of three runs meets it:
 `python -m benchmarks --compare`.
@@ -56,8 +57,8 @@ MUSTS: Mapping[str, Must] = {
     "idle.slower": Must(1.5),
     "compaction.slower": Must(2.0),
 }
-"""The limits beside Apache Kafka. They limit oncelog / Kafka, or oncelog's own figure in rows that
-are `Judged.OWN`."""
+"""The limits in a comparison with Apache Kafka. They limit the quotient oncelog / Kafka, or
+oncelog's own figure in rows that are `Judged.OWN`."""
 
 SPIN: Final = "oncelog.spin.us"
 """The setting that makes the broker poll before it sleeps. Kafka has no such setting and always
@@ -70,12 +71,12 @@ NO_WORSE: Final = 0.03
 """The share by which a row may be worse than in another checkout."""
 
 AIMS_AGAINST: Mapping[str, float] = {"small8.cpu_us": 0.7}
-"""The aims beside a checkout of 2026-11-23, by row."""
+"""The aims in a comparison with a checkout of 2026-11-23, by row."""
 
 
 def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]:
-    """Return the rows with their limits in this placement, beside this broker. `settings`: the
-    settings of oncelog from the option `--set`."""
+    """Return the rows with their limits in the placement `place`, in a comparison with the broker
+    `baseline`. `settings`: the settings of oncelog from the option `--set`."""
     spinning = {} if settings.get(SPIN, "0") == "0" else MUSTS_SPINNING
     musts = {**MUSTS, **spinning}
     # A limit with SPIN is stricter than the row's aim, so the aim is left out.

@@ -1,4 +1,4 @@
-"""The rows of the table, with an `aim` beyond the limits in `musts.py`."""
+"""The rows of the result table. `aim` is a goal of a row, beyond the limit that `musts.py` sets."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row with the median of oncelog and of the baseline, the broker beside it. The median is
+    """A row with the median of oncelog and of the baseline (the other broker). The median is
     None for a broker without a measurement. `spreads`: of each broker, the spread of its rounds."""
 
     row: Row

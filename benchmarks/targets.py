@@ -50,7 +50,7 @@ _TOPIC_DEADLINE_S = 180.0
 
 
 class TargetFailed(Exception):
-    """A broker failed the bench. The message has the reason."""
+    """A broker failed during a benchmark. The message has the reason."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Target:
 
 
 Maker = Callable[[Path], Target]
-"""Returns a broker with its data in this folder, not started."""
+"""Returns a broker that is not started. The broker has its data in the given folder."""
 
 
 def oncelog(settings: Mapping[str, str]) -> Maker:

@@ -24,6 +24,6 @@ def version() -> str:
 
 class ProtocolIncluded(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the protocol to the files of a wheel or an sdist that is built from a clone."""
+        """Add oncelog_protocol to the files of a wheel or an sdist that is built from a clone."""
         if not INSIDE.is_dir():
             build_data["force_include"][str(BESIDE)] = PACKAGE

@@ -1,4 +1,5 @@
-"""The number of examples for a property: all of them, or a fifth in the quick lane."""
+"""The number of examples that hypothesis tries for a property. If ONCELOG_EXAMPLES is "quick", it
+is a fifth of the number in the test."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from hypothesis import HealthCheck, settings
 
 IS_QUICK: Final = os.environ.get("ONCELOG_EXAMPLES") == "quick"
 
-# For a property without its own number. Hypothesis' default is 100.
+# The number for a property that sets no number. It is also the default of hypothesis.
 _MOST: Final = 100
 _SHARE: Final = 5
 _FEWEST: Final = 10
 
 
 def examples(count: int) -> int:
-    """Return how many of `count` examples to try in this lane."""
+    """Return how many of `count` examples to try: all, or fewer in a quick run."""
     return min(count, max(count // _SHARE, _FEWEST)) if IS_QUICK else count
 
 

@@ -39,7 +39,8 @@ SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 
 
-# Packages that act, or that assemble acting parts. The purity contract lists all others.
+# Packages that act, or that assemble acting parts, each with the reason. The purity contract lists
+# all others.
 EDGES = {
     "oncelog": "re-exports the public names",
     "oncelog.__main__": "a process",
@@ -64,9 +65,9 @@ EDGES = {
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.data_directory": "locks and reads the data directory",
     "oncelog_server.durable_logs": "waits for the disk",
-    "oncelog_server.faults": "end the process where a test says",
+    "oncelog_server.faults": "ends the process at a point that a test chooses",
     "oncelog_server.garbage": "switches the garbage collector of the process",
-    "oncelog_server.handlers": "call into the broker services",
+    "oncelog_server.handlers": "calls the broker services",
     "oncelog_server.replica_manager": "opens and removes logs, and writes log events",
     "oncelog_server.late_cleaner": "imports modules that the start does not need",
     "oncelog_server.late_imports": "imports modules that the start does not need",
@@ -74,19 +75,19 @@ EDGES = {
     "oncelog_server.metadata": "keeps metadata in sqlite",
     "oncelog_server.network": "owns sockets",
     "oncelog_server.broker_views": "asks the disk for its free space",
-    "oncelog_server.broker_services": "names all parts, also those that act",
-    "oncelog_server.operating_system": "its os_files is the disk",
+    "oncelog_server.broker_services": "refers to all parts of the broker, also those that act",
+    "oncelog_server.operating_system": "its module os_files uses the disk",
     "oncelog_server.observe": "writes the log of events, responds to scrapes",
-    "oncelog_server.offline": "its commands print, its read_only_files is the disk",
-    "oncelog_server.salvage": "its commands print, its changes are made on disk",
+    "oncelog_server.offline": "its commands print, its module read_only_files reads the disk",
+    "oncelog_server.salvage": "its commands print and change files on disk",
     "oncelog_server.refused_work": "writes the log of events",
     "oncelog_server.request_tasks": "starts tasks",
     "oncelog_server.serve": "a process",
     "oncelog_server.start_checks": "reads the data directory",
-    "oncelog_server.loop_timers": "asks the loop to wake it",
+    "oncelog_server.loop_timers": "has the event loop call it at a deadline",
     "oncelog_server.topic_changes": "waits for changes",
     "oncelog_server.background_tasks": "runs the timed duties",
-    "pyspark_oncelog": "what Spark imports",
+    "pyspark_oncelog": "the name that Spark imports",
 }
 
 
@@ -96,11 +97,11 @@ TESTED_TOGETHER = {
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
     "oncelog_server.transaction.commands.keep_prepared": "with InitProducerId: test_two_phase.py",
     "oncelog_server.coordinator.runtime": "with both coordinators: tests/server/transaction",
-    "oncelog_server.security.acl_codes": "numbers only: with tests/server/handlers",
+    "oncelog_server.security.acl_codes": "with the handlers: tests/server/handlers",
     "oncelog_server.handlers": "through real clients: tests/conformance; some also alone",
     "oncelog_server.salvage": "on data directories: tests/faults/test_recover.py",
-    "oncelog_server.log.loaded": "values only, with recovery: tests/server/log/test_recovery.py",
-    "oncelog_server.inspection": "by damage: test_verify.py; against Kafka's tool: test_dump.py",
+    "oncelog_server.log.loaded": "with recovery: tests/server/log/test_recovery.py",
+    "oncelog_server.inspection": "with damage: test_verify.py; beside Kafka's tool: test_dump.py",
 }
 
 
@@ -170,7 +171,7 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
     pure = set(contracts()["purity"]["source_modules"])
     assert not pure & set(EDGES)
     modules = {module for module, _ in package_modules()}
-    assert not set(EDGES) - modules, "edges that are not there any more"
+    assert not set(EDGES) - modules, "EDGES has modules that do not exist"
     offences = [
         module
         for module in modules
@@ -204,7 +205,7 @@ def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
         assert broken in result.stdout
 
 
-def test_a_circle_of_modules_is_found_where_only_types_are_imported(tmp_path: Path) -> None:
+def test_a_cycle_of_imports_is_found_even_if_only_types_are_imported(tmp_path: Path) -> None:
     types = "if TYPE_CHECKING:\n    from oncelog_server.log.log import PartitionLog"
     circle = planted(tmp_path, {"oncelog_server.log.retention": types})
     assert "No cycles are allowed in oncelog_server.log." in circle.stdout, circle.stdout
@@ -326,8 +327,8 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert not offences, offences
 
 
-def test_both_distributions_say_the_same_of_what_they_share() -> None:
-    """Each wheel has its own pyproject.toml. The two differ in the broker only."""
+def test_both_distributions_have_the_same_fields_for_their_common_parts() -> None:
+    """Each of the two has its own pyproject.toml. Only fields about the broker may differ."""
     whole, client = project("pyproject.toml"), project("client/pyproject.toml")
     for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
         assert client[field] == whole[field], field
@@ -343,8 +344,8 @@ def test_older_pip_commands_with_the_extra_server_still_work() -> None:
 
 
 def test_every_pure_module_is_named_by_a_test() -> None:
-    """A test file `test_<module>.py` or an import in a test names the module. Edges are tested as
-    processes."""
+    """A test file `test_<module>.py` or an import in a test names the module. Edges need
+    no such test, because tests of whole processes cover them."""
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
     stems = {path.stem for path in tests}
     named = {name for path in tests for name in imported_modules(path)}

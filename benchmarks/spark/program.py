@@ -1,4 +1,4 @@
-"""A program that runs the loads of one format in its Spark: batch reads and batch writes, with
+"""A program that starts Spark and runs the loads of one format: batch reads and batch writes, with
 their durations, and micro-batches, with the durations that Spark reports.
 
 Arguments: the format's name, jars (may be empty) and a folder for Spark's files.
@@ -106,8 +106,8 @@ class Program:
 
 
 def _records(frame: DataFrame, bytes: int) -> DataFrame:
-    """Return rows. The row's number is the key and the end of the value, which has about this size.
-    Making the rows must take almost no time."""
+    """Return rows with keys and values. A key is the row's number. A value has about this number of
+    bytes and ends with the row's number. Making the rows must take almost no time."""
     number = col("value").cast("string")
     filling = lit("x" * (bytes - NUMBER_BYTES))
     return frame.select(number.alias("key"), concat(filling, number).alias("value"))

@@ -13,7 +13,7 @@ SOURCE_SLOWER: Final = 1.2
 SINK_SLOWER: Final = 1.3
 
 MS_FIGURE: Final = "triggerExecution"
-"""Spark's name of the whole micro-batch in `durationMs`."""
+"""Spark's name in `durationMs` for the time of a whole micro-batch."""
 
 ROWS = (
     Row("read100", "rows_per_s", "batch read, 100 B", RATE, HIGHER),

@@ -29,8 +29,8 @@ class ConnectCause(Enum):
 
     @property
     def is_lasting(self) -> bool:
-        """Return True if the peer or the system has refused. A timeout or a silent peer is no
-        refusal."""
+        """Return True for every cause but a timeout and a silent peer: an immediate retry would
+        fail too."""
         return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
 
 

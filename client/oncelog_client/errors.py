@@ -124,8 +124,8 @@ class ConnectError(DisconnectedError):
 
     @property
     def is_lasting(self) -> bool:
-        """Return True if every address has refused the connection. A retry cannot succeed while
-        they refuse."""
+        """Return True if the cause of each failure is lasting (`ConnectCause.is_lasting`). An
+        immediate retry would then fail too."""
         return all(failure.cause.is_lasting for failure in self.failures)
 
 
@@ -138,8 +138,9 @@ class StaleCoordinatorError(RetriableError):
 
 
 class IncompleteResponseError(RetriableError):
-    """A response without an error lacks requested rows. The changes of these rows may have taken
-    effect or not. The client has retried until its deadline."""
+    """A response has no error code, but no result for some of the requested topics, partitions or
+    groups. A change that was requested for them may have taken effect or not. The client has
+    retried until its deadline."""
 
     default_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -151,8 +152,9 @@ class BufferExhaustedError(RetriableError):
 
 
 class RecordTooLargeError(KafkaError):
-    """A record above `max_request_size`, `buffer_memory` or the topic's `max.message.bytes`. Or a
-    fetched batch above the consumer's limit when decompressed."""
+    """A record is larger than `max_request_size`, `buffer_memory` or the topic's
+    `max.message.bytes`, or a fetched batch is larger, after decompression, than the consumer's
+    limit."""
 
     default_code = ErrorCode.MESSAGE_TOO_LARGE
 

@@ -34,7 +34,8 @@ def read_purchases(spark: SparkSession, servers: str) -> DataFrame:
 
 
 def bills(purchases: DataFrame) -> DataFrame:
-    """Return both rows of each purchase. One task writes them, so a reader sees both or none."""
+    """Return the invoice and the shipment of each purchase. One task writes them, so a reader sees
+    both or none."""
     invoice = f.to_json(f.struct(f.col("id").alias("purchase"), "cents"))
     shipment = f.to_json(f.struct(f.col("id").alias("purchase"), "cds"))
     rows = f.array(

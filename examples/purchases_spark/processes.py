@@ -71,8 +71,7 @@ class Driver:
         return {**os.environ, **pythons, "SPARK_HOME": str(SPARK_HOME)}
 
     def executors(self) -> Sequence[int]:
-        """Return the ids of processes. The Python workers that run tasks are descendants of
-        them."""
+        """Return the ids of the processes that have the Python workers for tasks as descendants."""
         return [self.pid] if self._place.executors is None else self._place.executors
 
     @property
@@ -105,7 +104,8 @@ class Driver:
         return self.log.read_text(errors="replace").count(TASK_LOST)
 
     def wait_for_lost_task(self, so_far: int, timeout_s: float) -> bool:
-        """Return True if another attempt fails within this time."""
+        """Return True once Spark has repeated more than `so_far` failed attempts. Return False if
+        this does not happen in time."""
         deadline = time.monotonic() + timeout_s
         while (more := self.lost_tasks() > so_far) is False and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -209,14 +209,15 @@ class EncoderSource(Source):
 
 
 def _holds_records(kind: Array, version: int) -> bool:
-    """Return True if elements may have parts that are not bytes."""
+    """Return True if elements may have `records`, which may be other parts than bytes."""
     if isinstance(kind.of, Primitive):
         return kind.of is records
     return any(field.type is records for field in schema_of(kind.of).present(version))
 
 
 def generate_row_encoder(message: type, row: type, version: int) -> Any:
-    """Return the encoder of one row; see `codecs.row_encoder`."""
+    """Return the encoder of one `row`, an element of an array in `message`; see
+    `codecs.row_encoder`."""
     whole = schema_of(message)
     schema = schema_of(row)._replace(versions=whole.versions, flexible_since=whole.flexible_since)
     leading: list[Field] = []

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-# RE2's maximum of a repetition. Then, for one pattern: the maximum number of steps, of steps that
-# its texts reach in total, of cached results, and of groups inside each other.
+# The first limit is RE2's maximum of a repetition (`x{1000}`). The other limits are for one
+# pattern: the number of its steps, of the steps that all matches reach together, of cached results,
+# and of groups inside each other.
 MOST_REPEATS: Final = 1_000
 MOST_STEPS: Final = 10_000
 MOST_EFFORT: Final = 300_000

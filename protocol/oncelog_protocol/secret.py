@@ -20,7 +20,8 @@ _MISSPELLED: Final = {"password": 2, "credential": 2, "passphrase": 2, "secret":
 # The patterns are compiled at their use: few processes need them, and every process imports this
 # module.
 _SEPARATORS: Final = r"[._\-\s]+"
-# A secret inside the value of a name that is not secret: `… password="x";`, `https://user:x@proxy`.
+# Matches a value that contains a secret, although its name does not look secret:
+# `… password="x";`, `https://user:x@proxy`.
 _SECRET_INSIDE: Final = rf"(?i)(?:{'|'.join(_WORDS)})[\w.\-]*[\"']?\s*[=:]|:[^/\s@]+@|-----BEGIN "
 
 

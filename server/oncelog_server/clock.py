@@ -1,4 +1,4 @@
-"""The two clocks of a broker. They are injected: no other code of its process reads them."""
+"""The two clocks of a broker. They are injected: no other code of the broker reads a clock."""
 
 from __future__ import annotations
 

@@ -91,8 +91,9 @@ def dev(port: int, topics: tuple[str, ...], assignments: tuple[str, ...], *, deb
     """Run a temporary broker.
 
     It listens on this computer only and keeps its data in a temporary folder, which is deleted when
-    it stops (Ctrl-C). Groups start at once. It prints commands for five clients, to copy and paste.
-    It does not read settings from files or the environment.
+    it stops (Ctrl-C). A group does not wait for more members before its first rebalance. The broker
+    prints commands for five clients, to copy and paste. It does not read settings from files or the
+    environment.
     """
     new_topics = [parse_topic(text) for text in topics or (DEFAULT_TOPIC,)]
     with TemporaryDirectory(prefix="oncelog-dev-", ignore_cleanup_errors=True) as folder:

@@ -36,7 +36,7 @@ class RequestTasks:
             if error is None:
                 result.complete(done.result())
                 return
-            # asyncio raises any other BaseException from the loop itself.
+            # asyncio itself also raises KeyboardInterrupt and SystemExit from the event loop.
             result.abandon(error if isinstance(error, Exception) else None)
 
         task.add_done_callback(ended)

@@ -143,7 +143,7 @@ def _keep_rich_out() -> None:
 
     The import takes a fifth of the start, and the log does not need it.
     """
-    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: ImportError
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None makes the import fail
 
 
 def _take_all_descriptors() -> None:
@@ -188,7 +188,7 @@ def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 def _run(settings: object, faults: Faults | None, announce: Announce) -> int:
     try:
         import uvloop
-    except ImportError:  # not on every platform
+    except ImportError:  # uvloop does not exist for every platform
         return asyncio.run(_serve(settings, faults, announce))
     return uvloop.run(_serve(settings, faults, announce))
 

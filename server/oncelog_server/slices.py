@@ -72,7 +72,7 @@ class Slices:
                 while not budget.is_share_spent():
                     next(steps)
             except StopIteration as ended:
-                return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
+                return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
         return self.queue(steps)
 
     def queue(self, steps: Steps[T]) -> Deferred[T]:
@@ -151,7 +151,7 @@ def at_its_end(steps: Steps[T]) -> T:
         try:
             next(steps)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
+            return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
 
 
 def within(count: int, steps: Steps[T]) -> T | None:
@@ -160,7 +160,7 @@ def within(count: int, steps: Steps[T]) -> T | None:
         try:
             next(steps)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
+            return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
     steps.close()
     return None
 

@@ -182,5 +182,5 @@ def _deleted_id(image: ClusterImage, partition: TopicPartition) -> bytes | None:
 def _has_log(files: Files, name: str) -> bool:
     try:
         return any(file.endswith(LOG_SUFFIX) for file in files.list(name))
-    except StorageError:  # the name is that of a file
+    except StorageError:  # `name` is a file, not a directory
         return False

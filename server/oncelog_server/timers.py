@@ -1,4 +1,5 @@
-"""The interface of timers, injected: those of the event loop, or of the simulator in tests."""
+"""The interface of timers. The broker uses the timers of the event loop, and simulated tests use
+those of the simulator."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class TopicChanges:
         self._slices = slices
         self._make = make
         self._on_idle = on_idle
-        # The pending changes by topic. The topic at the front is the next to get a change made.
+        # The pending changes by topic. The next change is made for the topic at the front.
         self._due: dict[str, deque[Change]] = {}
         # Futures by topic, completed when all of its changes are made.
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}

@@ -1,4 +1,5 @@
-"""The broker decodes the load generator's requests, and the generator finds the error codes."""
+"""The broker decodes the load generator's requests. An `Entry` is a request with the positions of
+the fields that the generator reads or changes: error codes, batches and producers' identities."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def test_an_entry_has_the_positions_of_the_error_codes_in_its_response(
     assert tuple(struct.unpack_from(">h", sent, at)[0] for at in entry.errors_at) == errors
 
 
-def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
+def test_only_batches_of_a_producer_with_an_id_have_a_position() -> None:
     assert produce("t", {0: a_batch(1, 10)}).batches_at == ()
     _, written, _ = transaction("t", batches(PRODUCER), PRODUCER)
     assert len(written.batches_at) == 2
@@ -82,8 +83,8 @@ def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
 
 
 def test_an_entry_has_the_positions_of_both_identities() -> None:
-    """An entry has the position of the identity in EndTxn, and the position of the next identity in
-    the response."""
+    """The entry of an EndTxn has the position of the identity in the request, and the position of
+    the next identity in the response."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
     _, ended = transaction_v2("t", batches(PRODUCER), PRODUCER)
     assert ended.request[ended.identity_at :][: len(identity)] == identity

@@ -91,7 +91,7 @@ class ScriptedBroker:
     def counts(self) -> Counter[ApiKey]:
         return Counter(api for _, api, _ in self.requests)
 
-    # -- as the network of a SimLoop
+    # -- the methods that a SimLoop calls on its network
 
     async def create_server(self, factory: Any, host: str, port: int) -> Any:
         raise AssertionError("nothing listens in these tests")
@@ -399,4 +399,4 @@ async def _watched(scenario: Callable[[], Awaitable[T]]) -> T:
         return await scenario()
     finally:
         for _ in range(10):
-            await asyncio.sleep(0.01)  # simulated time: cancelled tasks and transports end
+            await asyncio.sleep(0.01)  # meanwhile cancelled tasks and transports end

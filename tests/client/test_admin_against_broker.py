@@ -105,7 +105,7 @@ async def test_settings_are_described_and_altered_one_by_one(admin: Admin, topic
     assert await refused(admin.alter_configs(wrong)) is ErrorCode.INVALID_CONFIG
 
 
-async def test_a_broker_tells_its_settings(admin: Admin) -> None:
+async def test_the_settings_of_a_broker_are_described(admin: Admin) -> None:
     (node,) = (await admin.describe_cluster()).nodes
     resource = ConfigResource(ResourceType.BROKER, str(node.node_id))
     settings = (await admin.describe_configs([resource]))[resource]
@@ -155,7 +155,7 @@ async def test_records_are_deleted_up_to_an_offset(
     assert await refused(admin.delete_records({tp: 6})) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_the_cluster_and_its_directories(admin: Admin, topic: str) -> None:
+async def test_the_cluster_and_its_log_directories_are_described(admin: Admin, topic: str) -> None:
     cluster = await admin.describe_cluster()
     assert cluster.cluster_id
     assert cluster.controller in cluster.nodes

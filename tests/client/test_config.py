@@ -66,13 +66,15 @@ CONFLICTS = [
 
 
 @pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
-def test_idempotence_asked_for_excludes(settings: dict[str, Any], reason: str) -> None:
+def test_explicit_idempotence_with_a_conflicting_setting_is_an_error(
+    settings: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ConfigError, match=reason):
         producer(enable_idempotence=True, **settings)
 
 
 @pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
-def test_idempotence_by_default_is_switched_off_with_a_warning(
+def test_a_conflicting_setting_switches_default_idempotence_off_with_a_warning(
     settings: dict[str, Any], reason: str
 ) -> None:
     with pytest.warns(SettingsWarning, match=reason):
@@ -81,7 +83,7 @@ def test_idempotence_by_default_is_switched_off_with_a_warning(
 
 
 @pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
-def test_idempotence_switched_off_excludes_nothing(settings: dict[str, Any], reason: str) -> None:
+def test_without_idempotence_no_setting_conflicts(settings: dict[str, Any], reason: str) -> None:
     assert not producer(enable_idempotence=False, **settings).enable_idempotence
 
 
@@ -143,7 +145,7 @@ def test_without_a_group_nothing_is_committed_automatically() -> None:
     assert not consumer().enable_auto_commit
 
 
-def test_an_unknown_setting_names_the_nearest_one() -> None:
+def test_the_error_for_an_unknown_setting_names_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean linger_ms"):
         producer(**{"linger.ms": 5})
 
@@ -170,7 +172,7 @@ def test_every_setting_is_described_with_its_type_and_default(settings: Any, con
         assert described[1].replace('"', "").replace("'", "") == default.replace("'", ""), name
 
 
-def test_the_module_of_all_settings_has_the_names_of_each() -> None:
+def test_the_module_config_exports_the_names_of_each_module_of_settings() -> None:
     assert config.AdminConfig is AdminConfig
     assert config.ConsumerConfig is ConsumerConfig
     assert config.producer_config is producer_config

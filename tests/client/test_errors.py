@@ -45,7 +45,7 @@ def test_transactional_errors_say_abort_or_close(code: ErrorCode, kind: type[Kaf
     assert isinstance(error_for(code), kind)
 
 
-def test_no_error_is_no_exception() -> None:
+def test_only_the_code_none_raises_no_exception() -> None:
     check(ErrorCode.NONE)
     with pytest.raises(RetriableError):
         check(ErrorCode.NOT_COORDINATOR)

@@ -1,4 +1,4 @@
-"""Frozen values with named fields keep the promises of a dataclass."""
+"""The classes of client settings (`AdminConfig` and others) behave like frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncelog_client.core.client_config import AdminConfig, ClientConfig, client_
 SERVERS = (("localhost", 9092),)
 
 
-def test_a_value_holds_what_was_given_and_the_defaults_of_its_class_and_base() -> None:
+def test_fields_have_the_given_values_or_the_defaults_of_the_class_and_its_base() -> None:
     made = AdminConfig(bootstrap_servers=SERVERS, client_id="c")
     assert (made.client_id, made.request_timeout_ms) == ("c", 30_000)
     assert made.default_api_timeout_ms == 60_000
@@ -20,7 +20,7 @@ def test_a_value_holds_what_was_given_and_the_defaults_of_its_class_and_base() -
     assert repr(client_config(made)).startswith("ClientConfig(bootstrap_servers=(('localhost', ")
 
 
-def test_equal_values_are_equal_and_survive_pickling() -> None:
+def test_values_with_equal_fields_are_equal_even_after_pickling() -> None:
     made = AdminConfig(bootstrap_servers=SERVERS)
     assert made == AdminConfig(bootstrap_servers=SERVERS) == pickle.loads(pickle.dumps(made))
     assert hash(made) == hash(AdminConfig(bootstrap_servers=SERVERS))
@@ -37,6 +37,6 @@ def test_a_value_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"bootstrap_servers": SERVERS, "clientid": "c"}])
-def test_a_missing_and_an_unknown_name_are_refused(values: Any) -> None:
+def test_a_missing_and_an_unknown_field_are_refused(values: Any) -> None:
     with pytest.raises(TypeError, match=r"AdminConfig: (bootstrap_servers|clientid) missing or"):
         AdminConfig(**values)

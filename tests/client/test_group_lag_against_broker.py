@@ -96,7 +96,7 @@ async def read_on(broker: Oncelog, place: TopicPartition, offset: int) -> int:
 
 
 @pytest.mark.parametrize("first_seed", range(0, HISTORIES, 10))
-async def test_lag_and_what_is_held_back_are_what_a_reader_gets(
+async def test_lag_and_held_back_records_are_those_that_a_reader_gets(
     broker: Oncelog, admin: Admin, first_seed: int
 ) -> None:
     with Wire(broker.address) as wire:

@@ -48,8 +48,8 @@ async def write(producer: Producer, count: int, value: bytes) -> None:
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """Stop the broker as a power failure does: of the READ records it keeps KEPT. Then write
-    records until the log has REGROWN, more than before."""
+    """Stop the broker as a power failure does: of READ records, the log keeps the first KEPT. Then
+    write until the log has REGROWN records, which is more than READ."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
     broker.kill()
@@ -95,7 +95,7 @@ async def test_a_position_out_of_range_raises_until_a_seek(
         assert len(await read(consumer, REGROWN - KEPT)) == REGROWN - KEPT
 
 
-async def test_a_committed_offset_remembers_what_was_read(
+async def test_a_consumer_with_a_committed_offset_continues_at_the_first_lost_offset(
     broker: Oncelog, producer: Producer
 ) -> None:
     await write(producer, READ, b"old")

@@ -1,5 +1,5 @@
-"""Our consumer in a group with librdkafka's. Either can be the leader, and both read their
-share."""
+"""A consumer of oncelog's client and a consumer of librdkafka are in one group. Either can be the
+leader, and each gets its share of the partitions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 async def librdkafka(
     bootstrap: str, topic: str, group: str, strategy: str
 ) -> AsyncIterator[set[int]]:
-    """Run a librdkafka member in its own thread. Yield a set that always has its current
-    partitions."""
+    """Run a consumer of librdkafka in its own thread. Yield a set that always has the current
+    partitions of this consumer."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -53,7 +53,7 @@ async def librdkafka(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-async def test_each_has_its_share(
+async def test_each_consumer_has_its_share(
     bootstrap: str, topic: str, name: str, strategy: Any, first: str
 ) -> None:
     settings: dict[str, Any] = {

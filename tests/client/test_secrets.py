@@ -45,7 +45,8 @@ def _whole(error: BaseException) -> str:
 def test_spark_refuses_a_secret_without_repeating_it(
     name: str, value: str, side: Any, kind: Any
 ) -> None:
-    """A former defect: `OptionError: option kafka.sasl.jaas.config='… password="S3cret!";'`."""
+    """A former defect: the error contained the password, as in
+    `OptionError: option kafka.sasl.jaas.config='… password="S3cret!";'`."""
     options = Options({"kafka.bootstrap.servers": SERVER, f"kafka.{name}": value})
     with pytest.raises(OptionError) as caught:
         client_setup(options, side, kind)
@@ -60,7 +61,7 @@ def test_spark_does_not_repeat_a_secret_of_a_setting_without_effect() -> None:
     assert CANARY not in str(remarks(options, "source"))
 
 
-def test_spark_does_not_repeat_a_secret_that_stands_in_another_setting() -> None:
+def test_spark_does_not_repeat_a_secret_in_invalid_bootstrap_servers() -> None:
     options = Options({"kafka.bootstrap.servers": f"user:{CANARY}@broker,password={CANARY}"})
     with pytest.raises(OptionError) as caught:
         client_setup(options, "source", "admin")
@@ -94,5 +95,5 @@ def test_a_security_protocol_that_is_not_built_yet_is_refused_with_the_reason(
     assert f"security_protocol={protocol}: TLS and SASL are not built yet" in str(caught.value)
 
 
-def test_plaintext_may_be_said() -> None:
+def test_security_protocol_plaintext_is_accepted_and_changes_nothing() -> None:
     assert Admin(SERVER, security_protocol="PLAINTEXT").config == Admin(SERVER).config

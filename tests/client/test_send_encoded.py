@@ -1,5 +1,5 @@
-"""A producer writes whole encoded batches like single records. The records of a batch share one
-future."""
+"""`Producer.send_encoded` sends a batch that is already encoded, with the guarantees of `send`. All
+records of the batch share one future."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def encoded(*values: bytes) -> EncodedRecords:
     return EncodedRecords.of([NewRecord(1_000, b"k", value) for value in values])
 
 
-async def test_the_future_tells_of_the_last_record(producer: Producer, topic: str) -> None:
+async def test_the_future_has_the_metadata_of_the_last_record(
+    producer: Producer, topic: str
+) -> None:
     partition = TopicPartition(topic, 1)
     first = await producer.send_encoded(partition, encoded(b"a", b"b"))
     between = await producer.send(topic, b"c", partition=1)
@@ -29,7 +31,9 @@ async def test_the_future_tells_of_the_last_record(producer: Producer, topic: st
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_every_codec_carries_them(bootstrap: str, topic: str, codec: str) -> None:
+async def test_encoded_batches_are_read_with_every_codec(
+    bootstrap: str, topic: str, codec: str
+) -> None:
     values = [b"%d" % number for number in range(500)]
     async with Producer(bootstrap, compression_type=codec) as producer:
         await producer.send_encoded(TopicPartition(topic, 0), encoded(*values))
@@ -95,8 +99,8 @@ async def test_a_part_that_cannot_be_written_fails_the_whole_batch(
         written = await producer.send_encoded(
             TopicPartition(name, 0), encoded(b"small", b"x" * 4000, b"small")
         )
-        # The parts after the refused one fail at once, so `flush` does not wait for
-        # delivery_timeout_ms.
+        # The producer splits a batch that is too large. After one part is refused, the later parts
+        # fail at once, so `flush` does not wait for delivery_timeout_ms.
         async with asyncio.timeout(DEADLINE_S):
             await producer.flush()
         assert isinstance(written.exception(), RecordTooLargeError)
@@ -106,7 +110,9 @@ async def test_a_part_that_cannot_be_written_fails_the_whole_batch(
     assert await read_values(bootstrap, name, committed=True) == []
 
 
-async def test_what_can_never_be_sent_is_refused_at_once(bootstrap: str, topic: str) -> None:
+async def test_a_batch_that_can_never_be_sent_is_refused_at_once(
+    bootstrap: str, topic: str
+) -> None:
     async with Producer(bootstrap, max_request_size=1_000) as producer:
         with pytest.raises(RecordTooLargeError, match="2 records"):
             await producer.send_encoded(TopicPartition(topic, 0), encoded(b"x" * 900, b"y" * 900))

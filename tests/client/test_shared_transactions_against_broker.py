@@ -36,7 +36,7 @@ TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
 @pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
 def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Set the `transaction.version` that clients use. Brokers serve both versions."""
+    """Set the `transaction.version` that clients use: 2 or 1. Brokers serve both."""
     version: int = request.param
     if version < 2:
         monkeypatch.setattr(TransactionSession, "cluster_version", version)
@@ -60,8 +60,8 @@ async def handed_over(
 
 
 async def seen(bootstrap: str, topic: str, *values: bytes) -> None:
-    """Check that exactly these records become visible. Kafka responds before it has written all
-    markers."""
+    """Check that exactly these records become visible. The check waits, because Kafka responds to
+    EndTxn before it has written all markers."""
 
     async def are_there() -> bool:
         found = await read_values(bootstrap, topic, committed=True)
@@ -136,7 +136,8 @@ async def test_a_timed_out_transaction_cannot_be_committed(
 async def test_the_producer_writes_nothing_after_the_end_of_its_transaction(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """A task resumes late. The end of its transaction has bumped the epoch (KIP-890)."""
+    """A producer may resume after another process has ended its transaction. The end has bumped the
+    epoch (KIP-890), so the producer is fenced."""
     member = await handed_over(bootstrap, admin, name, topic, b"one")
     await admin.end_transaction(member)
     async with Producer(bootstrap, transactional_id=name) as producer:
@@ -222,6 +223,7 @@ async def test_a_broker_without_two_phase_commit_refuses_it(
 async def oncelog_and_kafka(
     tmp_path: Path, kafka: Kafka
 ) -> AsyncIterator[list[tuple[str, type[Exception]]]]:
-    """Brokers that have disabled or do not implement two-phase commit, and their errors."""
+    """Yield oncelog with two-phase commit disabled, and Kafka, which does not implement it, each
+    with its error."""
     with Oncelog(tmp_path, QUICK) as broker:
         yield [(broker.address, AuthorizationError), (kafka.address, UnsupportedVersionError)]

@@ -31,7 +31,7 @@ async def test_a_producer_continues_after_its_socket_was_full(bootstrap: str, to
     assert await read_values(bootstrap, topic, committed=False) == values
 
 
-async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) -> None:
+async def test_buffer_memory_is_freed_without_a_response(bootstrap: str, topic: str) -> None:
     place, count = TopicPartition(topic, 0), 200
     async with (
         Admin(bootstrap) as admin,
@@ -49,7 +49,7 @@ async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) ->
         await eventually(all_is_there)
 
 
-async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:
+async def test_a_connection_without_responses_is_not_idle(bootstrap: str, topic: str) -> None:
     async with (
         Admin(bootstrap) as admin,
         Producer(bootstrap, acks=0, enable_idempotence=False) as producer,

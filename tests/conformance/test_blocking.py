@@ -1,4 +1,4 @@
-"""`oncelog transactions find-hanging | abort | blocking`, on both brokers."""
+"""`oncelog transactions find-hanging | abort | blocking`, on oncelog and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_transaction_that_its_coordinator_knows_is_aborted_through_the_coordin
     assert "no open transaction" in nothing
 
 
-def test_force_terminate_under_both_names(
+def test_force_terminate_works_under_kafkas_name_too(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
     find_coordinator(wire, topic)

@@ -1,8 +1,8 @@
 """The failures in the list of the transaction deep dive, one by one, with their outcomes.
 
 The list for idempotence has a lost response and a restarted producer. The list for transactions has
-producers and consumers that die or hang, and kill -9 of a broker. That broker is coordinator of the
-transaction, leader of the data and coordinator of the group.
+producers and consumers that die or hang. It also has kill -9 of a broker: of the coordinator of the
+transaction, of the leader of the data, and of the coordinator of the group.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_o7_pending_offsets_survive_a_crash_of_the_group_coordinator(
             lambda: (
                 committed_offset(wire, topic, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
             ),
-            "the offset is pending again",
+            "the offset is pending after the restart",
         )
         assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(

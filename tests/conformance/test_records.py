@@ -33,7 +33,8 @@ def sample(codec: str, partition: int) -> list[Record]:
 def test_every_client_reads_what_a_client_wrote_in_any_codec(
     target: Target, client: Client, clients: dict[str, Client], admin: object, name: str
 ) -> None:
-    """Each codec has its partition. Keys, values, headers, timestamps and offsets are equal."""
+    """Each codec has a partition of its own. Keys, values, headers, timestamps and offsets are
+    equal."""
     create_topic(admin, name, partitions=len(CODECS))
     written: dict[tuple[int, int], Record] = {}
     for partition, codec in enumerate(CODECS):

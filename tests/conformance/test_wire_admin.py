@@ -141,7 +141,7 @@ def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topi
     assert (made.num_partitions, made.replication_factor) == (1, 1)
 
 
-def test_to_validate_is_to_create_nothing(wire: Wire, name: str) -> None:
+def test_validate_only_creates_no_topic(wire: Wire, name: str) -> None:
     request = CreateTopicsRequest([new(name, 2, **configs(retention_ms="5"))], validate_only=True)
     (result,) = wire.call(request).topics
     assert (result.error_code, result.num_partitions) == (0, 2)
@@ -265,7 +265,7 @@ def test_invalid_changes_of_settings_are_refused(
     assert own_settings(wire, topic) == {}
 
 
-def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
+def test_alter_configs_deletes_the_settings_that_it_does_not_name(wire: Wire, topic: str) -> None:
     for own in ({"retention.ms": "5", "flush.ms": "6"}, {"flush.ms": "7"}, {}):
         entries = [replacing.AlterableConfig(*item) for item in own.items()]
         resource = replacing.AlterConfigsResource(TOPIC, topic, entries)
@@ -274,7 +274,7 @@ def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
         wait_for_settings(wire, topic, own)
 
 
-def test_settings_of_a_missing_topic_or_broker(wire: Wire, name: str) -> None:
+def test_settings_of_a_missing_topic_or_broker_are_refused(wire: Wire, name: str) -> None:
     assert describe(wire, TOPIC, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(wire, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(wire, BROKER, "99").error_code == ErrorCode.INVALID_REQUEST
@@ -302,7 +302,7 @@ def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire
     assert "Cannot update these configs dynamically" in result.error_message
 
 
-def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
+def test_partitions_are_described_page_by_page(wire: Wire, topic: str) -> None:
     topics = [TopicRequest(topic), TopicRequest(f"{topic}-none")]
     first = wire.call(DescribeTopicPartitionsRequest(topics, 2))
     assert [len(topic.partitions) for topic in first.topics if topic.error_code == 0] == [2]
@@ -315,7 +315,7 @@ def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
     assert every.next_cursor is None
 
 
-def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) -> None:
+def test_topics_that_do_not_exist_have_authorized_operations_too(wire: Wire, topic: str) -> None:
     """B7: the response has authorized operations for every named topic (KIP-430), even for a topic
     that does not exist."""
     missing = f"{topic}-not"
@@ -336,7 +336,9 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])
-def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) -> None:
+def test_changes_fail_only_for_the_resource_of_an_unknown_type(
+    wire: Wire, topic: str, kind: int
+) -> None:
     """Only the change of the resource with the unknown type is refused with INVALID_REQUEST."""
     for request in (
         AlterConfigsRequest(

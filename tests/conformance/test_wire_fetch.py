@@ -119,8 +119,8 @@ def test_leader_epochs_are_compared(wire: Wire, topic: str, epoch: int, code: st
 
 
 def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
-    """An unknown name gets code 3, and an unknown id UNKNOWN_TOPIC_ID. The other topics of the
-    request are served."""
+    """An unknown name gets UNKNOWN_TOPIC_OR_PARTITION, and an unknown id UNKNOWN_TOPIC_ID. The
+    other topics of the request are served."""
     request = FetchRequest(topics=[place(f"{topic}-no", (0, 0)), place(topic, (9, 0), (1, 0))])
     answer = wire.call(request, 12)
     codes = {
@@ -165,7 +165,7 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
 
 
 def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> None:
-    """With min_bytes 1 the first byte ends the wait, otherwise `max_wait_ms` does."""
+    """With min_bytes 1 the first record ends the wait. Without records, `max_wait_ms` ends it."""
     request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[place(topic, (0, 0))])
     wire.send(request, 12)
     with Wire(target.address) as other:
@@ -245,7 +245,7 @@ def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
+def test_negative_timestamps_stand_for_special_offsets(wire: Wire, topic: str) -> None:
     """Negative timestamps stand for the start and the end of the log, the start of the local log,
     and two offsets of tiered storage, which is missing (KIP-405)."""
     produce(wire, topic, build_batch(records(3)))
@@ -257,7 +257,7 @@ def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
     assert found == {-1: (0, 3), -2: (0, 0), -4: (0, 0), -5: (0, -1), -6: (0, -1)}
 
 
-def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None:
+def test_a_partition_named_twice_in_list_offsets_is_refused(wire: Wire, topic: str) -> None:
     wanted = [ListOffsetsPartition(index, timestamp=-1) for index in (0, 1, 0)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
     response = wire.call(request, 9).topics[0].partitions

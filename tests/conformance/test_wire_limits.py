@@ -61,7 +61,7 @@ def code(error_code: int) -> str:
 
 
 def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
-    """Return a request for `count` partitions of one topic. All but the first do not exist."""
+    """Return a request for `count` partitions of one topic. Only the first one exists."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
@@ -71,7 +71,7 @@ def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest
 
 
 def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
-    """Return a commit of `count` offsets, by the group with the topic's name."""
+    """Return a transactional commit of `count` offsets. The topic's name is also the group's id."""
     rows = [TxnOffsetCommitRequestPartition(number, 1) for number in range(count)]
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id or "",
@@ -88,7 +88,8 @@ def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest
 def test_a_transaction_request_with_too_many_partitions_closes_the_connection(
     target: Target, wire: Wire, topic: str, build: type, version: int, count: int
 ) -> None:
-    """A request just below the limit gets a response. The topic counts as an element as well."""
+    """`count` is the maximum number of array elements of a request: one topic and `count - 1`
+    partitions. A request with this number gets a response."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert wire.call(build(producer, topic, count - 1), version)
@@ -161,7 +162,8 @@ def test_invalid_records_in_a_batch_with_a_valid_crc_are_not_decoded_by_default(
 def test_h51_kafkas_admin_client_id_gives_no_access_to_internal_topics(
     target: Target, topic: str, internal: str
 ) -> None:
-    """The batch has an invalid CRC. It cannot damage the topic, even if it is accepted."""
+    """The batch has an invalid CRC, so a broker that gives the client access still refuses the
+    batch, and the internal topic is not damaged."""
     data = bytearray(build_batch(records()))
     data[-1] ^= 1
     with Wire(target.address, "__admin_client") as wire:
@@ -175,7 +177,7 @@ def test_h51_kafkas_admin_client_id_gives_no_access_to_internal_topics(
 def test_partitions_cannot_be_added_to_an_internal_topic(
     target: Target, wire: Wire, topic: str, internal: str
 ) -> None:
-    """The request only validates, because Kafka would add the partitions."""
+    """The request has `validate_only`, because otherwise Kafka would add the partitions."""
     find_coordinator(wire, topic, key_type=0)
     find_coordinator(wire, topic)
     more = CreatePartitionsTopic(internal, 60, None)
@@ -186,7 +188,7 @@ def test_partitions_cannot_be_added_to_an_internal_topic(
 def test_a_producer_id_that_was_never_assigned_is_refused(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    """The id is far from all ids that the brokers assign in other tests."""
+    """The id is far above all ids that the brokers assign in other tests."""
     data = batch(Identity(1 << 60, 0), 0)
     refused = produce(wire, topic, data).error_code
     assert code(refused) == FORGED_PRODUCER_ID.expected(target.name)

@@ -118,16 +118,16 @@ def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
         ("topic", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_batch_for_no_partition(
+def test_a_batch_for_a_missing_topic_or_partition_is_refused(
     wire: Wire, topic: str, place: str, partition: int, code: ErrorCode
 ) -> None:
-    """Produce creates no topic."""
+    """Produce does not create the topic or partition."""
     name = topic if place == "topic" else f"{topic}-{place}"
     response = produce(wire, name, build_batch(records()), partition=partition)
     assert ErrorCode(response.error_code).name == code.name
 
 
-def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
+def test_an_unknown_topic_id_is_refused(wire: Wire, topic: str) -> None:
     """Version 13 names topics by id (KIP-516)."""
     for known in (True, False):
         place = TopicProduceData(
@@ -151,7 +151,7 @@ def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, build_batch(records()), acks=1).base_offset == 3
 
 
-def test_every_version_of_produce(wire: Wire, topic: str) -> None:
+def test_every_version_of_produce_works(wire: Wire, topic: str) -> None:
     """Version 3 is the first with record format 2. Responses come in the order of the requests."""
     for offset, version in enumerate(range(3, 13)):
         response = produce(wire, topic, build_batch(records()), version=version)

@@ -25,7 +25,7 @@ from tests.harness.writing import (
 
 TIMEOUT_MS = 500
 SCAN_MS = int(QUICK["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
-# Maximum delay of a scan on a busy computer.
+# Maximum delay, on a busy computer, of the coordinator's scan for transactions past their timeout.
 SLACK_MS = 4_000
 # A response comes within this time, unless the computer pauses.
 ANSWER_MS = 100

@@ -75,7 +75,7 @@ def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_numbers_that_mean_nothing_close_the_connection(wire: Wire, request_: Any) -> None:
+def test_acl_requests_with_invalid_codes_close_the_connection(wire: Wire, request_: Any) -> None:
     wire.send(request_)
     assert wire.is_closed()
 
@@ -255,7 +255,7 @@ def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> No
     }
 
 
-def test_of_all_leaders_none_has_to_be_elected(wire: Wire, topic: str) -> None:
+def test_an_election_for_all_partitions_elects_no_leader(wire: Wire, topic: str) -> None:
     response = wire.call(ElectLeadersRequest(0, None, 1_000))
     assert response.error_code == ErrorCode.NONE
     assert topic in {

@@ -1,4 +1,5 @@
-"""A copier process. It can be suspended, killed, or replaced by a process of another kind.
+"""A process that copies records in transactions. It can be suspended, killed, or replaced by a
+process of another kind.
 
 `python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. KIND is `old` or a key of
 `KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS is the
@@ -151,8 +152,8 @@ class Copier(RebalanceListener, ABC):
 
 class TaskCopier(Copier):
     """A producer for each input partition, as before KIP-447. Unlike the old copier, it waits for
-    the offsets of open transactions and sends the generation. The first bounce of an upgrade starts
-    such copiers."""
+    the offsets of open transactions and sends the generation. The first rolling restart of
+    an upgrade starts such copiers."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -181,7 +182,8 @@ class TaskCopier(Copier):
 
 
 class ConsumerCopier(Copier):
-    """One producer per process. The group coordinator fences it (the final KIP-447)."""
+    """One producer per process. The group coordinator refuses offsets of older generations (the
+    final KIP-447)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

@@ -1,5 +1,5 @@
-"""A copier of version 0.11, on aiokafka. It has a producer for each input partition, sends offsets
-with the group id alone, and does not wait for pending offsets."""
+"""A copier as for Kafka 0.11, on aiokafka. It has a producer for each input partition, sends
+offsets with the group id alone, and does not wait for pending offsets."""
 
 from __future__ import annotations
 

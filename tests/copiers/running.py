@@ -1,4 +1,5 @@
-"""Copier processes, a steady input, and the audit of the output."""
+"""Runs copiers (processes that copy records from an input topic to an output topic), writes their
+input at a steady rate, and audits their output."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DEADLINE_S = 60.0
 
 @dataclass
 class Copiers:
-    """Processes by number. A process with a producer that cannot continue is started again."""
+    """The copiers by number. A copier with a producer that cannot continue is started again."""
 
     address: str
     name: str

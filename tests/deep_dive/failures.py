@@ -1,5 +1,5 @@
-"""The seven failures, as the article describes them, and the evidence of each (deep dive,
-"Guarantees in failures scenarios")."""
+"""The seven failures in the article, the transaction deep dive ("Guarantees in failures
+scenarios"), and the evidence for the outcome of each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.harness.writing import Identity, produce
 from tests.harness.writing import batch as new_batch
 
 # The steps at which the broker dies: as the coordinator of a transaction, as the leader of a
-# partition, as the coordinator of a group. A transaction of a worker has markers in up to 12
-# partitions and in the group's partition.
+# partition, as the coordinator of a group. `after-marker:4` is the step after the fourth marker. A
+# transaction of a worker has markers in up to 12 partitions and in the group's partition.
 COORDINATOR_STEPS: Final = (
     "before-add-partitions",
     "after-add-partitions",
@@ -168,8 +168,8 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
 
 
 def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | None:
-    """Return the identity that a worker's last successful InitProducerId got, or None if there was
-    none since frame `since`."""
+    """Return the identity that a worker's last successful InitProducerId got. Return None if the
+    proxy has seen no such response since frame `since`."""
     name = f"billing-{number}"
     answers = pipeline.said(Direction.ANSWER, ApiKey.INIT_PRODUCER_ID, name, since)
     given = [response for _, response in answers if response.error_code == ErrorCode.NONE]
@@ -239,7 +239,7 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
 
 
 def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
-    """Return the producer of the held EndTxn."""
+    """Return the producer of the EndTxn that the proxy holds back."""
     held = ending.wait()
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, held.client_id)
     request = next(message for frame, message in asked if frame is held)

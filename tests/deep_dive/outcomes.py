@@ -1,6 +1,6 @@
-"""The outcomes of failures 5 to 7 in the article, the transaction deep dive (a dead coordinator,
-leader, and group coordinator), compared with the observations. Each function yields lines about the
-observations, and raises AssertionError if they differ from the article."""
+"""Compares the observations of failures 5 to 7 (a dead coordinator, leader, and group coordinator)
+with the outcomes that the article "transaction deep dive" describes. Each function yields lines
+about the observations, and raises AssertionError if they differ from the article."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def leader(death: Death) -> Iterator[str]:
         assert before in (None, [offset]), (batch, offset, before)
         again, appended = again + (before is not None), appended + (before is None)
     if death.point.startswith(("after", "answer")):
-        assert again, "a batch that was logged without a response has not come again"
+        assert again, "no batch that was logged without a response was sent again"
     assert all(len(there) == 1 for there in death.after.data.values()), (
         "a batch is in the log twice"
     )

@@ -1,6 +1,6 @@
-"""Each failure in the article, the transaction deep dive, with real processes: the system's
-reactions, and an audit without duplicates or losses. tests/conformance has the same failures as raw
-requests, also on Apache Kafka."""
+"""Real processes go through each failure that an article, the transaction deep dive, describes. The
+tests check the system's reactions, and that an audit finds no duplicates or losses.
+tests/conformance has the same failures as raw requests, also on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
         list(outcome(death))
 
 
-def test_a_demo_in_which_a_failure_ends_otherwise_is_red(
+def test_a_demo_with_another_outcome_than_in_the_article_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If the workers begin anew after failure 5, `make demo-failures` reports that the outcome is

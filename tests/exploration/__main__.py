@@ -17,8 +17,8 @@ from tests.exploration.world_model import Budget
 
 class Corner(NamedTuple):
     """One exploration. `version`: the transaction version, 2 for KIP-890. `same_id`: the two
-    producers have one transactional id. `start`: the start of `starts.world`. `depth`: the maximum
-    number of steps."""
+    producers have one transactional id. `start`: the name of the first state in
+    `starts.world`. `depth`: the maximum number of steps."""
 
     version: int
     same_id: bool
@@ -53,7 +53,10 @@ def explore(corner: Corner, most_states: int) -> tuple[Exploration, float]:
 
 @click.command(help=__doc__)
 @click.option(
-    "--states", default=1_000_000, show_default=True, help="Maximum number of states per start."
+    "--states",
+    default=1_000_000,
+    show_default=True,
+    help="Maximum number of states of one exploration.",
 )
 @click.option("--jobs", default=2, show_default=True)
 def main(states: int, jobs: int) -> None:

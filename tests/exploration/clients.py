@@ -39,10 +39,10 @@ Request: TypeAlias = Init | Add | Produce | End
 
 
 class ClientModel(NamedTuple):
-    """A producer. `version`: 2 for KIP-890. `outstanding`: the request without a response.
-    `sequences`: the next sequence number of each partition. `added` and `sent`: the partitions in
-    the current transaction. `number`: the number of transactions so far. `is_fenced`: the client
-    knows that it is fenced."""
+    """A producer. `version`: the transaction version, 2 with KIP-890. `outstanding`: the request
+    without a response. `sequences`: the next sequence number of each partition. `added` and `sent`:
+    the partitions in the current transaction. `number`: the number of transactions so far.
+    `is_fenced`: the client knows that it is fenced."""
 
     transactional_id: str
     version: int

@@ -57,7 +57,7 @@ class Waiting(NamedTuple):
 
     @property
     def asked(self) -> object:
-        """Return the request without its guard. The request may be parked."""
+        """Return the request. A parked request (`Parked`) has a guard, which is left out."""
         return getattr(self.request, "request", self.request)
 
 

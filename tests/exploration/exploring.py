@@ -13,9 +13,9 @@ from tests.exploration.world_model import WorldModel
 
 @dataclass
 class Exploration:
-    """A search of at most `depth` steps and `most_states` states. `ends`: the number of states
-    after the last step, each continued by `Endings`. `violations` includes the steps that lead to
-    each violation."""
+    """A search of at most `depth` steps and `most_states` states. `ends`: the number of states that
+    were reached with the last step. `Endings` continues each of them and checks the result.
+    `violations` has the steps that lead to each violation."""
 
     depth: int
     most_states: int
@@ -29,7 +29,7 @@ class Exploration:
     _endings: Endings = field(default_factory=Endings)
 
     def run(self, world: WorldModel) -> None:
-        """Explore everything that `world` can reach, until the first violation."""
+        """Explore the states that `world` can reach within the limits. Stop at a violation."""
         self._seen[world.key()] = self.depth
         self.states += 1
         self._explore(world, ())

@@ -19,7 +19,7 @@ _NOW_MS = 1
 
 
 class Ghost(NamedTuple):
-    """The client and the transaction of a record. The world knows them, but no broker does."""
+    """The client and the transaction of a record. The checks use them, but no broker knows them."""
 
     client: int
     number: int
@@ -47,7 +47,7 @@ class PartitionModel:
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
-        """Return a copy. Add the copy of each guard to `guards`, by the id of the old guard, for
+        """Return a copy. Add the copy of each guard to `guards`, by `id()` of the old guard, for
         other objects that hold the guard."""
         twin = PartitionModel.__new__(PartitionModel)
         twin.log = self.log

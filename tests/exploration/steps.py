@@ -1,4 +1,5 @@
-"""Every possible next step of a world, and its effect.
+"""Every possible next step of a world, and its effect. A world is a model of clients, a network, a
+coordinator and partitions.
 
 The steps are: a request is served, and its response arrives or is lost; the network holds back a
 request; a held request arrives; the coordinator's log commits a record; a marker arrives, and its
@@ -197,7 +198,8 @@ def time_out(world: WorldModel) -> None:
 
 
 def restart(world: WorldModel, kept: int) -> None:
-    """Restart the coordinator without its memory. Markers in flight stay in flight."""
+    """Restart the coordinator without its memory. `kept`: the number of uncommitted records that
+    stay in its log. Markers in flight stay in flight."""
     for waiting in world.coordinator.waiting:
         if isinstance(waiting.request, Parked):
             unavailable = TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)

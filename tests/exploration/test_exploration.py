@@ -1,4 +1,6 @@
-"""A short exploration in each test run. `make explore` runs the long one."""
+"""An exploration tries all orders of the steps of one or two producers, two partitions and one
+coordinator, and checks the invariants. Each test run makes short explorations, and
+`make explore` makes long ones."""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.exploration.world_model import Budget
 @pytest.mark.parametrize("start", ["fresh", "ready", "open"])
 @pytest.mark.parametrize("same_id", [True, False], ids=["one-id", "two-ids"])
 @pytest.mark.parametrize("version", [1, 2], ids=["V1", "V2"])
-def test_no_order_of_a_few_steps_violates_anything(version: int, same_id: bool, start: str) -> None:
+def test_no_order_of_a_few_steps_violates_an_invariant(
+    version: int, same_id: bool, start: str
+) -> None:
     exploration = Exploration(depth=7 if same_id else 4, most_states=100_000)
     budget = BEFORE_890 if version == 1 else Budget()
     exploration.run(world(version, same_id=same_id, start=start, budget=budget))
@@ -38,9 +42,11 @@ def test_every_kind_of_step_is_taken() -> None:
     assert len(exploration.by_step) == 9
 
 
-def test_a_broken_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broken code does not check sequence numbers. The log then has a repeated batch twice
-    (I3), and the exploration finds it."""
+def test_a_broker_that_does_not_check_sequence_numbers_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without this check the log has a repeated batch twice (I3), and the exploration finds
+    this."""
     monkeypatch.setattr(Producers, "check_data", lambda *_, **__: None)
     exploration = Exploration(depth=8, most_states=100_000)
     exploration.run(world(2, same_id=True, start="open"))

@@ -9,7 +9,8 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 
-# Maximum CPU time of a request at its limit. Measured: up to 120 ms on a busy machine.
+# Maximum CPU time in ms for which one request may keep the broker busy, whatever is in the request.
+# Measured: up to 120 ms on a busy computer.
 CPU_MS = 400.0
 
 
@@ -26,9 +27,9 @@ def bytes_read(broker: Oncelog) -> int:
 
 
 def held_ms(broker: Oncelog, bystander: Wire) -> float:
-    """Return the broker's CPU time until a small request gets its response. Time in which this
-    thread runs or waits for a processor does not count, because the response may already have
-    arrived."""
+    """Return the CPU time in ms that the broker uses until a small request of `bystander` gets its
+    response. Time in which this thread runs or waits for a processor does not count, because the
+    response may already have arrived."""
     awake, before = _awake_ms(), cpu_ms(broker)
     assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
     return max(cpu_ms(broker) - before - (_awake_ms() - awake), 0.0)

@@ -2,7 +2,7 @@
 before.
 
 `python -m tests.faults.recoveries --folders 50` does this for 50 seeds. With `--from-torture` the
-directories are copies from the torture, taken at kills of the broker.
+directories are copies that a torture run (tests/torture) makes each time it kills the broker.
 """
 
 from __future__ import annotations
@@ -296,9 +296,9 @@ STILL: Mapping[str, str] = {
 
 
 def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
-    """Read the state of a directory that a kill left behind. Lose its metadata, recover, and
-    compare the states. `older`: the metadata at the first kill. `lost`: a key of LOSSES or DAMAGES,
-    or AGED. `killed`: before the loss, the broker is killed and not stopped."""
+    """Read the state of a directory that a kill of the broker left behind. Lose its metadata,
+    recover, and compare the states. `older`: the metadata at the first kill. `lost`: a key of
+    LOSSES or DAMAGES, or AGED. `killed`: before the loss, the broker is killed and not stopped."""
     broker = Oncelog(directory, STILL)
     try:
         broker.start()

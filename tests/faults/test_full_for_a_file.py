@@ -113,7 +113,7 @@ def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_space_again_everything_goes_on_without_a_restart(
+def test_with_space_again_everything_continues_without_a_restart(
     broker: Oncelog, disk: FullFor, kind: str
 ) -> None:
     """A producer's abort on the full disk must not delay the commit of another producer for
@@ -204,8 +204,8 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
 def test_new_partitions_without_space_for_their_folders_are_created_later(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """The new partition count stays, because clients may have used it already. The response says
-    so."""
+    """The new partition count stays, because clients may have used it already. The response has an
+    error with a message that names this count."""
     more = CreatePartitionsTopic(name="n", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=10_000)
     with Wire(broker.address) as wire:
@@ -261,7 +261,8 @@ def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, patt
 def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """A start after a crash rebuilds the indexes of older segments."""
+    """A start after a crash rebuilds the indexes of older segments. The disk is full for indexes,
+    so the rebuild fails."""
     with Wire(broker.address) as wire:
         create(wire, "t", "sound", internal_segment_bytes=SEGMENT_BYTES)
         acknowledged: list[bytes] = []

@@ -228,7 +228,7 @@ def test_a_thousand_partitions_start_again(
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
-        wire.socket.settimeout(60)  # thousands of files
+        wire.socket.settimeout(60)  # the broker creates thousands of files
         create(wire, "t", partitions=PARTITIONS)
         for partition in range(0, PARTITIONS, 10):
             sent = produce(wire, "t", build_batch(records()), partition=partition)
@@ -242,7 +242,7 @@ def test_a_thousand_partitions_start_again(
             ends = [end_offset(wire, "t", at) for at in range(0, PARTITIONS, 5)]
         assert ends == [1, 0] * (PARTITIONS // 10)
         record_property(f"seconds after a {how}", round(took_s, 2))
-        with capsys.disabled():  # print the figure, for readers of the run
+        with capsys.disabled():  # print the time even if the test passes
             print(f"\n{PARTITIONS} partitions: {took_s:.2f} s after a {how}")  # noqa: T201
         assert took_s < RESTART_S
     broker.stop(20)

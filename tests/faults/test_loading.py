@@ -47,10 +47,10 @@ from tests.harness.writing import (
 
 HAMMERS = 4
 RESTARTS = 3
-# Enough to make loading take a while.
+# So many idle ids that the load of the coordinator takes a while.
 OTHER_IDS = 2_000
 OFFSET = 42
-# A listing of all ids is long, so only some rounds include a listing.
+# One round in this many includes a listing of all ids, because a listing is long.
 ROUNDS_OF_A_LISTING = 10
 LAST_EPOCH = 32_000
 

@@ -127,12 +127,14 @@ def test_a_new_volume_counts_as_an_empty_directory(new: Oncelog) -> None:
     assert (new.data / "lost+found").is_dir()
 
 
-@pytest.mark.parametrize("left", ["an empty store", "a store of nothing"])
+@pytest.mark.parametrize(
+    "left", ["a store of 0 bytes", "a store with only the cluster and its features"]
+)
 def test_a_first_start_that_was_cut_short_is_begun_anew(new: Oncelog, left: str) -> None:
     new.data.mkdir()
     (new.data / ".lock").touch()
     (new.data / STORE).touch()
-    if left == "a store of nothing":
+    if left == "a store with only the cluster and its features":
         with Oncelog(new.directory / "other", QUICK) as other:
             pass
         shutil.copy2(other.data / STORE, new.data)

@@ -110,9 +110,10 @@ def test_a_recovery_of_intact_metadata_changes_nothing(filled: tuple[Oncelog, St
     assert fingerprint(broker.data) == before
 
 
-def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State]) -> None:
-    """An earlier version of oncelog began a new cluster if the metadata was missing, and made
-    strays of all directories. A client then created one of the topics again and wrote nothing."""
+def test_a_recovery_restores_stray_directories(filled: tuple[Oncelog, State]) -> None:
+    """An earlier version of oncelog began a new cluster if the metadata was missing, and renamed
+    the directories of all partitions to strays. A client then created one of the topics again and
+    wrote nothing."""
     broker, before = filled
     aside = broker.directory / "aside"
     aside.mkdir()
@@ -133,7 +134,7 @@ def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State
     after = state_of(broker)
     cut = {name for name in after.topics if name.startswith("long-")}
     assert len(cut) == 1
-    assert len(cut.pop()) < len(LONG)  # only the metadata had the whole name
+    assert len(cut.pop()) < len(LONG)  # the name of a stray is cut
     for state in (before, after):
         state.settings.clear()
         for name in [*state.topics]:
@@ -145,7 +146,7 @@ def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State
     assert after == before
 
 
-def test_strays_of_topics_that_were_deleted_stay_put_aside(broker: Oncelog) -> None:
+def test_strays_of_deleted_topics_stay_strays(broker: Oncelog) -> None:
     _fill(broker)
     broker.stop()
     id_text = next(
@@ -233,7 +234,9 @@ def test_recovery_is_refused_while_a_broker_runs(broker: Oncelog) -> None:
 @pytest.mark.parametrize(
     "kind", ["Apache Kafka", "a Kafka broker without a controller", "a person"]
 )
-def test_recovery_leaves_what_oncelog_did_not_write(tmp_path: Path, kind: str) -> None:
+def test_a_recovery_changes_no_directory_that_oncelog_has_not_written(
+    tmp_path: Path, kind: str
+) -> None:
     folder = tmp_path / "folder"
     FOREIGN[kind][0](folder)
     before = fingerprint(folder)
@@ -250,7 +253,7 @@ def test_there_must_be_something_to_recover(tmp_path: Path) -> None:
 
 
 class _Died(BaseException):
-    """Stands for the death of the process before a change of the disk."""
+    """Raised instead of a change of the disk, as if the process had died before the change."""
 
 
 def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -266,7 +269,7 @@ def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
         assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_metadata_without_its_folders_is_not_said_to_agree(broker: Oncelog, tmp_path: Path) -> None:
+def test_a_recovery_reports_partitions_without_a_folder(broker: Oncelog, tmp_path: Path) -> None:
     with Wire(broker.address) as wire:
         create(wire, "orders", partitions=50)
     target = tmp_path / "copy"

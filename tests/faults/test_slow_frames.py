@@ -59,7 +59,7 @@ class Echo:
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110  # nothing tells when a listener has read
+        while not condition():  # noqa: ASYNC110  # a listener reports no read
             await asyncio.sleep(0.005)
 
 
@@ -150,7 +150,8 @@ async def test_a_slow_frame_that_makes_progress_is_served(world: World) -> None:
         if count < pieces:
             await world.arrived(count * len(piece))
             world.clock.ms += step_ms
-        # Take longer than the period of a sweep, which has no visible effect to wait for.
+        # Give the listener time to check its connections. A check of a connection that stays open
+        # has no visible effect, so the test cannot wait for one.
         for _ in range(5):
             assert await echoes(other_reader, other)
             await asyncio.sleep(0.005)
@@ -190,7 +191,8 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
     await world.arrived((frames + 1) * len(frame) + 1)
     other_reader, other = await world.connect()
     world.clock.ms += 2 * FRAME_DEADLINE_MS
-    # Take longer than the period of a sweep, which has no visible effect to wait for.
+    # Give the listener time to check its connections. A check of a connection that stays open has
+    # no visible effect, so the test cannot wait for one.
     for _ in range(20):
         assert await echoes(other_reader, other)
         await asyncio.sleep(0.005)
@@ -208,7 +210,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
-        # Wait for a sweep. Clients see no effect of it, but it clears `heard`.
+        # Wait until the listener has checked its connections: the check clears `heard`.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1

@@ -1,5 +1,6 @@
-"""The broker dies while a prepared transaction is kept and ended (KIP-939). The original
-transaction is decided once, on all partitions."""
+"""A producer takes over a prepared transaction from its previous instance and ends it
+(`keepPreparedTxn`, KIP-939). The broker dies in between. The transaction is decided once, on all
+partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ TOPIC = "t"
 PARTITIONS = range(3)
 LAST_EPOCH = 32_766
 SETTINGS = merged(QUICK, {"transaction.two.phase.commit.enable": "true"})
-# The first three records add partitions. The fourth record of this kind keeps the transaction.
+# The first three records of this kind add partitions. The fourth one is written when the next
+# instance takes over the transaction.
 KEEPING = ["before-add-partitions:4", "torn-add-partitions:4", "after-add-partitions:4"]
 ENDING = [
     *("before-prepare", "torn-prepare", "after-prepare", "before-marker", "after-marker:2"),
@@ -96,7 +98,7 @@ def survive(tmp_path: Path, point: str, *, commit: bool, at_last_epoch: bool) ->
         assert (keeper.producer_id != first.producer_id) == at_last_epoch
         ended = dying.insist(lambda wire: end_transaction(wire, keeper, commit=commit))
         assert ended.error_code == ErrorCode.NONE, ErrorCode(ended.error_code)
-        assert len(dying.deaths) == 1, "the point was not reached"
+        assert len(dying.deaths) == 1, "the broker did not die exactly once"
         wire = dying.wire
         for partition in PARTITIONS:
             wait_for_decision(wire, partition)
@@ -119,7 +121,7 @@ def survive(tmp_path: Path, point: str, *, commit: bool, at_last_epoch: bool) ->
         (point, False) for point in (KEEPING[2], "after-prepare", "after-marker:2", "torn-complete")
     ],
 )
-def test_w2_the_decision_reaches_the_original_whichever_step_the_broker_dies_at(
+def test_w2_the_prepared_transaction_is_decided_whichever_step_the_broker_dies_at(
     tmp_path: Path, point: str, commit: bool
 ) -> None:
     survive(tmp_path, point, commit=commit, at_last_epoch=False)

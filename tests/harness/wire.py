@@ -35,7 +35,7 @@ class Wire:
         return self.answer()
 
     def send(self, request: Any, version: int | None = None, *, answered: bool = True) -> None:
-        """Write the request and return without a wait."""
+        """Write the request and return at once. Without `answered`, no response is expected."""
         chosen = api_of(type(request)).latest if version is None else version
         _, parts = self._requests.send(request, chosen, answered=answered)
         self.socket.sendall(b"".join(bytes(part) for part in parts))

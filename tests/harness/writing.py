@@ -1,4 +1,4 @@
-"""A producer of raw requests on a `Wire`. The test chooses every field."""
+"""A producer of raw requests on a `Wire`, a broker connection. The test chooses every field."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def advertised(settings: Settings) -> list[tuple[str, str, int]]:
         ),
         ({"KAFKA_LISTENERS": "PLAINTEXT://:9092"}, [("PLAINTEXT", "host-name", 9092)]),
     ],
-    ids=["nothing", "Kafka's documentation", "two listeners", "not advertised"],
+    ids=["no settings", "Kafka's documentation", "two listeners", "no advertised.listeners"],
 )
 def test_clients_get_the_addresses_that_kafkas_image_would_give_them(
     environment: dict[str, str], expected: list[tuple[str, str, int]]

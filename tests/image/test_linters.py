@@ -20,13 +20,13 @@ TOOLS = Path(sys.executable).parent
     ],
     ids=["Dockerfile", "compose.yaml"],
 )
-def test_the_linter_has_nothing_to_say(command: tuple[str, ...]) -> None:
+def test_the_linter_finds_no_problem(command: tuple[str, ...]) -> None:
     tool, *arguments = command
     done = subprocess.run([TOOLS / tool, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_image_is_pinned_unprivileged_and_watches_itself() -> None:
+def test_the_image_is_pinned_and_unprivileged_and_has_a_health_check() -> None:
     lines = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("FROM python:3.11-slim-bookworm") for line in lines) == 2
     installed = [line for line in lines if "--requirement" in line]

@@ -1,6 +1,8 @@
-"""The named mutants for one broker, for situations, and for the Spark sink.
+"""All named mutants. This module defines those that change the server on one broker. The other
+mutants come from `situations.py` (defects that only a special situation shows) and `sink.py` (the
+Spark sink).
 
-M29 (DENY loses to ALLOW) is missing. It needs access rules, which do not exist yet.
+M29 (DENY loses to ALLOW) is missing, because the broker has no access rules yet.
 """
 
 from __future__ import annotations

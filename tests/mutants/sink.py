@@ -1,5 +1,6 @@
-"""Named defects of the Spark sink's state machines. Each breaks an assumption of the protocol's
-proof. The model in `tests/spark/model` finds them and prints a shortest trace."""
+"""Defects of the Spark sink's state machines. Each breaks an assumption of the protocol's proof.
+The model in `tests/spark/model` finds each defect, and prints a shortest sequence of steps that
+shows it."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S5",
-        "Python processes share their ids",
+        "Python processes use the same ids for their attempts",
         f"{_SINK}/ids.py",
         '        return taken, member_id(plan, f"{self.process}.{used}")\n',
         '        return taken, member_id(plan, f"p.{used}")\n',
@@ -89,7 +90,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S8",
-        "the parent keeps its epoch from one batch to the next",
+        "the parent producer has the same epoch in each batch",
         f"{_SINK}/planning.py",
         "    if state.intent.kind is CommitKind.GROUP:\n        return replace(state, phase=",
         "    if False:\n        return replace(state, phase=",
@@ -105,7 +106,7 @@ SINK_MUTANTS: Final = (
     ),
     Mutant(
         "S10",
-        "a member that is gone counts as decided",
+        "a commit that lacks the transaction of a member counts as decided",
         f"{_SINK}/committing.py",
         "    (CommittingPhase.DECIDE, MemberGone): _gone,\n",
         "    (CommittingPhase.DECIDE, MemberGone): _decided,\n",

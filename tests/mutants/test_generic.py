@@ -1,4 +1,5 @@
-"""Each rule makes the change that it names. A mutant that no test finds is reported."""
+"""Mutants that rules make (`tests/mutants/generic.py`) in the cores, the parts of the code in
+`CORES`. Each rule makes the change that it names. A mutant that no test finds is reported."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_the_guard_of_a_case_is_a_condition() -> None:
     assert negated.new == "match a:\n    case b if not (c):\n        d\n"
 
 
-def test_a_change_within_lines_of_more_than_ascii_keeps_the_rest() -> None:
+def test_a_change_in_a_line_with_non_ascii_characters_keeps_the_rest_of_the_line() -> None:
     source = 'x = ["é", 7,\n     y]\nz = 1\n'
     (up, down, *_) = mutants_of("a.py", source)
     assert (up.new, down.new) == (source.replace("7", "8"), source.replace("7", "6"))
@@ -82,7 +83,7 @@ def test_code_that_decides_nothing_has_no_mutants(source: str) -> None:
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_every_mutant_of_a_core_is_python_and_no_two_are_alike(core: str) -> None:
+def test_every_mutant_of_a_core_is_valid_python_and_no_two_are_alike(core: str) -> None:
     found = mutants_in(ROOT, core)
     assert all(ast.parse(mutant.new) for mutant in found[:: max(len(found) // 50, 1)])
     assert len({mutant.new for mutant in found}) == len(found)
@@ -125,7 +126,7 @@ def test_every_excused_mutant_exists() -> None:
 def test_a_mutant_that_survives_is_reported_with_its_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Tests find one of two mutants. Half is too few."""
+    """Tests find one of two mutants. This share is too low, so the run fails."""
     source = "def first():\n    return 1\n\n\ndef second():\n    return 2\n"
     folder = tmp_path / "server/oncelog_server/partition"
     folder.mkdir(parents=True)

@@ -42,7 +42,7 @@ def _load(cls: type[Any], version: int) -> Any:
 
 
 def kio_read(kio_cls: Any, raw: bytes) -> Any:
-    """Return the message as kio reads it. All bytes must be used."""
+    """Return the message as kio reads it. Fails if bytes remain."""
     entity, used = entity_reader(kio_cls)(raw, 0)
     assert used == len(raw)
     return entity
@@ -72,8 +72,8 @@ def kio_write(entity: Any) -> bytes:
 
 
 def same(ours: Any, theirs: Any, version: int) -> bool:
-    """Return True if two messages hold the same values, field by field in the order of the
-    tables."""
+    """Return True if two messages hold the same values. Fields are compared in the order of
+    their definition."""
     schema = schema_of(type(ours))
     present = [
         field

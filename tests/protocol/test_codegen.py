@@ -1,4 +1,5 @@
-"""The generated source, on which the speed of the request path depends."""
+"""The source code of the generated encoders and decoders. The speed of every request depends on
+it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_an_empty_section_of_tagged_fields_is_written_with_the_fields_before_it(
     assert "unpack_from_qqB(" in source_of(generate_decoder(FetchResponse, 12))
 
 
-def test_the_records_of_a_message_are_slices_of_one_view() -> None:
+def test_the_records_of_a_message_are_slices_of_one_memoryview() -> None:
     assert source_of(generate_decoder(ProduceRequest, 9)).count("memoryview(") == 1
     assert "memoryview(" not in source_of(generate_decoder(ProduceResponse, 9))
 
@@ -58,7 +59,7 @@ def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
     raw = encode(request, 9)
     assert decode(ProduceRequest, 9, raw) == request
     length = raw.index(write_uvarint(size + 1) + bytes(size))
-    with pytest.raises(ProtocolError):  # cut off within the length
+    with pytest.raises(ProtocolError):  # the data ends within the length
         generate_decoder(ProduceRequest, 9)(raw[: length + len(write_uvarint(size + 1)) - 1], 0)
 
 
@@ -91,7 +92,7 @@ def strings_of(cls: type[Any]) -> set[str]:
     return names
 
 
-def test_every_message_field_of_a_response_is_cut() -> None:
+def test_every_error_message_of_a_response_is_cut_if_it_is_too_long() -> None:
     for api in APIS.values():
         messages = {name for name in strings_of(api.response) if name.endswith("message")}
         assert messages <= MESSAGE_FIELDS, api.name
@@ -100,7 +101,8 @@ def test_every_message_field_of_a_response_is_cut() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("text", ["x" * 40_000, "x" + "é" * 20_000, "x" * 32_767, "xyz€" * 9_000])
 def test_a_message_that_is_too_long_is_cut_at_a_character(version: int, text: str) -> None:
-    """CreateTopics is flexible from v5 on. Readers of both encodings refuse a longer string."""
+    """CreateTopics is flexible from v5 on, so the two versions encode strings differently. Readers
+    of both encodings refuse a string above MAX_STRING bytes."""
     response = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_message=text)])
     read = decode(CreateTopicsResponse, version, encode(response, version))
     message = read.topics[0].error_message
@@ -109,6 +111,6 @@ def test_a_message_that_is_too_long_is_cut_at_a_character(version: int, text: st
     assert MAX_STRING - 3 < len(message.encode()) <= MAX_STRING
 
 
-def test_our_own_tags_stay_clear_of_kafkas() -> None:
+def test_the_tags_of_our_own_fields_are_distinct_and_above_kafkas() -> None:
     assert all(tag >= FIRST_OWN_TAG for tag in OWN_TAGS.values())
     assert len(set(OWN_TAGS.values())) == len(OWN_TAGS)

@@ -1,4 +1,5 @@
-"""Headers: the right version for each message, and an error for a header that cannot be decoded."""
+"""Headers: the right version for each message, and an error for a header that cannot be decoded.
+Some tests compare oncelog's headers with those of the library kio."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_every_cut_header_is_refused(version: int) -> None:
 
 @settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.sampled_from(SPOKEN), st.binary(max_size=60))
-def test_noise_is_a_header_or_refused(api: tuple[int, int], noise: bytes) -> None:
+def test_random_bytes_are_read_as_a_header_or_refused(api: tuple[int, int], noise: bytes) -> None:
     start = b"".join(number.to_bytes(2, "big") for number in api)
     for read in (read_request_header, lambda raw: read_response_header(*api, raw)):
         try:

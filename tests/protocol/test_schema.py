@@ -1,4 +1,5 @@
-"""A message class is a table: typed, slotted, every field with its default."""
+"""A message class declares the type and the default of each field. The codecs of the message follow
+from this declaration."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def test_codecs_are_made_once() -> None:
 
 
 class Range:
-    """A range of a file: it has a length; its bytes are read only on demand."""
+    """A range of a file. It has a length, but its bytes are not in memory."""
 
     def __len__(self) -> int:
         return 70_000
@@ -184,7 +185,7 @@ class Outer:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_tables_may_combine_what_kafka_does_not(version: int) -> None:
+def test_a_message_may_combine_field_types_that_kafka_does_not_combine(version: int) -> None:
     inner = Inner("n", 0.5, [1, -1])
     outer = Outer([True, False], [1.5], inner, inner, inner)
     if version == 2:
@@ -193,7 +194,7 @@ def test_tables_may_combine_what_kafka_does_not(version: int) -> None:
     assert Outer().plain is not Outer().plain
 
 
-def test_the_minimal_size_of_a_type_is_never_more_than_it_takes() -> None:
+def test_no_value_is_shorter_than_the_minimal_size_of_its_type() -> None:
     for cls, version in CASES:
         flexible = version >= schema_of(cls).flexible_since
         assert minimal_size(cls, version, flexible) <= len(encode(cls(), version))

@@ -61,7 +61,7 @@ def configs(count: int) -> list[DescribeConfigsResourceResult]:
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> None:
+def test_a_list_that_follows_itself_is_encoded_once(version: int) -> None:
     shared, another = configs(50), configs(3)
     lists = [shared, shared, another, shared, shared, []]
     results = [

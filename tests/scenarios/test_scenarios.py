@@ -1,4 +1,5 @@
-"""The page of scenarios agrees with the names of the tests. Each id stands for one row."""
+"""The page of scenarios agrees with the names of the tests. Each row of the page has an id of its
+own."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "scenarios.md"
 AGAIN = "python -m tests.scenarios > docs/scenarios.md"
 
 
-def test_the_page_is_what_the_tests_names_say() -> None:
+def test_the_page_agrees_with_the_names_of_the_tests() -> None:
     rows = all_rows()
     assert PAGE.read_text(encoding="utf-8") == page(rows, shown_by(rows)), AGAIN
 
 
-def test_whatever_one_broker_can_have_is_shown_by_a_test() -> None:
+def test_every_scenario_that_one_broker_can_have_is_shown_by_a_test() -> None:
     rows = all_rows()
     assert [row.id for row in open_rows(rows, shown_by(rows))] == []
 

@@ -48,7 +48,7 @@ async def test_a_metrics_port_in_use_leaves_no_listener(tmp_path: Path) -> None:
         assert_free(port)
 
 
-async def test_a_failure_after_both_are_bound_leaves_no_listener(
+async def test_a_failure_after_listener_and_metrics_port_are_bound_frees_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics_ports: list[int] = []

@@ -1,4 +1,4 @@
-"""A `Deferred` is a response that comes later. It completes once, for all listeners or for none."""
+"""A `Deferred` is a response that comes later. It completes at most once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from oncelog_server.deferred import Deferred, Unheard, gather, then, then_ask
 
 
-def test_listeners_before_and_after_get_the_response_once() -> None:
+def test_listeners_added_before_and_after_the_response_get_it_once() -> None:
     answer: Deferred[int] = Deferred()
     got: list[int] = []
     answer.on_complete(got.append)
@@ -22,7 +22,7 @@ def test_listeners_before_and_after_get_the_response_once() -> None:
         answer.complete(2)
 
 
-def test_none_is_a_valid_response_and_different_from_no_response() -> None:
+def test_the_value_none_is_a_response_and_different_from_no_response() -> None:
     answer: Deferred[None] = Deferred()
     with pytest.raises(LookupError):
         _ = answer.value
@@ -109,7 +109,9 @@ def test_a_callback_that_raises_fails_only_its_own_response(
     assert unheard == []
 
 
-def test_a_failure_reaches_all_responses_made_of_the_response(unheard: list[Exception]) -> None:
+def test_a_failure_reaches_all_responses_derived_from_the_response(
+    unheard: list[Exception],
+) -> None:
     first: Deferred[int] = Deferred()
     parts: list[int | Deferred[int]] = [then(first, broken), Deferred()]
     whole = gather(parts)
@@ -120,7 +122,7 @@ def test_a_failure_reaches_all_responses_made_of_the_response(unheard: list[Exce
     assert unheard == []
 
 
-def test_a_failed_second_response_fails_the_first_request(unheard: list[Exception]) -> None:
+def test_a_failed_second_response_fails_the_response_of_the_chain(unheard: list[Exception]) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[int] = Deferred()
 
@@ -152,7 +154,7 @@ def test_a_failure_without_a_listener_is_still_reported(unheard: list[Exception]
     assert [str(error) for error in unheard] == ["not waited for", "given up"]
 
 
-def test_without_a_broker_a_failure_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_broker_a_failure_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Unheard, "take", None)
     with pytest.raises(Broken):
         Deferred[int]().abandon(Broken())
@@ -202,7 +204,7 @@ def test_then_passes_on_a_cancel_and_an_abandoned_response() -> None:
 # --- gather
 
 
-def test_gather_keeps_the_order_of_what_was_asked() -> None:
+def test_gather_returns_responses_in_the_order_of_its_arguments() -> None:
     first: Deferred[int] = Deferred()
     third: Deferred[int] = Deferred()
     later = gather([first, 2, third])
@@ -261,7 +263,7 @@ def test_both_the_first_and_the_second_response_may_come_later(
         assert (answer.value if isinstance(answer, Deferred) else answer) == "now"
 
 
-def test_a_second_request_is_sent_though_no_caller_waits() -> None:
+def test_the_second_request_is_sent_even_if_the_caller_has_cancelled() -> None:
     first: Deferred[int] = Deferred()
     asked: list[int] = []
     waiting = then_ask(first, asked.append)

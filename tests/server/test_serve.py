@@ -111,7 +111,7 @@ def test_a_defect_is_in_the_log_with_the_place_where_it_happened(tmp_path: Path)
     assert "in defect" in event["exception"]
 
 
-def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> None:
+def test_sigterm_leaves_the_mark_of_a_clean_stop_in_under_two_seconds(broker: Oncelog) -> None:
     assert _seconds_to_stop(broker) < CLEAN_STOP_S
     assert (broker.data / CLEAN_MARK).exists()
     broker.start()
@@ -322,7 +322,7 @@ def test_a_data_directory_that_cannot_be_made_is_named(broker: Oncelog) -> None:
     assert "Traceback" not in said
 
 
-def test_settings_come_from_kafkas_environment_and_ours(tmp_path: Path) -> None:
+def test_settings_come_from_environment_variables_of_kafka_and_of_oncelog(tmp_path: Path) -> None:
     broker = Oncelog(
         tmp_path,
         environment={"KAFKA_NUM_PARTITIONS": "4", "ONCELOG_AUTO_CREATE_TOPICS_ENABLE": "true"},

@@ -36,8 +36,8 @@ RETRIED = {
 
 
 class Fault(Enum):
-    """A fault of the broker. Except before KILL and POWER_LOSS, the broker flushes before it
-    acknowledges."""
+    """A fault of the broker. In a cell with KILL or POWER_LOSS, the broker acknowledges records
+    before it flushes them. In all other cells, it flushes first."""
 
     KILL = "kill"
     KILL_FLUSHING = "kill-flushing"

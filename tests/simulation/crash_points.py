@@ -1,4 +1,4 @@
-"""The points of the crash matrix, as moments on the disk of one broker.
+"""The points at which a test crashes the broker during a transaction, as moments on its disk.
 
 The transaction writes to three partitions and a group's offsets. Appends are counted per log, and
 only after the producer's initialization. In a data partition, the first append is the record and

@@ -1,5 +1,5 @@
-"""The options of a world, drawn from its seed, so that different seeds test different combinations
-(swarm testing)."""
+"""The options of a world (one simulated run), drawn from its seed, so that different seeds test
+different combinations (swarm testing)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.simulation.loop import Scheduling
 
-# Kinds of faults in a period. A quarter of the periods has none.
+# Kinds of faults. A run is divided into periods, and a quarter of the periods has no fault.
 FAULT_KINDS: Final = (
     "kill",
     "kill-inside",
@@ -28,7 +28,8 @@ FAULT_KINDS: Final = (
     "wall-step",
     "wall-freeze",
 )
-# More kinds of faults, for worlds that sync records before the acknowledgment and a few others.
+# More kinds of faults, for worlds that sync records before the acknowledgment, and for a fifth of
+# the other worlds.
 POWER_KINDS: Final = ("power", "power-inside")
 
 # A world with fewer transactions proves too little and counts as failed.
@@ -37,7 +38,7 @@ LEAST_TRANSACTIONS: Final = 50
 
 @dataclass(slots=True)
 class Options:
-    """Times in ms unless the name says otherwise."""
+    """The options. Times are in ms unless the name says otherwise."""
 
     scheduling: Scheduling
     step_us: int

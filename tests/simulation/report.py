@@ -11,7 +11,7 @@ from tests.simulation.run import Verdict
 
 @dataclass(slots=True)
 class Figures:
-    """Sums over seeds."""
+    """Sums over the seeds of a run. Each seed is one simulated world."""
 
     seeds: int = 0
     vacuous: int = 0

@@ -1,4 +1,4 @@
-"""Find a shorter list of faults with the same kind of failure."""
+"""Finds a shorter list of faults with which a seed of the simulation fails in the same way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from tests.simulation.run import Verdict, faults_of, run_seed
 
-# This number of first words identifies the kind of a violation that has no name.
+# The first words of a violation are its kind if the violation has no name. This is their number.
 _WORDS = 4
 
 
 def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[int]:
-    """Return the numbers of faults that can all be left out together. Without them, the world still
-    fails in one of the ways of `failed` (delta debugging with pieces of halving size)."""
+    """Return the numbers of the faults that the failure does not need. If all of them are left out,
+    the seed still fails in one of the ways of `failed`. The search is delta debugging: it leaves
+    out pieces of the list, and halves the size of the pieces."""
     wanted = kinds_of(failed)
     left = [fault.number for fault in faults_of(failed.seed)]
     without: list[int] = []
@@ -40,8 +41,8 @@ def kinds_of(verdict: Verdict) -> set[str]:
 
 
 def _kind(violation: str) -> str:
-    """Return an invariant's number, an anomaly's name, an exception's type, or the first words of a
-    sentence."""
+    """Return the kind of a violation: the number of an invariant, the name of an anomaly, the type
+    of an exception, or the first words of a sentence."""
     lines = violation.strip().splitlines()
     line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
     invariant = re.search(r"\bI\d+\b", line)

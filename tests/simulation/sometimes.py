@@ -49,7 +49,8 @@ STATES: Final = (
     "torn end cut off",
     "rebuilt metadata",
     "rebuilt leader-epoch-checkpoint",
-    # Undecided states at a comparison of the broker's memory with its files.
+    # Undecided states when the simulation compares the broker's memory with its files. It compares
+    # them after a start, and also while the broker runs ("on the way").
     "a shard has loaded after the start",
     "after a start: a transaction is Ongoing",
     "after a start: a transaction is PrepareAbort",

@@ -65,7 +65,8 @@ def play(cell: Cell) -> None:
 
 
 def check_state_found(cell: Cell) -> None:
-    """Check that the next process has found one of the point's `survivors`."""
+    """Check the state of the transaction that the next process has found on the disk. It must be
+    one of the point's `survivors`, the possible states after the fault."""
     if cell.fault.is_promised and not cell.fault.pause_ms:
         (last,) = cell.found
         assert last.state is not None
@@ -154,7 +155,7 @@ def check_outcome(cell: Cell) -> None:
     if ONGOING not in cell.point.survivors:
         assert outcome == cell.committed
     elif cell.client is not Client.RETRIES and PREPARED not in cell.point.survivors:
-        # A paused process finishes its request after the pause, so C5 is decided then.
+        # At C5 the transaction is not decided yet. A paused process decides it after the pause.
         assert not outcome or cell.fault.pause_ms
     live = cell.world.transactions.owner("t")[1].get("t")
     assert live is not None

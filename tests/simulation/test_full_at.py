@@ -1,5 +1,5 @@
-"""A file of unfinished work that stays too long after a full disk has space again is a violation. A
-file of work in progress is none."""
+"""A file of unfinished work is a violation if it stays too long after a full disk has space again.
+A file of work in progress is no violation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ FULL = [Fault(0, 500 * MS, "full", 10 * MS, 0)]
 
 
 class AlwaysWriting(World):
-    """A world in which a checkpoint is always being written: each takes most of a second."""
+    """A world in which a checkpoint is always being written, because each takes most of a
+    second."""
 
     def heal(self) -> None:
         super().heal()
@@ -33,8 +34,8 @@ def test_the_file_of_a_checkpoint_in_progress_is_no_violation() -> None:
 
 
 def leaving(*times_ms: int) -> type[World]:
-    """Return a world that creates a file at the first of these times after `heal`, removes it at
-    the second, creates it again at the third, and so on."""
+    """Return a world that creates a file at the first of these times after the end of all faults
+    (`heal`), removes the file at the second, creates it again at the third, and so on."""
 
     class Leaving(World):
         def heal(self) -> None:

@@ -89,7 +89,7 @@ def test_a_world_that_is_too_small_has_failed(monkeypatch: pytest.MonkeyPatch) -
     assert any(f", {verdict.transactions} at least" in line for line in figures.lines())
 
 
-# --- situations for an inspection
+# --- a coordinator that resigns
 
 
 SLOW_US = 500_000
@@ -133,7 +133,8 @@ def test_a_coordinator_that_has_resigned_is_not_compared_with_its_log() -> None:
 
 
 class Surroundings:
-    """The part of a world that `Replay` needs, with its own network."""
+    """The part of a world that `Replay`, the sender of repeated frames, needs. It has its own
+    network."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.net = loop.network = SimNet(loop, Random(SEED))
@@ -150,7 +151,7 @@ class Surroundings:
 
 
 class Hearing(asyncio.Protocol):
-    """The broker's end, which collects the bytes of all connections."""
+    """The broker's end of every connection. It collects the bytes of all connections."""
 
     heard: bytes = b""
 
@@ -199,11 +200,16 @@ async def _connection(loop: SimLoop) -> tuple[asyncio.Transport, asyncio.BasePro
 @pytest.mark.parametrize(
     ("transactional_id", "power_losses", "heard"),
     [(None, 0, 2), (None, 1, 1), ("t", 0, 2), ("t", 1, 2)],
-    ids=["older", "older after a power loss", "part 2", "part 2 after a power loss"],
+    ids=[
+        "frame without part 2",
+        "frame without part 2, and a power loss",
+        "frame of part 2",
+        "frame of part 2, and a power loss",
+    ],
 )
 def test_a_frame_without_KIP_890_part_2_is_not_repeated_after_a_power_loss(
     transactional_id: str | None, power_losses: int, heard: int
 ) -> None:
-    """A power loss may have removed the batch before this frame's batch. The broker would then
-    accept the batch of the repeated frame as the first of its producer."""
+    """A power loss may have removed all batches of the producer. The broker would then accept the
+    batch of the repeated frame as the producer's first batch."""
     assert frames_heard(transactional_id, power_losses=power_losses) == heard

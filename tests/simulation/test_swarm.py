@@ -1,4 +1,5 @@
-"""A few worlds in each test run; `make simulate SEEDS=n` runs more."""
+"""Each test run simulates a few worlds (a broker and clients with faults, all drawn from one seed).
+`make simulate SEEDS=n` simulates more."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
-# A JVM writes its classes when it ends. This takes 15 s on an idle computer.
+# A JVM writes the class archive when it ends. This takes 15 s on an idle computer.
 ARCHIVE_TIMEOUT_S: Final = 120.0
 LOG_TIMEOUT_S: Final = 30.0
 
@@ -76,7 +76,7 @@ def java() -> str:
 
 @cache
 def class_archive() -> ClassArchive:
-    """Return the archive for Spark's programs, beside its jars. Raises NoJava."""
+    """Return the class archive for Spark's programs, beside Spark's jars. Raises NoJava."""
     jars = Path(pyspark.__file__).parent / "jars"
     return ClassArchive(Path(sys.prefix) / "spark-classes", java(), jars)
 

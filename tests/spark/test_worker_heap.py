@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-# Each program runs in its own process, as Spark's workers do. Each of three uses is the arrival of
-# Spark's objects, then a garbage collection as in Spark's daemon. Automatic collections are off,
-# because their moments are random.
+# Each program runs in its own process, as Spark's workers do. It uses the data source three times,
+# as Spark does: each time the objects of the data source arrive, then Spark's daemon collects
+# garbage. Automatic collections are off, because their moments are random.
 USES = """
 import gc, json, pickle
 gc.disable()

@@ -1,5 +1,5 @@
-"""The checks at the end of a run. No record is doubled or lost, the offsets match the outputs, and
-no reader is stuck."""
+"""The checks at the end of a torture run. No record is doubled or lost, the committed offsets are
+the ends of the input, and no reader is stuck."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Verdict:
     violations: list[str] = field(default_factory=list)
     # The number of faults of each kind.
     kinds: Counter[str] = field(default_factory=Counter)
-    # The number of broker kills with SIGKILL.
+    # The number of times that SIGKILL ended the broker.
     kills: int = 0
     # For each kind of fault, a line with the times until all transactions were decided.
     figures: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
-    """Return the last stable offsets, or the high watermarks, by partition."""
+    """Return the last stable offsets if `committed`, else the high watermarks, by partition."""
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {
         TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)
@@ -90,7 +90,7 @@ def audit(
             verdict.violations.append(f"partition {partition}: a different order from the input's")
         if values != read[partition]:
             verdict.violations.append(
-                f"partition {partition}: the live reader saw other records: "
+                f"partition {partition}: the live reader got other records: "
                 f"{difference(values, read[partition])}"
             )
 
@@ -105,8 +105,9 @@ def difference(right: list[str], seen: list[str]) -> str:
     more = list((Counter(seen) - Counter(right)).elements())
     less = list((Counter(right) - Counter(seen)).elements())
     return (
-        f"{len(seen)} of {len(right)}, from number {first}: {right[first : first + 3]} are there, "
-        f"{seen[first : first + 3]} were seen; too much {more[:5]}, not seen {less[:5]}"
+        f"{len(seen)} values, expected {len(right)}; from value {first} on: "
+        f"{seen[first : first + 3]}, expected {right[first : first + 3]}; "
+        f"extra values: {more[:5]}, missing values: {less[:5]}"
     )
 
 
@@ -153,7 +154,9 @@ def read_all(address: str, topic: str) -> dict[int, list[str]]:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
         while len(at_end) < PARTITIONS:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"a reader of {topic} is stuck; read to the end: {at_end}")
+                raise TimeoutError(
+                    f"a reader of {topic} is stuck; partitions read to the end: {at_end}"
+                )
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
                     found[message.partition()].append(message.value().decode())

@@ -1,5 +1,5 @@
-"""Copies of data directories at the broker kills of a torture run. Real clients then have open
-transactions and groups."""
+"""Copies of the data directory, one for each time that a torture run kills the broker. At a kill,
+real clients have open transactions and groups."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from tests.harness.broker import Oncelog
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Records of each round. Some faults are no kills, so several rounds may be necessary.
+# Number of records in a torture run. Not every fault is a kill, so one run may yield too few copies
+# and another run follows.
 RECORDS = 1_500
 
 
 class Photographed(Oncelog):
-    """A broker that copies its data directory to `photographs` at each kill, at most `most`
-    times."""
+    """A broker that copies its data directory after each kill, at most `most` times. `photographs`
+    lists the copies."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], most: int) -> None:
         super().__init__(directory, settings)
@@ -33,7 +34,8 @@ class Photographed(Oncelog):
 
 
 def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], None]) -> list[Path]:
-    """Return `count` directories. Each has a folder `data`, as `Oncelog` expects it."""
+    """Return `count` directories. Each has a copy in the folder `data`, where `Oncelog` expects its
+    data directory."""
     found: list[Path] = []
     while len(found) < count:
         place = directory / f"round-{seed}"

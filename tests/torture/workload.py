@@ -1,4 +1,4 @@
-"""The clients of a run: a feeder and a reader in threads, and copiers in processes."""
+"""The clients of a torture run: a feeder and a reader in threads, and copiers in processes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Feeder(_Thread):
                 "bootstrap.servers": address,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": 0,  # unlimited: a value is written once, or the run fails
+                "message.timeout.ms": 0,  # 0: no limit, so that no value expires
                 **RECONNECT,
             }
         )

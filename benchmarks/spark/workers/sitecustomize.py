@@ -1,5 +1,5 @@
-"""Makes Spark's Python workers log the sink's work to standard error. The folder is on their
-path."""
+"""Makes Spark's Python workers log the sink's work to standard error. Python imports this file at
+the start of a worker, because the folder is on the worker's import path."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ COLUMNS: Final = (
     Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
-# Maximum number of requests for groups in flight.
+# Maximum number of requests about groups that are in flight at once.
 MOST_AT_ONCE: Final = 16
 
 
@@ -202,8 +202,8 @@ def _row(found: Blocking) -> Sequence[Any]:
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
     """Return the partitions of each transaction. The transaction that is open for the longest time
     is first. A producer's partitions with a hanging transaction are listed together. If a
-    coordinator knows another transaction of the producer, they are listed one by one, because
-    `--abort` with the producer id would abort the known transaction too."""
+    coordinator knows another transaction of the producer, these partitions are listed one by one,
+    because `--abort` with the producer id would abort the known transaction too."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description

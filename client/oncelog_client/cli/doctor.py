@@ -121,7 +121,7 @@ def _installation() -> Iterator[Finding]:
 
 
 def _distributions() -> dict[str, str]:
-    """Return the versions of the distributions with these modules."""
+    """Return the versions of the installed distributions that contain oncelog's modules."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

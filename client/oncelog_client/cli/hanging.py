@@ -52,8 +52,8 @@ class OpenTransaction(NamedTuple):
 async def open_transactions(
     admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
-    """Return the open transactions by partition and start offset, each with its coordinator's
-    description. The description of a hanging transaction is None."""
+    """Return the open transactions, sorted by partition and start offset. Each has its
+    coordinator's description, which is None for a hanging transaction."""
     found = await _in_partitions(admin, places, broker_id)
     described = await describe_by_producer(
         admin, {transaction.producer.producer_id for transaction in found}
@@ -71,7 +71,8 @@ async def open_transactions(
         if (transaction.place, transaction.start_offset) not in known_places
     ]
     if suspects:
-        # A suspect may have ended between the first and the second request.
+        # A transaction without a description may have ended between the first and the second
+        # request. Such a transaction does not hang.
         still = await _in_partitions(admin, {suspect.place for suspect in suspects}, broker_id)
         still_open = {(transaction.place, transaction.start_offset) for transaction in still}
         suspects = [

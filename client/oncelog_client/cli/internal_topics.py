@@ -30,4 +30,7 @@ def refuse_internal(topics: Iterable[TopicListing]) -> None:
         f"with {name} {LOST.get(name, LOST_OF_OTHERS)} would be lost" for name in found
     )
     plural = "is an internal topic" if len(found) == 1 else "are internal topics"
-    raise Failed(f"{', '.join(found)} {plural}: {lost}. Nothing was deleted; --force deletes it")
+    raise Failed(
+        f"{', '.join(found)} {plural}: {lost}. Nothing was deleted; use --force to delete internal"
+        " topics"
+    )

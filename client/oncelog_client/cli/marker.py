@@ -45,7 +45,7 @@ COLUMNS: Final = (
     "--producer-id",
     type=PRODUCER_ID,
     metavar="N",
-    help="Its producer id; needs both epochs, replaces --start-offset.",
+    help="The transaction's producer id; needs both epochs, replaces --start-offset.",
 )
 @click.option("--producer-epoch", type=PRODUCER_EPOCH, metavar="N", help="Its producer's epoch.")
 @click.option(
@@ -99,8 +99,8 @@ async def abort_by_marker(
     if not force:
         await _refuse_known(admin, spec)
         if isinstance(wanted, int):
-            # The transaction may have ended during that check. The marker would then end the
-            # producer's next transaction.
+            # The transaction may have ended while the coordinators were checked. The marker would
+            # then end the producer's next transaction.
             spec = await _beginning_at(admin, place, wanted)
     await admin.abort_transaction(spec)
     return spec.producer_id

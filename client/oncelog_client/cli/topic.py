@@ -91,7 +91,7 @@ def topic(**_: object) -> None:
 
 @topic.command("list", examples=["topic list", "topic list --internal --output json"])
 @connection_options
-@click.option("--internal", is_flag=True, help="Internal topics too.")
+@click.option("--internal", is_flag=True, help="Print internal topics too.")
 @output_option
 def list_(*, internal: bool, output: str, **_: object) -> None:
     """Print the names of the topics."""
@@ -188,7 +188,7 @@ async def _described(
 @names_argument
 @click.option("--if-exists", is_flag=True, help="Skip topics that do not exist.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
-@click.option("--force", is_flag=True, help="Internal topics too, with the state in them.")
+@click.option("--force", is_flag=True, help="Delete internal topics too.")
 @output_option
 def delete(
     *,
@@ -269,7 +269,7 @@ async def _offsets(
 @click.option(
     "--before", required=True, metavar="POSITION", help=f"Delete records before: {NOTATION}."
 )
-@click.option("--execute", is_flag=True, help="Delete; without it nothing is changed.")
+@click.option("--execute", is_flag=True, help="Delete. Without --execute nothing is changed.")
 @output_option
 def trim(
     *,

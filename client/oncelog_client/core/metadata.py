@@ -38,8 +38,8 @@ class TopicInfo(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """The cluster as of the last responses. A topic that the last response does not have stays
-    unchanged."""
+    """The cluster as the responses so far describe it. A response for some topics leaves the other
+    topics unchanged."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -67,8 +67,8 @@ class Metadata(NamedTuple):
             if info.offline_replicas:
                 nodes = ", ".join(map(str, info.offline_replicas))
                 reason += (
-                    f": offline on broker {nodes} (stopped, its log damaged or its disk failed; "
-                    "the log of that broker names the cause)"
+                    f": offline on broker {nodes} (the broker has stopped, its disk has failed, or "
+                    "the partition's files are damaged; the broker's log names the cause)"
                 )
             return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition}: {reason}")
         topic = self.topics.get(partition.topic)

@@ -206,7 +206,7 @@ class ProducerTransaction:
         return error
 
     def refused(self, api: ApiKey, code: int, message: str | None = "") -> KafkaError:
-        """Apply a verdict of a coordinator that ends the call. Return the error to raise."""
+        """Apply the error code of a coordinator that ended a call. Return the error to raise."""
         error = error_for(code, message)
         if self.is_fence(code):
             return self.fenced_in_group(error)
@@ -274,8 +274,8 @@ class ProducerTransaction:
         return partition in self._added and not self.is_over
 
     def partitions_to_add(self) -> list[TopicPartition]:
-        """Return the partitions for the next AddPartitionsToTxn. Return none during an abort,
-        because the response might arrive in the next transaction."""
+        """Return the partitions for the next AddPartitionsToTxn. Return no partitions during an
+        abort, because the response might arrive in the next transaction."""
         return sorted(self._to_add) if self.state in ADDS_PARTITIONS else []
 
     def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:

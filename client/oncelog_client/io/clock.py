@@ -1,4 +1,4 @@
-"""The two clocks of the client's edges, in ms."""
+"""The two clocks of the client, in ms."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect within `socket_connection_setup_timeout_ms`. `negotiate` comes next.
+        """Connect within `socket_connection_setup_timeout_ms`. The caller must then call
+        `negotiate`.
 
         Raises ConnectError for any failure, also if the resolver raises OverflowError or ValueError
         (for a port of -1, or a NUL in a host): metadata may hold any address.
@@ -159,10 +160,10 @@ class Connection(asyncio.Protocol):
     ) -> R:
         """Send a request and return its response.
 
-        Raises DisconnectedError; IncompleteResponseError if requested rows are missing;
-        UnsupportedVersionError if the broker speaks none of `versions`; or TimedOutError. After a
-        timeout the connection is closed, because later responses would be late too.
-        """
+        Raises DisconnectedError; IncompleteResponseError if requested topics, partitions or groups
+        are missing; UnsupportedVersionError if the broker speaks none of `versions`; or
+        TimedOutError. After a timeout the connection is closed, because later responses would be
+        late too."""
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = monotonic_ms() + timeout_ms
         api = api_of(type(request)).key

@@ -27,8 +27,8 @@ _CONCURRENT_BACKOFF: Final = Backoff(5, 100)
 
 
 class Unanswered(Exception):
-    """Raised when the deadline has expired. `maybe_done`: an attempt was sent to the coordinator
-    and got no response."""
+    """Raised if no further attempt is possible before the deadline. `maybe_done`: an attempt was
+    sent to the coordinator and got no response."""
 
     def __init__(self, message: str, *, maybe_done: bool) -> None:
         super().__init__(message)
@@ -37,8 +37,8 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """Raised if the coordinator refuses the call. `maybe_done`: an earlier attempt was sent to the
-    coordinator and got no response."""
+    """Raised if the coordinator refuses the call, or the search for the coordinator fails.
+    `maybe_done`: an earlier attempt was sent to the coordinator and got no response."""
 
     def __init__(
         self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
@@ -71,8 +71,9 @@ async def ask(
     response. `implicit`: the transaction has version 2. Brokers then add partitions to the
     transaction, and EndTxn bumps the epoch. Otherwise the epoch stays.
 
-    Raises Unanswered at `deadline_ms`, even during an attempt. Raises Refused for a response that
-    is neither success nor a reason to retry.
+    Raises Unanswered at `deadline_ms`, even during an attempt, or before it if the next attempt
+    would begin after it. Raises Refused for a response that is neither success nor a reason to
+    retry.
     """
     api = api_of(type(request)).key
     if not implicit:

@@ -60,8 +60,8 @@ class Positions:
     def find_soon(self) -> None:
         """Begin to find missing positions in the background, so that a partition without a leader
         does not block the others. `on_news` is called for each position that is found, and at the
-        end of an attempt. After a failed attempt this is later, by a back-off, and the next call of
-        `find_soon` makes another attempt."""
+        end of an attempt. If an attempt fails with a retriable error, it ends only after a
+        back-off, and the next call of `find_soon` makes another attempt."""
         states = [s for s in self._subscription.without_position() if s not in self._looking]
         if states:
             self._looking.update(states)

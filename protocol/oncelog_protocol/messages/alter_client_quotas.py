@@ -12,7 +12,7 @@ from oncelog_protocol.types import array, boolean, float64, int16, int32, string
 
 @struct
 class EntityData:
-    """One part of an entity: a null name is the default."""
+    """One part of an entity. A null name means the default entity of this type."""
 
     entity_type: str = string()
     entity_name: str | None = string(nullable=True, default=None)

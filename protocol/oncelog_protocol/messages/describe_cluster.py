@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @api_message(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterRequest:
-    """The optional parts of the response (KIP-700)."""
+    """The choice of what the response contains (KIP-700)."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(since=1, default=1)

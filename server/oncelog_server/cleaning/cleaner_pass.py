@@ -45,7 +45,8 @@ class PassOwner(Protocol):
 
 
 class Pass:
-    """The cleaning of one log: it writes the chunks of the work and swaps the new segments in."""
+    """The cleaning of one log. `CleaningWork` reads the log and sends the compacted data in chunks.
+    The pass writes the chunks to new segments, and puts these in place of the old segments."""
 
     def __init__(
         self, owner: PassOwner, timers: Timers, partition: Partition, found: Cleanable
@@ -104,8 +105,8 @@ class Pass:
             self._owner.failed(self._partition, error)
 
     def _finish(self, cleaned: Cleaned) -> None:
-        """Finish a segment and swap the segment in. The work pauses until then, because
-        `Replacement` writes one segment at a time."""
+        """Finish a new segment and put it in place of the old segments. The work pauses until the
+        end of the swap, because `Replacement` writes one segment at a time."""
         assert self._work is not None
         self._work.pause()
         self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
@@ -117,7 +118,7 @@ class Pass:
             if self._owner.holds(self._partition):
                 self._replacement.swap(cleaned, self._owner.now_ms(), self._swapped)
             else:
-                self._swapped(None)  # the next event ends the pass
+                self._swapped(None)  # `on_event` ends the pass at the next event
         except SegmentsGone:
             # End the pass, because the old segments were not replaced. The part that counts as
             # clean must not grow, and later segments must keep the tombstones of records that may

@@ -30,7 +30,8 @@ class PartitionChange(msgspec.Struct, frozen=True):
 class ImageDelta(msgspec.Struct, frozen=True):
     """The difference between two images.
 
-    A topic that was deleted and created again is in both lists, with its two ids.
+    A topic that was deleted and created again is in `topics_deleted` with its old id, and in
+    `topics_created` with its new id.
     """
 
     topics_created: tuple[TopicImage, ...] = ()

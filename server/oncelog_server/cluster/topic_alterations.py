@@ -30,7 +30,7 @@ class AlterOperation(IntEnum):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """A change of one setting. `text` is None for DELETE only."""
+    """A change of one setting. `text` may be None for DELETE only (see `altered_settings`)."""
 
     name: str
     operation: AlterOperation

@@ -1,6 +1,6 @@
-"""Deletion of topics, decided on an image and returned as conditional writes.
+"""Deletion of topics, decided on a metadata image and returned as conditional writes.
 
-Codes are those of Kafka's ReplicationControlManager.
+The error codes are those of Kafka's ReplicationControlManager.
 """
 
 from __future__ import annotations

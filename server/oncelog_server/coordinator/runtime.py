@@ -1,5 +1,8 @@
-"""Runs the shards of one internal topic. For a decision, the runtime appends the records, parks the
-response until the commit, replays the records and carries out the effects.
+"""Runs the shards of one internal topic.
+
+A decision is the result of a request to a shard: records, a response and effects. The
+runtime appends the records, parks the response until the commit, replays the records and carries
+out the effects.
 
 Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. The runtime
 is pure: the partition writes the records, and calls back when the high watermark has moved.
@@ -68,7 +71,8 @@ class LoadedShard(Generic[S]):
 
 
 class Work(Protocol):
-    """`Slices.run`, or a function that runs all steps at once."""
+    """The function that runs the steps of a load: `Slices.run`, or one that runs all steps at
+    once."""
 
     def __call__(self, steps: Steps[T], /) -> T | Deferred[T]: ...
 

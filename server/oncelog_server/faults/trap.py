@@ -12,7 +12,8 @@ from oncelog_server.faults.points import FAIL_POINTS
 
 
 class UnknownFailPoint(ValueError):
-    """The fail point or the count is unknown; the message lists the fail points."""
+    """The fail point is unknown, or the count is invalid. For an unknown fail point, the message
+    lists all fail points."""
 
 
 def _kill_self(name: str, count: int) -> None:

@@ -53,8 +53,8 @@ def fetch(
     slices: Slices,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
-    The request does not wait if no partition is found or a partition has an error. With many
-    partitions, each later read and the response are made in slices."""
+    The request does not wait if no partition is found or a partition has an error. If a request
+    with many partitions waits, its later reads and its response are made in slices."""
     is_large = len(partitions) > SMALL
 
     def read() -> Steps[FetchResult]:

@@ -25,5 +25,5 @@ APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
 
 
 def append_error(code: int) -> int:
-    """Return the code for a client after the append of its decision failed with `code`."""
+    """Return the code of the response if the append of a request's records failed with `code`."""
     return APPEND_ERRORS.get(code, code)

@@ -95,7 +95,8 @@ class Commits:
         )
 
     def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> str | None:
-        """Return the id of the member that commits. Return None if the client is no member."""
+        """Return the id of the member that commits. Return None if the client is no member. Raises
+        Refused if the client may not commit."""
         if not fits_record(request.group_id):
             raise Refused(ErrorCode.INVALID_GROUP_ID)
         generation_id = request.generation_id_or_member_epoch

@@ -168,7 +168,7 @@ class GroupCoordinator:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
-        """Return the function that applies an appended marker in that partition of
+        """Return the function that applies a marker after its append to partition `index` of
         `__consumer_offsets`. Raises Refused."""
         shard = self.runtime.shard(index)
 

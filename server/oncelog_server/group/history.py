@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.group.moment import Caller, Moment
 
-# Maximum number of remembered events of one group.
+# Maximum numbers of generations and of removed members that the history of one group has.
 GENERATIONS: Final = 4
 DEPARTURES: Final = 32
 # Names are limited, so that they cannot fill the memory. A long name is cut, and a long member id
@@ -38,8 +38,8 @@ class Requester(NamedTuple):
 
 class Dismissal(NamedTuple):
     """The reason why a group refuses a member. `at_ms` is wall clock, None if the time is unknown.
-    `by` is the client of the request that caused the removal. None without a request, or if the
-    client is unknown."""
+    `by` is the client of the request that caused the removal. It is None if no request caused the
+    removal, or if the client is unknown."""
 
     why: Why
     at_ms: int | None = None

@@ -46,7 +46,7 @@ def views_of(table: GroupTable) -> Iterator[GroupView]:
 def delete_groups(
     table: GroupTable, group_ids: Sequence[str]
 ) -> Decision[list[DeletableGroupResult]]:
-    """Return tombstones for every empty group and for the group's offsets.
+    """Return the result for each group, and tombstones for each empty group and its offsets.
 
     A group with offsets in an undecided transaction does not count as empty. Kafka deletes such a
     group, so the group's pending offsets are lost silently when the transaction commits.

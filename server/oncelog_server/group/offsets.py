@@ -1,8 +1,9 @@
 """Committed offsets, and offsets that are pending in a transaction. Only the replay of records and
 markers changes the offsets.
 
-Source: Kafka's OffsetMetadataManager. In a conflict the higher record offset wins (KAFKA-5247), so
-that the order of plain commits and markers does not matter.
+Source: Kafka's OffsetMetadataManager. A partition may have an offset from a plain commit (outside a
+transaction) and an offset from a transaction. The offset with the later record then wins, even if
+the marker of the transaction follows the plain commit (KAFKA-5247).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class CommittedOffset(msgspec.Struct, frozen=True):
     record_offset: int
 
 
-# The key of an offset within its group: (topic, partition). A plain tuple, because there are very
-# many.
+# The key of an offset within its group: (topic, partition). The key is a plain tuple to save
+# memory, because there are very many keys.
 Place = tuple[str, int]
 _Pending = dict[str, dict[Place, CommittedOffset]]
 
@@ -52,7 +53,8 @@ class Offsets:
     def stage(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
-        """Apply the record of a transactional commit. The offset is invisible until the marker."""
+        """Apply the record of a transactional commit. The offset is invisible until the
+        transaction's marker."""
         key = (topic, partition)
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[key] = value
         producers = self._pending_producers.setdefault(group_id, {}).setdefault(key, set())

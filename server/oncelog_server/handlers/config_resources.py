@@ -34,8 +34,8 @@ NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 def resource_of(
     services: BrokerServices, context: RequestContext, operation: Operation, kind: int, name: str
 ) -> ConfigResource:
-    """Return the type of the resource. Raises Refused if it is unknown, not authorized, or another
-    broker."""
+    """Return the type of the resource. Raises Refused if the type is unknown, the client is not
+    authorized, or the resource is another broker."""
     if kind == ConfigResource.TOPIC:
         context.require(operation, topic=name)
         return ConfigResource.TOPIC

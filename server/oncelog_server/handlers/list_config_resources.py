@@ -24,7 +24,7 @@ API = ApiKey.LIST_CONFIG_RESOURCES
 
 TOPIC: Final = config_resources.ConfigResource.TOPIC
 BROKER: Final = config_resources.ConfigResource.BROKER
-# Types that have no resource here may be requested too.
+# A client may also request a type without any resource on this broker.
 TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
 
 

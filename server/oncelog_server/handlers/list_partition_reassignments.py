@@ -1,6 +1,6 @@
 """ListPartitionReassignments: partitions that are moving to other brokers (KIP-455).
 
-v0: some partitions or all
+v0: the request names partitions, or requests all
 """
 
 from __future__ import annotations

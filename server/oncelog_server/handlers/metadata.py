@@ -88,8 +88,8 @@ def _asked_and_answered(
 
 
 def _size(image: ClusterImage, names: Iterable[str]) -> int:
-    """Return the approximate number of rows of a response with these topics. The count stops above
-    SMALL: then the response is large."""
+    """Return the number of partitions of these topics. A topic that does not exist counts as one.
+    The count stops above SMALL, because the response is then large in any case."""
     size = 0
     for name in names:
         found = image.topics.get(name)

@@ -74,8 +74,8 @@ class OffsetIndexCheck(_Check):
             elif offset != last_offset:
                 self._complain(
                     at,
-                    f"an entry has offset {offset} at byte {indexed}, but the last offset of the batch"
-                    f" there is {last_offset}",
+                    f"an entry has offset {offset} at byte {indexed}, but the last offset of the"
+                    f" batch there is {last_offset}",
                 )
             self._advance()
 

@@ -197,7 +197,7 @@ class AbortedTransactions:
         return len(index.rows), index.crc
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the file to which rows were appended last."""
         if self._growing is not None:
             self._growing[1].close()
             self._growing = None

@@ -1,7 +1,7 @@
 """The leader epochs of one log and their file, `leader-epoch-checkpoint` (Kafka's
 LeaderEpochFileCache).
 
-The file may lack an epoch without records: a start forgets such an epoch.
+The file may lack an epoch without records, because a start of the broker forgets such an epoch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class EpochFile:
         self.written_epoch = epochs.latest_epoch
 
     def note(self, epoch: int, offset: int) -> None:
-        """If the file does not have `epoch`, let it begin at `offset`, and write the file."""
+        """If the file does not have `epoch`, add it with the start offset `offset`, and write the
+        file."""
         if epoch > self.written_epoch:
             self.epochs.assign(epoch, offset)
             self.write()
@@ -65,8 +66,9 @@ class EpochFile:
             self.write()
 
     def forget_empty(self, end_offset: int) -> None:
-        """Remove the epochs without records from a follower's log, which ends at `end_offset`: this
-        broker was leader and appended nothing. The next append writes the file."""
+        """Remove the epochs without records from a follower's log, which ends at `end_offset`: such
+        an epoch exists if this broker was leader and appended nothing. The next append writes the
+        file."""
         if self.epochs.truncate_from_end(end_offset):
             self.written_epoch = self.epochs.latest_epoch
 

@@ -69,7 +69,7 @@ def _replaced(
     finished: dict[str, SegmentFile],
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
-    """Return the files of the segments that complete swaps replace. These segments begin at the
+    """Return the files of the segments that `.swap` files replace. These segments begin at the
     offset of the first swap or later, and before the end of the last swap. Snapshots stay."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:

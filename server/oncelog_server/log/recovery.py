@@ -110,7 +110,7 @@ def load(
     loaded.report.clean_shutdown = clean_shutdown
     loaded.report.leftovers = leftovers
     if _drop_covered(loaded) or swapped:
-        # A power loss may have restored the checkpoint's entries of the old segments.
+        # A power loss may have restored a checkpoint with the sizes of the replaced segments.
         loaded.aborted.sizes.clear()
     _take_remembered(loaded, closed)
     _check_segments(loaded, log_start_offset)

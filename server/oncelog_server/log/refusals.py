@@ -22,8 +22,8 @@ _PROBE_BYTES: Final = 1 << 20
 class Refusals:
     """The refused writes of one log. `current` is the first error since the disk last accepted all
     writes. None means that no write is refused. `on_refused` is called when an error becomes
-    `current`. The owner then calls `try_again` until the call succeeds. While there is a `failure`,
-    the log refuses appends."""
+    `current`. The owner of the log then calls `try_again` until the call succeeds. While there is a
+    `failure`, the log refuses appends."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
                  "interrupted", "on_refused")  # fmt: skip

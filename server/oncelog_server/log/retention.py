@@ -22,8 +22,8 @@ def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
 def too_old(
     segments: Sequence[Segment], retention_ms: int, now_ms: int, high_watermark: int
 ) -> int:
-    """Return the number of segments at the start of the log that have no record younger than
-    `retention_ms`, and none at or above the high watermark. The age of a segment without timestamps
+    """Return the number of segments at the start of the log with only records that are older than
+    `retention_ms` and below the high watermark. The age of a segment without timestamps
     counts from its creation, or from the last opening of the log. Raises StorageError and
     CorruptLog."""
     if retention_ms < 0:

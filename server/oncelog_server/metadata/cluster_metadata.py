@@ -1,8 +1,8 @@
 """This broker's view of the cluster's metadata, and the only way to change it.
 
-The view is an image that follows the store. Admin requests write by conditional transactions and
-return when the image has reached their revision. This module runs on the event loop; the store has
-its own thread.
+The view is an image that follows the metadata store. An admin request writes by a conditional
+transaction, and returns when the image has the revision of this transaction. This module runs on
+the event loop; the store has its own thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Decides writes from the image. If the store is ahead of the image, the writer decides again."""
+"""Decides changes of the metadata from the image of the metadata store. If the store is ahead of
+the image, the writer waits for the newer image and decides again."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ class Database:
     """The connection to the file; used from the store's thread only.
 
     `may_be_new`: an empty or missing file is a new store, not a lost one. `copy` is the path of the
-    text copy. `reserve` is the path of a file that is shortened for transactions that must succeed
-    on a full disk.
+    text copy, a second file with the records that outlive the process. `reserve` is the path of a
+    file that is shortened for transactions that must succeed on a full disk.
     """
 
     def __init__(
@@ -252,8 +252,9 @@ class Database:
         """Return True if the operation adds to the store. A new key adds to the store, and so does
         a block of producer ids.
 
-        Two kinds of keys do not count. A deletion record does not count, because a deletion frees
-        space. A key with a lease does not count, because a broker must be able to start.
+        Two kinds of new keys do not count. A key that records a deletion does not count, because
+        the deletion frees space. A key with a lease does not count, because a broker must be able
+        to start.
         """
         if isinstance(operation, Delete) or operation.lease_id:
             return False

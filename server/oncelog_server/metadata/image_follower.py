@@ -52,8 +52,8 @@ class ImageFollower:
         self._subscribers.append(callback)
 
     async def reached(self, revision: int) -> None:
-        """Return when the image has reached `revision`. Raises Refused if the image stops at an
-        earlier revision."""
+        """Return when the image has reached `revision`. Raises Refused if the image no longer
+        follows the store, or stops before it reaches `revision`."""
         if self._failure is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
         if self.image.revision < revision:

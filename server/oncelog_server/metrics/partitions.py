@@ -33,7 +33,7 @@ BY_PARTITION: Final[tuple[tuple[Metric, Callable[[PartitionView], int]], ...]] =
 
 
 class Traffic(msgspec.Struct):
-    """The traffic of all partitions of a topic since the start."""
+    """The traffic of all partitions of a topic since the start of the broker."""
 
     messages_in: int = 0
     bytes_in: int = 0

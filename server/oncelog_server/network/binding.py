@@ -26,7 +26,8 @@ class CannotListen(OSError):
 
 class BindAddress(msgspec.Struct, frozen=True):
     """An address to listen on. An empty `host` means every address. `port` 0 means a free port.
-    `setting` is the name of the setting. `way_out` is the advice if the port is in use."""
+    `setting` is the name of the setting that has the address. `way_out` is the advice if the port
+    is in use."""
 
     host: str
     port: int

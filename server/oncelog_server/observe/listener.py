@@ -46,7 +46,7 @@ class MetricsListener:
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """Bind the port and return the address. No scraper is served before `accept`. Raises
         CannotListen if it cannot be bound."""
-        way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 none"
+        way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 turns metrics off"
         self._place = BindAddress(host, port, "oncelog.metrics.host", way_out)
         self._server = await bind(self._new_protocol, self._place, BACKLOG)
         bound = self._server.sockets[0].getsockname()

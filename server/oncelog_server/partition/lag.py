@@ -23,8 +23,8 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 def count_lag(partition: Partition, committed_offset: int) -> Generator[None, None, Lag]:
-    """Return the lag after a committed offset. Yield after each step. Raises StorageError and
-    CorruptLog."""
+    """Return the lag of a group that has committed `committed_offset`. Yield after each step.
+    Raises StorageError and CorruptLog."""
     log = partition._log
     stable, end = partition.last_stable_offset, partition.high_watermark
     below_stable = yield from count_readable(log, committed_offset, stable)

@@ -1,1 +1,2 @@
-"""`oncelog storage`: metadata rebuilt from the folders of a data directory, and backed up."""
+"""`oncelog storage`: rebuilds the metadata of a data directory from its folders, and backs it
+up."""

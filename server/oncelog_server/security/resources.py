@@ -1,4 +1,4 @@
-"""The parts of a right: operations, resources and principals, as in Kafka (KIP-11)."""
+"""The parts of an access rule (ACL): operations, resources and principals, as in Kafka (KIP-11)."""
 
 from __future__ import annotations
 

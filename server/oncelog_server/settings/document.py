@@ -73,7 +73,7 @@ def document() -> str:
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
         "## Refused\n",
-        "Kafka's default of each setting is accepted, because it requires nothing.\n",
+        "Kafka's default of each setting is accepted: it needs nothing that oncelog lacks.\n",
         *_unhonoured(REFUSED),
     ]
     return "\n".join(parts).rstrip() + "\n"

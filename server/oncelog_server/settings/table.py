@@ -59,7 +59,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class InvalidValue(ValueError):
-    """A text is not a value of its setting. The message is Kafka's."""
+    """The error for a text that is not a valid value of a setting. The message is Kafka's."""
 
 
 _TRUTH = {"true": True, "false": False}

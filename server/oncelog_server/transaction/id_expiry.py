@@ -23,8 +23,8 @@ _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 class IdExpiry:
     """Expires the unused ids. `expiration_ms` is `transactional.id.expiration.ms`. The expiry uses
-    the wall clock, because the records have wall-clock times. A jump of the wall clock while the
-    broker runs expires no id (scenario K3)."""
+    the wall clock, because the records have wall-clock times. A jump of the wall clock by more than
+    an hour expires no id, if the broker runs at that time (scenario K3)."""
 
     def __init__(
         self,

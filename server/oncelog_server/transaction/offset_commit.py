@@ -31,7 +31,7 @@ TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 
 class TransactionalCommit:
-    """One TxnOffsetCommit. `asking` returns the caller and the time of the call, for the group
+    """One TxnOffsetCommit. `asking` returns the caller and the present time, for the group
     coordinator. `aborts_older`: first abort the transactions of older producers with the same input
     partitions (KIP-447, early draft)."""
 
@@ -165,7 +165,7 @@ class TransactionalCommit:
 
         def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
             decision = shard.txn_offset_commit(self._request, asking)
-            # A decision without records is a refused request.
+            # A decision without records refuses the request.
             dismissal = None if decision.records else shard.dismissal(self._request)
             if dismissal is not None:
                 self._log_refusal(reason_of(dismissal))
@@ -175,8 +175,8 @@ class TransactionalCommit:
         return cast("TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]", staged)
 
     def _log_refusal(self, reason: Reason) -> None:
-        """Count and log the reason for which the group has refused the request. The refusal does
-        not fence the producer for good."""
+        """Count and log the reason for which the group has refused the request. The
+        producer may rejoin the group and continue."""
         request = self._request
         self._transactions.refused_by_group(
             request.transactional_id,

@@ -48,8 +48,8 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int:
-        """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS) while
-        the next block is requested (scenario E9). Clients retry this code."""
+        """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS) if no
+        id is left and the next block has not arrived (scenario E9). Clients retry this code."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True
             self._ask()

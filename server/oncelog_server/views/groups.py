@@ -11,7 +11,7 @@ from oncelog_server.views.loads import LoadView
 
 
 class GroupView(msgspec.Struct, frozen=True, gc=False):
-    """One row of a list. `state` and `type` are Kafka's names."""
+    """A group in a list of groups. `state` and `type` are Kafka's names."""
 
     group_id: str
     protocol_type: str

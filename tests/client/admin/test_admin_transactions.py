@@ -76,10 +76,10 @@ async def test_a_fenced_producer_cannot_commit(admin: Admin, bootstrap: str, top
     await eventually(stable)
 
 
-async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
+async def test_a_fenced_producer_closes_without_waiting_for_its_records(
     admin: Admin, bootstrap: str, topic: str
 ) -> None:
-    """The producer can send neither its records nor EndTxn."""
+    """A fenced producer can send neither its records nor EndTxn."""
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
     async with asyncio.timeout(DEADLINE_S):
         # The records linger while the offsets are refused. Otherwise the broker would refuse the

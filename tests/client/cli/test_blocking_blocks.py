@@ -1,4 +1,5 @@
-"""`oncelog txn blocking` on a terminal: the groups that wait, and a command for each producer."""
+"""`oncelog txn blocking` on a terminal. It prints the groups that an open transaction holds back,
+and for each producer a command that ends its transactions."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def test_one_command_ends_all_hanging_transactions_of_a_producer(
     assert here.json("txn", "blocking", name) == []
 
 
-def test_a_group_beyond_the_last_stable_offset_does_not_wait(here: CommandLine, name: str) -> None:
+def test_a_group_that_is_already_beyond_the_last_stable_offset_is_not_printed(
+    here: CommandLine, name: str
+) -> None:
     here.create(name)
     groups = {"waits": "start", "read-uncommitted": "1"}
     with Wire(here.address) as wire:
@@ -67,7 +70,7 @@ def test_a_group_beyond_the_last_stable_offset_does_not_wait(here: CommandLine, 
     assert row["waiting_groups"] == ["waits"]
 
 
-def test_the_sample_of_the_readme_is_what_is_printed(here: CommandLine) -> None:
+def test_the_readme_shows_the_printed_text(here: CommandLine) -> None:
     here.create("orders", partitions=PARTITIONS)
     here.text("group", "seek", "reporting", "--topic", "orders", "--to", "start", "--execute")
 
@@ -86,7 +89,7 @@ def test_the_sample_of_the_readme_is_what_is_printed(here: CommandLine) -> None:
     _, _, sample = README.read_text(encoding="utf-8").partition("    $ oncelog txn blocking\n")
     lines = [line[4:] for line in sample.partition("\n\n")[0].splitlines()]
     shown = asyncio.run(printed()).replace(", Empty", "").splitlines()
-    # The sample in the README leaves out the last line of the output, a remark on the command.
+    # The README leaves out the last line of the output, which is a remark on the command.
     assert _shapes(lines) == _shapes(shown[: len(lines)])
 
 

@@ -36,7 +36,7 @@ def test_a_trim_of_a_compacted_topic_is_refused_with_the_reason(
     assert here.json("topic", "offsets", name)[0]["start"] == 0
 
 
-def test_a_topic_that_is_compacted_and_deleted_is_trimmed(here: CommandLine, name: str) -> None:
+def test_a_topic_with_the_policy_compact_delete_is_trimmed(here: CommandLine, name: str) -> None:
     written(here, name, "cleanup.policy=compact,delete")
     for execute in ((), ("--execute",)):
         (row,) = here.json("topic", "trim", name, "--before", "2", *execute)
@@ -80,7 +80,7 @@ def test_an_offset_outside_the_log_is_moved_into_it_with_a_warning(
         moved = here.call("group", "seek", name, "--topic", name, "--to", to)
         assert moved.exit_code == 0, moved.output
         assert [line for line in moved.stderr.splitlines() if "New offset" in line] == warnings
-    # The same call with the flags of Kafka's tool.
+    # The flags of Kafka's tool have the same effect.
     flags = ("--group", name, "--topic", name, "--to-offset", "99999")
     moved = here.call("groups", "--reset-offsets", *flags)
     assert HIGHER.format(99999, name) + too_high in moved.stderr

@@ -1,6 +1,7 @@
-"""Ctrl-C once or twice at every step of `produce` and `consume`. The command ends within a second,
-with exit code 130 and without a traceback. The printed result matches the topic and the group.
-ONCELOG_INTERRUPTS=100 tries each step, the default only some steps."""
+"""Ctrl-C once or twice at every step of `produce` and `consume`. A step is a line of code or a turn
+of the event loop. The command ends within a second, with exit code 130 and without a traceback. The
+printed result matches the topic and the group. ONCELOG_INTERRUPTS=100 tries each step, the default
+only some steps."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.client.cli.stepping import Run, Stepper
 
 EVERY_STEP = int(os.environ.get("ONCELOG_INTERRUPTS", "2")) >= 100
 SAMPLE = 8
-# The number of steps between the first and the second signal.
+# The number of steps between the first and the second signal, None for a single signal.
 AGAIN = (None, 1, 7) if EVERY_STEP else (None, 3)
 
 numbers = count()
@@ -110,7 +111,7 @@ def said_is_written(runs: dict[int, Run], values: list[str], *, exactly: bool) -
         there = [value for value in values if value.startswith(f"{step}-")]
         least, most = stated(ended)
         assert least <= len(there), (step, ended, there)
-        # After a second signal the command may print no message.
+        # A second signal may end the command before it prints the number of records.
         assert len(there) <= most or not exactly, (step, ended, there)
 
 
@@ -142,6 +143,6 @@ def test_consume_in_a_group(
         found = re.search(r'"current_offset": ?(\d+)', rows.stdout)
         committed = int(found[1]) if found else 0
         printed = ended.output.count("\n")
-        # After a second signal the command may not commit, so it may print records again.
+        # A second signal may end the command before it commits the offsets of printed records.
         assert committed <= printed, (kind, step, ended, rows.output)
         assert committed == printed or again is not None, (kind, step, ended, rows.output)

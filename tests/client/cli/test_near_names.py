@@ -1,5 +1,5 @@
-"""For an unknown name the message suggests the nearest one. A call without a verb prints the help
-once."""
+"""The message for an unknown name suggests the most similar name. A call without a verb prints the
+help once."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_a_call_without_a_verb_prints_the_help_once(words: tuple[str, ...]) -> N
     assert "Error" not in done.stderr
 
 
-def test_the_values_of_a_missing_argument_are_on_its_line() -> None:
+def test_the_message_for_a_missing_argument_lists_its_values_on_one_line() -> None:
     said = CliRunner().invoke(oncelog, ["completion"]).stderr
     assert "Choose from: bash, zsh, fish" in said

@@ -68,7 +68,7 @@ def test_a_topic_is_created_described_and_deleted(command_line: CommandLine, nam
     command_line.settled(lambda rows: {"topic": name} not in rows, "topic", "list")
 
 
-def test_a_name_is_a_name_and_no_pattern(command_line: CommandLine, topic: str) -> None:
+def test_a_name_after_a_noun_is_not_a_pattern(command_line: CommandLine, topic: str) -> None:
     """`topics --delete --topic '.*'` deletes all topics. After a noun, the same text is only a
     name."""
     said = command_line.refused("topic", "delete", topic, ".*")
@@ -76,7 +76,9 @@ def test_a_name_is_a_name_and_no_pattern(command_line: CommandLine, topic: str) 
     assert {"topic": topic} in command_line.json("topic", "list")
 
 
-def test_offsets_show_where_committed_readers_wait(command_line: CommandLine, name: str) -> None:
+def test_offsets_show_the_last_stable_offset_at_an_open_transaction(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     write(command_line, name, "a", "b")
     with open_transaction(command_line.address, name, name):
@@ -99,7 +101,7 @@ def test_records_are_deleted_only_when_asked(command_line: CommandLine, name: st
     assert command_line.json("topic", "offsets", name)[0]["start"] == 2
 
 
-def test_a_partition_that_is_not_there_is_named(command_line: CommandLine, topic: str) -> None:
+def test_the_error_names_a_missing_partition(command_line: CommandLine, topic: str) -> None:
     assert "no partition 7" in command_line.refused("topic", "offsets", topic, "-p", "0-1,7")
 
 
@@ -121,7 +123,7 @@ def test_a_seek_moves_a_group_and_shows_old_and_new_offsets(
     assert row["new_offset"] == 2
 
 
-def test_a_group_takes_the_offsets_of_another(command_line: CommandLine, name: str) -> None:
+def test_a_seek_copies_the_offsets_of_another_group(command_line: CommandLine, name: str) -> None:
     command_line.create(name)
     write(command_line, name, "a", "b", "c")
     command_line.values(name, "--group", name, count=2)
@@ -134,7 +136,7 @@ def test_a_group_takes_the_offsets_of_another(command_line: CommandLine, name: s
     assert other not in {row["group"] for row in command_line.json("group", "list")}
 
 
-def test_a_seek_needs_one_place(command_line: CommandLine, name: str) -> None:
+def test_a_seek_needs_exactly_one_valid_target(command_line: CommandLine, name: str) -> None:
     for flags in ((), ("--to", "start", "--to-group", "other"), ("--to", "nowhere")):
         assert command_line.call("group", "seek", name, *flags).exit_code == 2
 
@@ -152,7 +154,9 @@ def test_a_transaction_is_found_and_aborted(command_line: CommandLine, name: str
         )
 
 
-def test_an_abort_of_nothing_fences_no_producer(command_line: CommandLine, name: str) -> None:
+def test_an_abort_without_an_open_transaction_fences_no_producer(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": command_line.address, "transactional.id": name}
@@ -165,7 +169,9 @@ def test_an_abort_of_nothing_fences_no_producer(command_line: CommandLine, name:
     producer.commit_transaction()
 
 
-def test_the_cluster_says_what_it_is(command_line: CommandLine) -> None:
+def test_cluster_info_shows_the_id_the_controller_and_the_features(
+    command_line: CommandLine,
+) -> None:
     info = json.loads(command_line.text("cluster", "info", "--json"))
     assert info["cluster_id"]
     assert info["controller"] in {broker["broker"] for broker in info["brokers"]}
@@ -216,7 +222,7 @@ def test_internal_topics_are_deleted_by_force_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_every_verb_has_examples_on_one_screen(noun: str) -> None:
+def test_the_help_of_every_verb_has_an_example_and_fits_on_one_screen(noun: str) -> None:
     command_line = CommandLine("127.0.0.1:1")
     text = command_line.text(noun, "--help")
     for verb in VERBS[noun]:
@@ -263,7 +269,7 @@ def test_only_partitions_chooses_partitions(command_line: CommandLine, name: str
 
 
 @pytest.mark.parametrize("name_of_topic", ["bad name", "..", "x" * 250])
-def test_a_refused_name_of_a_topic_comes_with_the_rule(
+def test_the_error_for_an_invalid_topic_name_states_the_rule(
     command_line: CommandLine, name_of_topic: str
 ) -> None:
     said = command_line.call("produce", name_of_topic, lines="a\n")

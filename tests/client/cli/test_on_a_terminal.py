@@ -87,7 +87,7 @@ class Screen:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """A broker with an open transaction and a group that waits behind it."""
+    """A broker with an open transaction and a group that waits for the end of this transaction."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with Oncelog(tmp_path_factory.mktemp("terminal"), settings) as broker:
         line = CommandLine(broker.address)
@@ -131,7 +131,7 @@ def on_terminal(address: str, width: int) -> Screen:
             select.select([master], [], [])
             try:
                 chunk = os.read(master, 1 << 16)
-            except OSError:  # on Linux: the last writer has closed the terminal
+            except OSError:  # on Linux, the last writer has closed the terminal
                 break
             if not chunk:
                 break
@@ -155,7 +155,7 @@ def screen(request: pytest.FixtureRequest, here: CommandLine) -> Screen:
 
 
 @pytest.mark.parametrize("command", TABLES)
-def test_identifiers_and_headings_are_whole(screen: Screen, command: str) -> None:
+def test_identifiers_and_headings_are_not_split(screen: Screen, command: str) -> None:
     lines, code = screen.commands[command]
     assert code == 0, lines
     text = "\n".join(lines)
@@ -163,11 +163,11 @@ def test_identifiers_and_headings_are_whole(screen: Screen, command: str) -> Non
         assert expected in text
     for line in lines:
         assert line.isprintable(), line
-        # The terminal would split a line that is longer.
+        # The terminal would split a longer line.
         assert len(line) <= screen.width, line
 
 
-def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
+def test_a_transaction_is_one_entry_with_the_command_that_ends_it_safely(screen: Screen) -> None:
     lines, _ = screen.commands["transactions blocking"]
     # If the id and its state do not fit on one line, the state is below the id.
     heading = "   ".join([lines[0], lines[1].strip()] if lines[0] == ID else [lines[0]])

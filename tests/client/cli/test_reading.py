@@ -14,7 +14,7 @@ VALUES = [f"v{number}" for number in range(10)]
 
 @pytest.fixture
 def ten(command_line: CommandLine, name: str) -> str:
-    """A topic of one partition with ten records."""
+    """Return the name of a topic of one partition with ten records."""
     command_line.create(name)
     write(command_line, name, *VALUES)
     return name
@@ -51,7 +51,9 @@ def test_a_range_is_read_and_no_more(
     assert read(command_line, ten, *flags) == expected
 
 
-def test_records_without_a_commit_are_counted(command_line: CommandLine, name: str) -> None:
+def test_the_number_of_uncommitted_records_is_reported(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     write(command_line, name, "plain")
     command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
@@ -91,7 +93,9 @@ def test_the_end_of_committed_records_is_before_an_open_transaction(
     assert read(command_line, ten, "-e", *committed) == VALUES
 
 
-def test_markers_at_the_end_are_no_reason_to_wait(command_line: CommandLine, name: str) -> None:
+def test_consume_to_the_end_does_not_wait_if_only_markers_are_left(
+    command_line: CommandLine, name: str
+) -> None:
     command_line.create(name)
     command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
     # Kafka responds to EndTxn before it has written the markers.

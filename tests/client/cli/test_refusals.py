@@ -1,6 +1,6 @@
-"""The reason for a producer's error code. The code itself is Kafka's. `oncelog transactions
-describe` and the log events name the producer, and the time and the client that caused the
-error."""
+"""The reason that oncelog reports for a producer's error code. The code itself is Kafka's. `oncelog
+transactions describe` and the log events name the producer, the time, and the client that caused
+the error."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_refusal_after_force_terminate_has_the_cause_operator(
     assert [event["cause"] for event in broker.events(topic)] == ["operator", "operator"]
 
 
-def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
+def test_markers_written_past_the_coordinator_are_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
     """The operator writes markers with --force, although the coordinator knows the transaction. The

@@ -64,7 +64,7 @@ def test_each_record_is_returned_once_whatever_the_size_of_a_poll(
     assert fetched.readable_bytes() == 0
 
 
-def test_answers_for_a_position_that_was_left_are_dropped() -> None:
+def test_responses_for_an_earlier_position_are_dropped() -> None:
     subscription, fetched = consumer(ONE)
     late = answer(subscription, ONE, 0, batch(0, 2))
     fetched.add(answer(subscription, ONE, 0, batch(0, 2)))
@@ -88,7 +88,7 @@ def test_paused_partitions_keep_what_was_fetched_until_resumed() -> None:
     assert [record.partition for record in fetched.take(10)] == [0]
 
 
-def test_revoked_partitions_give_nothing_any_more() -> None:
+def test_records_of_revoked_partitions_are_dropped() -> None:
     subscription, fetched = consumer(ONE, TWO)
     fetched.add(answer(subscription, ONE, 0, batch(0, 1)))
     subscription.set_partitions([TWO])
@@ -96,7 +96,7 @@ def test_revoked_partitions_give_nothing_any_more() -> None:
     assert fetched.readable_bytes() == 0
 
 
-def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
+def test_a_broken_batch_raises_after_the_good_batches_were_returned() -> None:
     subscription, fetched = consumer(ONE)
     data = batch(0, 2) + batch(2, 2)
     data[-1] ^= 1
@@ -109,7 +109,7 @@ def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
     assert subscription[ONE].position == 2
 
 
-def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> None:
+def test_no_record_after_a_broken_batch_is_returned_even_if_fetched_ahead() -> None:
     """A former defect: the consumer skipped the broken batch, returned the records after it that
     were fetched ahead, and silently moved its position past the gap."""
     subscription, fetched = consumer(ONE)
@@ -145,7 +145,7 @@ def test_a_broken_batch_raises_at_the_next_poll_even_if_other_partitions_have_re
     assert [record.partition for record in fetched.take(10)] == [1]
 
 
-def test_a_broken_batch_of_a_partition_that_was_left_does_not_raise() -> None:
+def test_a_broken_batch_before_the_new_position_does_not_raise() -> None:
     subscription, fetched = consumer(ONE, TWO)
     broken = batch(0, 2)
     broken[-1] ^= 1

@@ -57,7 +57,7 @@ def stable(*partitions: TopicPartition, instance: str | None = None) -> Membersh
     return member
 
 
-def test_a_first_join_asks_for_an_id_and_then_has_it() -> None:
+def test_a_member_without_an_id_joins_again_with_the_id_that_it_gets() -> None:
     member = membership()
     assert member.join_request(["t"], [], 0).member_id == ""
     refused = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me")
@@ -66,7 +66,7 @@ def test_a_first_join_asks_for_an_id_and_then_has_it() -> None:
     assert member.join_request(["t"], [], 0).member_id == "me"
 
 
-def test_joining_makes_a_member_with_partitions() -> None:
+def test_a_member_is_stable_after_its_join_and_sync() -> None:
     member = stable(ONE, TWO)
     assert member.state is MemberState.STABLE
     assert not member.rejoin_needed
@@ -117,11 +117,11 @@ def test_a_leader_reads_every_members_subscription() -> None:
         decode_members(response)
 
 
-def test_no_assignment_at_all_is_an_empty_one() -> None:
+def test_empty_bytes_are_an_assignment_without_partitions() -> None:
     assert decode_assignment(b"") == ()
 
 
-def test_an_eager_member_revokes_all_partitions_and_a_cooperative_member_unwanted_ones() -> None:
+def test_an_eager_member_revokes_all_partitions_a_cooperative_member_only_unwanted_ones() -> None:
     other = TopicPartition("u", 0)
     assert stable().leaving_behind([TWO, ONE], ["t"]) == ((ONE, TWO), False)
     member = membership("cooperative-sticky")
@@ -136,7 +136,7 @@ def test_a_cooperative_member_that_has_to_revoke_joins_again() -> None:
     assert member.rejoin_needed
 
 
-def test_what_an_unknown_member_owned_is_lost() -> None:
+def test_a_member_unknown_to_the_broker_has_lost_its_partitions() -> None:
     member = stable(ONE)
     assert member.heartbeat_answered(ErrorCode.UNKNOWN_MEMBER_ID, 1, 10) is Reaction.START_OVER
     assert (member.member_id, member.generation_id) == ("", -1)
@@ -156,17 +156,19 @@ def test_what_an_unknown_member_owned_is_lost() -> None:
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, Reaction.FATAL),
     ],
 )
-def test_what_an_answer_to_a_heartbeat_means(code: ErrorCode, expected: Reaction) -> None:
+def test_each_code_in_a_heartbeat_response_has_its_reaction(
+    code: ErrorCode, expected: Reaction
+) -> None:
     assert stable().heartbeat_answered(code, 1, 10) is expected
 
 
-def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None:
+def test_a_response_to_a_heartbeat_of_an_older_generation_is_ignored() -> None:
     member = stable()
     assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.GO_ON
     assert member.state is MemberState.STABLE
 
 
-def test_a_sync_that_fails_begins_the_round_again() -> None:
+def test_a_member_joins_again_after_a_failed_sync() -> None:
     for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         assert reaction(ApiKey.SYNC_GROUP, code) is Reaction.REJOIN
     member = membership()
@@ -198,7 +200,7 @@ def test_the_session_and_the_poll_interval_expire() -> None:
     assert not member.poll_overdue(300_002)
 
 
-def test_leaving_names_the_member_and_a_static_member_keeps_its_place() -> None:
+def test_a_leave_request_names_the_member_and_a_static_member_sends_none() -> None:
     request = stable().leave_request("bye")
     assert request is not None
     assert [(row.member_id, row.reason) for row in request.members] == [("me", "bye")]
@@ -221,7 +223,7 @@ CODES = st.sampled_from([code for code in ErrorCode if code >= 0])
         max_size=30,
     )
 )
-def test_whatever_is_answered_the_member_can_join_again(
+def test_a_member_can_join_again_after_any_responses(
     steps: list[tuple[str, ErrorCode]],
 ) -> None:
     member = membership()

@@ -32,7 +32,7 @@ def test_the_error_names_the_field(
         new_record(**(record | fields))
 
 
-def test_what_is_accepted_can_be_encoded_together() -> None:
+def test_accepted_records_can_be_encoded_in_one_batch() -> None:
     headers = [("h", None), ("\udc80", b"1")]
     first = new_record(0, None, None, headers)
     last = new_record((1 << 63) - 1, b"k", b"v", ())
@@ -47,7 +47,7 @@ def test_mutable_bytes_are_copied() -> None:
     assert record[1:] == (b"before", b"before", (("h", b"before"),))
 
 
-def test_topics_and_partitions_are_looked_at_as_well() -> None:
+def test_topics_and_partitions_are_checked_too() -> None:
     name: Any = 7
     with pytest.raises(TypeError, match="topic is int"):
         topic_name(name)

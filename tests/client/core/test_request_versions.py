@@ -36,7 +36,7 @@ def test_an_unknown_field_is_an_error() -> None:
         versions_with(OffsetFetchRequest, "no_such_field")
 
 
-def test_the_client_adds_to_a_transaction_in_the_versions_before_kip_890_part_2() -> None:
+def test_before_kip_890_part_2_the_client_itself_adds_partitions_and_groups() -> None:
     assert explicit_versions(ApiKey.PRODUCE) == range(12)
     assert explicit_versions(ApiKey.TXN_OFFSET_COMMIT) == range(5)
     assert explicit_versions(ApiKey.END_TXN) == range(5)

@@ -1,5 +1,5 @@
-"""OFFSET_OUT_OF_RANGE while fetched records wait. The consumer returns them, then resets the
-position."""
+"""A consumer gets OFFSET_OUT_OF_RANGE while it still holds fetched records. It returns these
+records first, and then resets the position."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-async def test_records_that_wait_are_given_before_the_position_is_reset(reset: OffsetReset) -> None:
+async def test_fetched_records_are_returned_before_the_position_is_reset(
+    reset: OffsetReset,
+) -> None:
     async with reading(auto_offset_reset=reset) as (subscription, fetcher, leader):
         state = subscription[TP]
         await refused_ahead(fetcher, leader)
         assert place(state) == (0, None)
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
         assert place(state) == (3, None)
-        # The fetcher requests the same offset again. No record waits now, so this response resets
-        # the position.
+        # The fetcher requests the same offset again. It holds no record now, so this response
+        # resets the position.
         asked, response = await leader.asked()
         assert asked.fetch_offset == 3
         await refuse(response)
         assert place(state) == (None, reset)
 
 
-async def test_without_a_reset_records_that_wait_are_given_before_the_error() -> None:
+async def test_without_a_reset_fetched_records_are_returned_before_the_error() -> None:
     async with reading(auto_offset_reset="none") as (subscription, fetcher, leader):
         await refused_ahead(fetcher, leader)
         fetcher.raise_failure()

@@ -117,7 +117,7 @@ async def test_a_late_response_sets_no_position_that_was_dropped_meanwhile(
 async def test_a_partition_without_a_leader_holds_up_no_other(
     bootstrap: str, producer: Producer, topic: str, name: str, group: bool
 ) -> None:
-    """The partition without a leader does not exist."""
+    """Partition 99 has no leader, because it does not exist. Records of partition 0 arrive."""
     for number in range(4):
         await producer.send(topic, b"%d" % number, partition=0)
     await producer.flush()

@@ -85,7 +85,7 @@ async def poll_for(consumer: Consumer, seconds: float) -> None:
 
 @pytest.mark.parametrize("subscribes", [True, False], ids=["a member", "assigned by hand"])
 @pytest.mark.parametrize(("committed", "expected"), [(True, STAGED), (False, BEFORE)])
-def test_KIP_447_no_position_before_the_transaction_over_it_is_decided(
+def test_KIP_447_a_consumer_has_no_position_until_the_pending_offset_is_decided(
     subscribes: bool, committed: bool, expected: int
 ) -> None:
     coordinator = Coordinator()
@@ -121,7 +121,8 @@ def test_a_read_uncommitted_member_continues_at_the_offset_before_the_transactio
 
 
 def test_a_coordinator_that_does_not_know_of_pending_offsets_gives_no_position() -> None:
-    """OffsetFetch v6 cannot require stable offsets, so its response may be out of date at once."""
+    """OffsetFetch v6 cannot require stable offsets. So the client raises an error: a pending
+    offset could replace the committed offset at once."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is not ApiKey.API_VERSIONS:

@@ -1,4 +1,4 @@
-"""The reads of a state log, from a scripted broker."""
+"""Reads of a state log (`Admin.state_log`) from a scripted broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _batches(offset: int) -> bytes:
 
 
 def _read(start: int, data: bytes | None = None) -> tuple[list[int], list[int]]:
-    """Return for each batch that was read the offset after it, and the offsets of the fetches.
+    """Return the offset after each batch that was read, and the offset of each Fetch request.
     `data`: the records that the broker returns at every offset, instead of BATCHES."""
     broker = ScriptedBroker()
 
@@ -71,8 +71,8 @@ def test_gaps_at_the_end_of_a_compacted_log_end_the_read() -> None:
     assert _read(4) == ([], [4])
 
 
-def test_a_log_without_the_offset_is_read_from_its_beginning() -> None:
-    """The scripted broker says that the log begins at 0."""
+def test_a_read_at_an_offset_out_of_range_begins_at_the_start_of_the_log() -> None:
+    """The log of the scripted broker begins at 0."""
     assert _read(END + 1) == ([2, 3, 5], [END + 1, 0, 3])
 
 

@@ -35,9 +35,9 @@ from tests.client.scripted_broker import ADDRESS, ScriptedBroker, simulated
 def test_a_client_sends_the_newest_version_that_has_the_names_of_topics(
     request_type: type[Any], newest: int
 ) -> None:
-    """The next version of Produce, Fetch and the offset APIs has topic ids (KIP-516). The next
-    version of FindCoordinator is for share groups (KIP-932), and that of AddPartitionsToTxn is for
-    brokers (KIP-890). The other APIs have the newest version of the message definitions."""
+    """In Produce, Fetch and the offset APIs, the version after `newest` names topics by id
+    (KIP-516). In FindCoordinator, the version after `newest` is for share groups (KIP-932), and in
+    AddPartitionsToTxn for brokers (KIP-890). Heartbeat has no version after `newest`."""
 
     async def scenario() -> int:
         connections = Connections(

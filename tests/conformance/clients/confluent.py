@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) behind the interface of the scripts."""
+"""confluent-kafka (librdkafka) behind the interface `Client`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The interface of every client in the scripts. Every call blocks, and every wait has a timeout."""
+"""The interface through which the conformance tests call every client library. Every call blocks,
+and every wait has a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own Java client behind the interface of the scripts. The Java driver runs the client."""
+"""Kafka's own Java client behind the interface `Client`. `JavaDriver` runs the client in a JVM."""
 
 from __future__ import annotations
 

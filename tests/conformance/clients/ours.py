@@ -1,4 +1,4 @@
-"""oncelog's own client behind the interface of the scripts."""
+"""oncelog's own client behind the interface that the conformance scripts use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FENCED = {"ProducerFencedError", "FencedInstanceError"}
 
 
 class OursProducer:
-    """An idempotent producer of ours, transactional if it has an id."""
+    """An idempotent producer of oncelog's client, transactional if it has a transactional id."""
 
     def __init__(self, loop: ThreadedLoop, address: str, settings: ProducerSettings) -> None:
         self._loop = loop

@@ -256,7 +256,7 @@ class Drawing:
         count = random.choice((0, 1, 1, 1, 2, 3))
         if self._is_hostile():
             lie = random.choice(COUNTS)
-            if lie == 9_999:  # the maximum count, with as many elements
+            if lie == 9_999:  # the array really has as many elements
                 few = Drawing.__new__(Drawing)
                 few.__dict__.update(self.__dict__, _rate=0.0)
                 element: list[bytes] = []
@@ -277,7 +277,7 @@ class Drawing:
             out.append(write_uvarint(max(size + 1, 0)))
             return
         if classic == "h" and size > 0x7FFF:
-            size -= 1 << 16  # as a client without a length check would write it
+            size -= 1 << 16  # a client without a length check would write this
         out.append(struct.pack(">" + classic, size))
 
     def _sized(

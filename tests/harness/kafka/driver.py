@@ -93,7 +93,7 @@ class JavaDriver:
                 line = None
             if line is None:
                 self._kill()
-                raise JavaHangs(f"{op} {fields}: no answer in {timeout_s} s\n{self._said()}")
+                raise JavaHangs(f"{op} {fields}: no response in {timeout_s} s\n{self._said()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise JavaError(answer["error"], answer["message"])
@@ -117,7 +117,8 @@ class JavaDriver:
             self._kill()
 
     def _start(self) -> subprocess.Popen[str]:
-        # The jars come first: a class archive fits only a class path that begins with its jars.
+        # The jars come first: Java accepts a class archive only if the class path begins with the
+        # jars of the archive.
         path = f"{classpath()}:{driver_classes()}"
         options = (*TOOL_JVM_OPTIONS, *class_archive().options)
         self._answers = queue.Queue()

@@ -24,7 +24,7 @@ QUIET = {
     "background.threads": "2",
     "metadata.max.idle.interval.ms": "0",
 }
-# Time for a JVM to write its classes at its end. An idle computer needs 2 s.
+# Time for a JVM to write the class archive when it ends. An idle computer needs 2 s.
 ARCHIVE_TIMEOUT_S = 60.0
 
 

@@ -1,4 +1,5 @@
-"""One Apache Kafka node (KRaft, broker and controller) as a child process, as the control."""
+"""One Apache Kafka node (KRaft, broker and controller) as a child process. It is the control that
+oncelog is compared with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Apache Kafka, the control, starts in the harness. Its own tools reach it, and it restarts after
-kill -9."""
+"""The harness starts Apache Kafka. Kafka's own tools reach it, and it restarts after kill -9."""
 
 from __future__ import annotations
 

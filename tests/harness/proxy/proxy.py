@@ -23,12 +23,12 @@ from tests.harness.proxy.frame import (
 )
 
 _ACCEPTING_TURNS = 5
-_RESET = struct.pack("ii", 1, 0)  # linger on, for 0 s
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER with 0 s: close sends a reset
 
 
 @dataclass(slots=True)
 class _Rule:
-    """A fate for the `nth` matching frame, counted from the creation of the rule."""
+    """The fate of the `nth` matching frame after the creation of the rule."""
 
     api: ApiKey | None
     client_id: str | None

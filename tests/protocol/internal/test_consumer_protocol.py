@@ -1,4 +1,4 @@
-"""Subscriptions and assignments, against bytes of Apache Kafka and of kio."""
+"""Subscriptions and assignments, compared with bytes of Apache Kafka and of the library kio."""
 
 from __future__ import annotations
 

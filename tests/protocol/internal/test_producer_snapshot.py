@@ -1,4 +1,4 @@
-"""The `.snapshot` file, against bytes of Apache Kafka."""
+"""The `.snapshot` file of a partition's producers has the bytes that Apache Kafka writes."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ DRAWN = st.builds(
 )
 
 
-def test_kafkas_snapshot_is_ours() -> None:
+def test_a_snapshot_has_the_bytes_of_kafkas() -> None:
     assert encode_producer_snapshot(ENTRIES) == SNAPSHOT
     assert decode_producer_snapshot(SNAPSHOT) == ENTRIES
 
 
 @given(st.lists(DRAWN, max_size=5))
-def test_every_entry_comes_back(entries: list[ProducerEntry]) -> None:
+def test_decoding_returns_the_entries_that_were_encoded(entries: list[ProducerEntry]) -> None:
     raw = encode_producer_snapshot(entries)
     assert decode_producer_snapshot(raw) == entries
     assert decode_producer_snapshot(memoryview(bytearray(raw))) == entries
 
 
-def test_every_prefix_is_refused() -> None:
+def test_a_snapshot_cut_off_at_any_byte_is_refused() -> None:
     for size in range(len(SNAPSHOT)):
         with pytest.raises(ProtocolError):
             decode_producer_snapshot(SNAPSHOT[:size])
 
 
-def test_every_corrupt_byte_is_refused() -> None:
+def test_a_snapshot_with_any_corrupt_byte_is_refused() -> None:
     for position in range(len(SNAPSHOT)):
         for flip in (0x01, 0x80, 0xFF):
             corrupt = bytearray(SNAPSHOT)

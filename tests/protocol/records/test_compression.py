@@ -1,4 +1,5 @@
-"""The codecs: we read batches of real clients, they read ours, and bombs are refused."""
+"""The compression codecs of records. oncelog reads the batches of real clients, real clients read
+those of oncelog, and decompression bombs are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ DATA = st.binary(max_size=300) | st.builds(
 
 @pytest.mark.parametrize("codec", Compression)
 @given(data=DATA)
-def test_every_codec_brings_everything_back(codec: Compression, data: bytes) -> None:
+def test_every_codec_decompresses_what_it_has_compressed(codec: Compression, data: bytes) -> None:
     compressed = compress(codec, data)
     assert decompress(codec, compressed, len(data)) == data
     assert decompress(codec, memoryview(bytearray(compressed)), 10 * MIB) == data
@@ -42,7 +43,7 @@ def test_every_codec_brings_everything_back(codec: Compression, data: bytes) -> 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_limit_is_exact(codec: Compression) -> None:
+def test_data_of_exactly_the_maximum_size_is_decompressed(codec: Compression) -> None:
     compressed = compress(codec, TEXT)
     assert decompress(codec, compressed, len(TEXT)) == TEXT
     for limit in (0, 1, len(TEXT) // 2, len(TEXT) - 1):
@@ -58,7 +59,9 @@ def test_the_limit_is_exact(codec: Compression) -> None:
         (Compression.ZSTD, (-5, 1, 3, 22)),
     ],
 )
-def test_levels_are_kafkas(codec: Compression, levels: tuple[int, ...]) -> None:
+def test_the_compression_levels_of_kafka_are_accepted(
+    codec: Compression, levels: tuple[int, ...]
+) -> None:
     sizes = []
     for level in levels:
         compressed = compress(codec, TEXT[:20_000], level)
@@ -67,7 +70,7 @@ def test_levels_are_kafkas(codec: Compression, levels: tuple[int, ...]) -> None:
     assert sizes[-1] <= sizes[0]
 
 
-def test_names_are_those_of_the_settings() -> None:
+def test_codecs_have_their_names_in_kafkas_settings() -> None:
     names = [codec.kafka_name for codec in Compression]
     assert names == ["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -141,7 +144,7 @@ def test_gzip_with_several_members_is_read() -> None:
 
 
 @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
-def test_frames_after_another_are_read_up_to_the_limit(codec: Compression) -> None:
+def test_consecutive_frames_are_read_up_to_the_limit(codec: Compression) -> None:
     frame = compress(codec, TEXT)
     assert decompress(codec, frame * 3, 3 * len(TEXT)) == TEXT * 3
     with pytest.raises(CorruptRecords):
@@ -228,7 +231,7 @@ def test_h45_a_false_snappy_length_is_refused_before_memory_is_allocated(claim: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_prefix_is_refused_or_shorter(codec: Compression) -> None:
+def test_every_prefix_is_refused_or_decompresses_to_less_data(codec: Compression) -> None:
     data = TEXT[:2000]
     compressed = compress(codec, data)
     for size in range(len(compressed)):

@@ -1,4 +1,5 @@
-"""Batches of Apache Kafka: as its dump tool printed them, and as its classes build them."""
+"""Our batches are compared with batches of Apache Kafka: those that its dump tool printed, and
+those that its classes built."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ THREE = [
 ]
 
 
-def test_the_invoice_batch() -> None:
+def test_a_transactional_batch_has_the_size_and_crc_of_kafkas() -> None:
     batch = build_batch(
         [NewRecord(INVOICE_MS, None, INVOICE)],
         base_offset=5,
@@ -55,7 +56,7 @@ def test_the_invoice_batch() -> None:
     assert record == (5, INVOICE_MS, None, INVOICE, ())
 
 
-def test_the_commit_marker() -> None:
+def test_a_commit_marker_has_the_size_and_crc_of_kafkas() -> None:
     batch = build_marker_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0),
         producer_id=2000,
@@ -74,8 +75,8 @@ def test_the_commit_marker() -> None:
 
 
 def test_a_marker_of_another_partition_has_the_same_crc() -> None:
-    """The transaction deep dive shows the same marker in two partitions, at different offsets. Both
-    have the same CRC, because the CRC does not cover the base offset."""
+    """Kafka's dump tool shows the same marker in two partitions, at different offsets. Both have
+    the same CRC, because the CRC does not cover the base offset."""
     batch = build_marker_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0),
         producer_id=2000,

@@ -30,14 +30,14 @@ INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
         (-(1 << 63), "ffffffffffffffffff01"),
     ],
 )
-def test_kafkas_own_examples(number: int, encoded: str) -> None:
+def test_kafkas_own_examples_are_written_and_read(number: int, encoded: str) -> None:
     assert encode_varint(number).hex() == encoded
     assert read_varint(bytes.fromhex(encoded), 0, 64) == (number, len(encoded) // 2)
 
 
 @given(INT64, st.binary(max_size=3), st.binary(max_size=3))
 @example(-(1 << 63), b"", b"")
-def test_every_int64_comes_back(number: int, before: bytes, after: bytes) -> None:
+def test_every_int64_is_read_as_it_was_written(number: int, before: bytes, after: bytes) -> None:
     data = before + encode_varint(number)
     assert read_varint(data + after, len(before), 64) == (number, len(data))
 
@@ -61,6 +61,6 @@ def test_a_varint_longer_than_64_bits_is_no_number(encoded: str) -> None:
 
 
 @pytest.mark.parametrize("encoded", ["", "80", "ffff", "ffffffff"])
-def test_a_cut_off_number_is_an_index_error(encoded: str) -> None:
+def test_a_read_of_a_cut_off_number_raises_index_error(encoded: str) -> None:
     with pytest.raises(IndexError):
         read_varint(bytes.fromhex(encoded), 0)

@@ -15,7 +15,8 @@ from tests.harness.waiting import wait_until
 TOPIC = "compacted"
 KEYS = 50
 # The first pass over a log has the lowest priority. If it gets almost no processor time for 20 s,
-# it ends, and the next pass has normal priority. A busy machine takes these 20 s after each kill.
+# it ends, and the next pass has normal priority. On a busy machine, the test waits for these 20 s
+# after each kill.
 PATIENCE_S = 90.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",
@@ -69,7 +70,7 @@ def read(address: str) -> dict[bytes, bytes]:
     latest: dict[bytes, bytes] = {}
     while True:
         message = consumer.poll(PATIENCE_S)
-        assert message is not None, "the consumer gets no record"
+        assert message is not None, "the consumer got no record in time"
         if message.error() is not None:
             consumer.close()
             return latest
@@ -108,7 +109,7 @@ def test_s9_a_broker_killed_repeatedly_during_compaction_loses_no_record(
             broker.kill()
             broker.start()
             assert read(broker.address) == latest
-        wait_until(is_clean, "all is compacted", PATIENCE_S)
+        wait_until(is_clean, "all closed segments are compacted", PATIENCE_S)
         assert read(broker.address) == latest
         assert broker.stop() == 0
         assert not is_under_way()

@@ -1,4 +1,8 @@
-"""A full disk refuses files of the log cleaner (D6). The cleaner continues once there is space."""
+"""A full disk refuses files of the log cleaner (D6). The cleaner continues once there is space.
+
+A pass compacts one log. A pass that the disk has refused becomes refused work: the cleaner probes
+the disk until the disk has space, and then retries the pass.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,7 @@ def test_d6_a_compaction_stopped_by_a_full_disk_completes_when_there_is_space(
 
 
 def noted(cleaning: Cleaning) -> list[object]:
-    """Return a list that gets each pass that begins from now on."""
+    """Return a list to which each pass that begins from now on is added."""
     started: list[object] = []
     cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
     return started
@@ -96,7 +100,7 @@ def test_d6_no_other_compaction_begins_while_the_disk_refuses_a_rename(
 
 
 def refuse_records(files: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the disk refuse a pass's records. It accepts the zeros of a probe."""
+    """Make the disk refuse the records of a pass. The disk accepts a probe, which writes zeros."""
     append = files.before_append
 
     def full(node: Any, path: str, data: bytes) -> None:
@@ -134,7 +138,7 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
     assert logged == ["disk refused", "log compacted", "disk takes it again"]
 
 
-def test_d6_the_refused_work_ends_at_once_with_its_pass(
+def test_d6_the_refused_work_ends_as_soon_as_its_retried_pass_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pass after the first probe is refused too. The next probe comes AFTER_PROBE_MS later."""
@@ -147,7 +151,7 @@ def test_d6_the_refused_work_ends_at_once_with_its_pass(
         cleaning.run(600_000)
         cleaning.run(RETRY_MS)
         monkeypatch.setattr(files, "before_append", append)
-        # As if the clock were a millisecond behind the timer.
+        # This is as if the clock were a millisecond behind the timer.
         cleaning.cleaner._refused[A0] = later_by(cleaning.cleaner._refused[A0], 1)
         cleaning.run(AFTER_PROBE_MS)
     logged = [event["event"] for event in events]
@@ -161,7 +165,7 @@ def later_by(refused: tuple[StorageError, int], by_ms: int) -> tuple[StorageErro
 def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the turn in which the probe succeeds, the cleaner finds no log to clean."""
+    """When the probe succeeds, the cleaner finds no log to clean, because of a changed setting."""
     cleaning = Cleaning()
     files = cleaning.world.files
     compacted = cleaning.compact(A0)
@@ -204,7 +208,7 @@ def test_d6_the_refused_work_of_a_compacted_log_ends_before_the_pass_over_anothe
     assert seen == [(A0, 1), (A1, 0)]
 
 
-def test_d6_a_log_found_corrupt_after_a_full_disk_is_given_up_once() -> None:
+def test_d6_a_log_found_corrupt_after_a_full_disk_is_reported_once() -> None:
     cleaning = refused_once()
     closed = cleaning.world.partitions[A0]._log.segments[-2]
     cleaning.world.files.nodes[closed.log.path].data[-1] ^= 1

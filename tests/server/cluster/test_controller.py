@@ -21,7 +21,7 @@ def leaders(cluster: Cluster, topic: str) -> list[tuple[int, int]]:
     ]
 
 
-def test_nothing_changes_while_all_live() -> None:
+def test_no_leader_changes_while_all_brokers_live() -> None:
     cluster = Cluster((1, 2, 3))
     cluster.create("t", 3, 2)
     assert elect_leaders(cluster.image, {1, 2, 3}, ()) == []
@@ -85,7 +85,7 @@ def test_blocks_of_producer_ids_follow_each_other() -> None:
     assert next_block(entry)[0] == ProducerIdBlock(1000, 1000)
 
 
-def test_producer_ids_end() -> None:
+def test_a_block_beyond_the_last_producer_id_is_an_error() -> None:
     """The last block may end at LAST_PRODUCER_ID. A block beyond it is an OverflowError."""
     record = records.encode(records.ProducerIdsRecord(LAST_PRODUCER_ID - 1000))
     assert next_block(Entry("producer_ids", record, 1, 1))[0].end == LAST_PRODUCER_ID

@@ -44,9 +44,10 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
 def test_a_log_with_an_empty_segment_at_its_end_is_loaded(
     knows_sizes: bool, end_offset: int
 ) -> None:
-    """A power failure removed an unacknowledged record and left an empty next segment. If the
-    checkpoint has the former size of the first segment, the log ends where that segment ends now.
-    Without the size, compaction may have made the gap, so the empty segment stays."""
+    """A power failure removed an unacknowledged record from the end of the first segment, and left
+    an empty second segment. So offsets are missing between the segments. If the checkpoint has the
+    former size of the first segment, the log ends where that segment ends now. Without the size,
+    compaction may have removed the offsets, so the empty segment stays."""
     driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
     driver.plain()
     kept = driver.log.size_bytes
@@ -155,9 +156,9 @@ def test_a_shard_that_loads_is_not_loaded_again_in_the_same_epoch() -> None:
     assert world.transactions.runtime.load_times.count == 1
 
 
-def test_ids_are_known_when_all_shards_are_loaded() -> None:
-    """An id may belong to a group, and so to another shard. The coordinator knows this only after
-    all shards have loaded."""
+def test_a_transactional_id_is_found_only_after_all_shards_are_loaded() -> None:
+    """A transactional id may belong to a group, and so to another shard. The coordinator knows the
+    shard of an id only after all shards have loaded."""
     world = loading_world(used())
     world.transactions.lead(world.partitions[TXN_LOG])
     assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -165,7 +166,7 @@ def test_ids_are_known_when_all_shards_are_loaded() -> None:
     assert world.transactions.owner("t1")
 
 
-def test_a_load_that_is_overtaken_by_another_epoch_leaves_nothing() -> None:
+def test_a_load_of_an_earlier_leader_epoch_leaves_nothing() -> None:
     before = used()
     world = loading_world(before)
     partition = world.partitions[TXN_LOG]

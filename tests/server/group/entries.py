@@ -29,7 +29,8 @@ class Marker:
 
 
 def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
-    """Replay one entry of the log, live or while loading."""
+    """Replay one entry of the log, as the broker does after an append and while it loads the
+    log."""
     if isinstance(entry, Marker):
         shard.replay_marker(entry.producer_id, 0, committed=entry.committed)
     else:

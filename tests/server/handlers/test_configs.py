@@ -94,7 +94,7 @@ async def test_a_repeated_resource_is_described_once() -> None:
             assert [entry.name for entry in result.configs] == ["segment.ms"]
 
 
-async def test_a_brokers_settings_are_read_only_and_show_which_have_no_effect() -> None:
+async def test_a_brokers_settings_are_read_only_and_those_without_effect_are_marked() -> None:
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
     async with broker(settings) as services:
         result = await described(services, BROKER, "1", include_documentation=True)
@@ -123,7 +123,9 @@ async def test_a_brokers_settings_are_read_only_and_show_which_have_no_effect() 
         (TOPIC, "secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-async def test_resources_that_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+async def test_a_resource_that_cannot_be_described_gets_an_error(
+    kind: int, name: str, code: ErrorCode
+) -> None:
     denied = Denying((Operation.DESCRIBE_CONFIGS, "secret"))
     async with broker(authorizer=denied) as services:
         result = await described(services, kind, name)
@@ -141,7 +143,7 @@ def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) 
 
 
 @pytest.mark.parametrize("version", APIS[alter_configs.API].versions)
-async def test_replacing_a_topics_settings(version: int) -> None:
+async def test_alter_configs_replaces_all_settings_of_a_topic(version: int) -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a", settings={"flush.ms": "1"})])
         request = replacing.AlterConfigsRequest([replace("a", {"retention.ms": "5"})])
@@ -151,7 +153,7 @@ async def test_replacing_a_topics_settings(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", APIS[incremental_alter_configs.API].versions)
-async def test_changing_some_of_a_topics_settings(version: int) -> None:
+async def test_incremental_alter_configs_keeps_the_other_settings_of_a_topic(version: int) -> None:
     async with broker() as services:
         own = {"flush.ms": "1", "segment.ms": "3"}
         await services.metadata.create_topics([NewTopic("a", settings=own)])
@@ -183,7 +185,7 @@ async def test_validate_only_alters_nothing() -> None:
         assert services.metadata.image is image
 
 
-async def test_each_resource_has_its_own_outcome() -> None:
+async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> None:
     denied = Denying((Operation.ALTER_CONFIGS, "secret"))
     async with broker(authorizer=denied) as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("twice")])
@@ -223,7 +225,7 @@ async def test_each_resource_has_its_own_outcome() -> None:
         assert "remote.storage.enable" in response.responses[-1].error_message
 
 
-async def test_replacing_refuses_the_same_settings() -> None:
+async def test_alter_configs_has_an_outcome_for_each_resource() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a")])
         resources = [

@@ -64,7 +64,8 @@ from tests.server.manual_timers import ManualTimers
 from tests.server.test_replica_manager import life
 
 COUNT = 3 * SMALL
-# The number of steps in a turn of this test's loop. Each step is a part of a Produce.
+# The maximum number of steps in a turn of the event loop, in the test of Produce. Each step appends
+# to some of the partitions of the request.
 PARTS_OF_A_TURN = 5
 ALL = Settings().oncelog_max_partitions
 
@@ -133,7 +134,8 @@ class CountedRights(AllowAll):
         return True
 
 
-# Handler, a request for one element, the array that grows, version.
+# A handler, a function that makes a request for one element, the array that the test makes longer,
+# and the version of the request.
 WIDE = [
     (describe_groups, requests_about.describe_groups_request, "groups", 6),
     (delete_topics, requests_about.delete_request, "topics", 6),
@@ -166,7 +168,7 @@ async def test_a_wide_request_is_served_in_slices(
         assert rights.asked <= 1
 
 
-async def test_a_repeated_resource_is_a_step_too() -> None:
+async def test_each_repetition_of_a_resource_is_a_step_too() -> None:
     request = DescribeConfigsRequest([DescribeConfigsResource(4, "0", None)] * COUNT)
     async with broker() as services:
         calls = Calls()
@@ -178,8 +180,9 @@ async def test_a_repeated_resource_is_a_step_too() -> None:
     assert (len(response.results), calls.steps) == (1, COUNT + 1)
 
 
-def test_a_request_may_name_every_partition_there_may_be() -> None:
-    """The broker serves a reader of all partitions, also if each is in its own topic (B11)."""
+def test_a_request_may_name_as_many_partitions_as_a_broker_may_have() -> None:
+    """The broker serves a reader of all partitions, even if each partition is in its own topic
+    (B11)."""
     place = FetchTopic(topic="t", partitions=[FetchPartition()])
     offset = ListOffsetsTopic("t", [ListOffsetsPartition()])
     for handler, request in (

@@ -85,7 +85,7 @@ async def response_of(response: EncodedResponse, version: int = 9) -> ProduceRes
     """Wait for the response of a request, and return it decoded."""
     assert isinstance(response, Deferred)
     assert not response.ordered, (
-        "after an ordered response the connection's next request could append first"
+        "an ordered response would let the connection's next request append before this one"
     )
     ready = asyncio.Event()
     response.on_complete(lambda _: ready.set())
@@ -179,12 +179,12 @@ async def test_no_step_of_a_produce_is_long(
     monkeypatch.setattr(dispatch, "SLICED_BYTES", 4 << 10)
     at_once = Calls()
     frame = framed(asked, version)
-    # The broker generates the decoder at the first request. This is no step of the Produce.
+    # The broker generates the decoder at the first request. This is not a step of the Produce.
     sliced_decoder(ProduceRequest, version)
     response = at_once.of(lambda: serve(broker, frame, version))
     if acks:
         assert codes(await response_of(response, version)) == {0}
-        assert calls.steps > 2 * COUNT, "decoded and encoded in steps"
+        assert calls.steps > 2 * COUNT, "the request is decoded and the response encoded in steps"
     else:
         await all_appended(broker)
         assert calls.steps > COUNT
@@ -256,7 +256,7 @@ async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: B
     assert len(live.metadata.partitions) == COUNT
 
 
-async def test_a_refusal_of_the_coordinator_counts_for_all_partitions(
+async def test_if_the_coordinator_refuses_the_request_all_partitions_get_its_error(
     broker: Broker,
 ) -> None:
     owner = await identity(broker, "t")
@@ -266,7 +266,9 @@ async def test_a_refusal_of_the_coordinator_counts_for_all_partitions(
     assert ends(broker) == {0}
 
 
-async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> None:
+async def test_a_request_with_batches_of_two_producers_is_refused_for_all_partitions(
+    broker: Broker,
+) -> None:
     owner = await identity(broker, "t")
     asked = transactional(owner)
     other = batch(producer_id=owner[0] + 1, producer_epoch=0, is_transactional=True)

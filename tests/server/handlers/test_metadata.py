@@ -78,7 +78,7 @@ async def test_no_topic_is_created_if_auto_creation_is_disabled(
         assert not services.metadata.image.topics
 
 
-async def test_a_topic_that_cannot_be_created_has_the_error() -> None:
+async def test_each_topic_that_cannot_be_created_has_an_error_code() -> None:
     async with broker() as services:
         request = MetadataRequest(by_name("a b", "fine", "a.b"))
         await services.metadata.create_topics([NewTopic("a_b")])
@@ -227,7 +227,7 @@ def from_client(**fields: Any) -> ApiVersionsRequest:
     return ApiVersionsRequest("test", "1.0", **fields)
 
 
-async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
+async def test_api_versions_lists_apis_with_a_handler_and_produce_from_version_0() -> None:
     async with broker() as services:
         services.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
         response = await ask(api_versions, services, from_client())

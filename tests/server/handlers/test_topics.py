@@ -100,7 +100,7 @@ async def test_validate_only_creates_nothing() -> None:
         assert not services.metadata.image.topics
 
 
-async def test_the_right_to_create_and_the_right_to_see_the_settings() -> None:
+async def test_create_topics_checks_the_rights_to_create_and_to_describe_configs() -> None:
     denying = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
     async with broker(authorizer=denying) as services:
         (result,) = (await ask(create_topics, services, CreateTopicsRequest([orders()]))).topics
@@ -157,7 +157,9 @@ async def test_invalid_deletions_are_refused() -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
 )
-async def test_deletion_that_is_switched_off(version: int, code: ErrorCode) -> None:
+async def test_deletions_are_refused_if_deletion_is_switched_off(
+    version: int, code: ErrorCode
+) -> None:
     async with broker(Settings(delete_topic_enable=False)) as services:
         await services.metadata.create_topics([NewTopic("a")])
         request = DeleteTopicsRequest(topic_names=["a"])

@@ -271,7 +271,7 @@ def test_a_torn_end_after_a_crash_is_only_noted(data: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_a_side_file_that_contradicts_the_log_is_named(data: Path, suffix: str) -> None:
+def test_an_index_or_snapshot_that_contradicts_the_log_is_named(data: Path, suffix: str) -> None:
     log = segments(data)[1]
     path = log.with_suffix(suffix)
     content = bytearray(path.read_bytes())
@@ -287,7 +287,7 @@ def test_a_missing_index_file_is_named(data: Path, suffix: str) -> None:
     assert [problem["path"] for problem in verify(data).problems] == [str(path)]
 
 
-def test_an_orphan_is_named(data: Path) -> None:
+def test_an_index_without_a_log_is_named(data: Path) -> None:
     path = segments(data)[0].with_name("00000000000000000001.index")
     path.write_bytes(b"")
     assert [problem["path"] for problem in verify(data).problems] == [str(path)]

@@ -1,5 +1,5 @@
-"""The next start finds damage that happened while no broker ran. It never serves a part of the
-log."""
+"""Log files are damaged while no broker runs. The next start fails, unless a power failure explains
+the damage. The start then cuts the log off before the damage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def logs(files: MemoryFiles) -> list[str]:
 
 
 def written() -> Driver:
-    """Write four segments of three batches."""
+    """Return a log of four segments with three batches each."""
     driver = Driver(CONFIG)
     for _ in range(4):
         driver.log.roll(driver.now_ms)

@@ -57,14 +57,14 @@ def test_s2_a_flipped_byte_in_the_last_batch_truncates_that_batch() -> None:
     start = driver.log.segments.active.size
     driver.send(1, 18, 1, size=4)
     whole = driver.files.after_kill()
-    leader_epoch = range(start + 12, start + 16)  # the CRC does not cover it
+    leader_epoch = range(start + 12, start + 16)  # the CRC does not cover this field
     base_offset = range(start, start + 8)
     for position in range(start, len(whole.nodes[path].data)):
         disk = whole.after_kill()
         disk.nodes[path].data[position] ^= 0x41
         log = driver.open(clean=False, files=disk)
         if position in leader_epoch or (position in base_offset and log.log_end_offset > before):
-            continue  # not detected, because no checksum covers these two fields
+            continue  # not detected: no checksum covers leader epoch and base offset
         assert log.log_end_offset == before, position
         assert log.recovery.cut_position == start
         check_invariants(log, disk)
@@ -140,7 +140,7 @@ def test_a_gap_left_by_compaction_is_no_loss() -> None:
     del driver.files.nodes[driver.log.segments[0].log.path].data[kept:]
     del driver.files.nodes[
         f"{DIRECTORY}/txn-index-checkpoint"
-    ]  # compaction would write the new size
+    ]  # its size of the segment is stale; a compaction would write the new size
     driver.kill()
     assert driver.log.log_end_offset == 3
     assert [record.offset for record in read_all(driver.log, 0)] == [0, 2]
@@ -303,7 +303,7 @@ def test_s10_d3_a_crash_between_an_abort_and_its_index_row_loses_no_row() -> Non
     check_invariants(log, driver.files)
 
 
-def test_a_log_with_a_refused_index_file_does_not_close_cleanly() -> None:
+def test_a_log_does_not_close_cleanly_if_the_disk_refuses_an_index_file() -> None:
     driver = Driver()
     driver.send(1, 0, 2, transactional=True)
     driver.mark(1, committed=False)

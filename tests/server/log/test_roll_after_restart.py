@@ -22,10 +22,10 @@ CONFIG = LogConfig(
 @pytest.mark.parametrize(
     ("count", "interval_bytes"),
     [(1, 4_096), (9, 4_096), (9, 0)],
-    ids=["one batch", "no index entry", "an index entry each"],
+    ids=["one batch", "nine batches, no index entry", "nine batches, an index entry each"],
 )
 @pytest.mark.parametrize("again", [Driver.restart, Driver.kill], ids=["clean", "killed"])
-def test_a_segment_is_as_old_as_its_first_record_after_a_restart(
+def test_after_a_restart_a_segment_is_as_old_as_its_first_record(
     count: int, interval_bytes: int, again: Callable[[Driver], PartitionLog]
 ) -> None:
     driver = Driver(replace(CONFIG, index_interval_bytes=interval_bytes))
@@ -40,7 +40,7 @@ def test_a_segment_is_as_old_as_its_first_record_after_a_restart(
     assert [segment.base_offset for segment in driver.log.segments] == [0, count + 1]
 
 
-def test_the_last_of_several_segments_has_its_own_first_record_after_a_restart() -> None:
+def test_after_a_restart_the_last_segment_is_as_old_as_its_own_first_record() -> None:
     driver = Driver(replace(CONFIG, index_interval_bytes=0))
     driver.plain(timestamp=NOW_MS)
     driver.log.roll(driver.now_ms)

@@ -35,7 +35,7 @@ def test_the_latest_timestamp_and_the_first_record_at_a_time_are_found() -> None
             assert found == (None if first >= limit else (NOW_MS + 300, first, 0))
 
 
-def test_times_below_the_log_s_start_are_not_found() -> None:
+def test_records_below_the_log_start_are_not_found_by_their_timestamp() -> None:
     driver = Driver(DEFAULT)
     driver.plain(4)
     driver.log.delete_records_before(2, NOW_MS)

@@ -40,7 +40,7 @@ def test_l1_the_first_unstable_offset_is_the_first_of_the_open_transaction(drive
     assert unstable(driver) is None
 
 
-def test_the_first_of_several_transactions_counts(driver: Driver) -> None:
+def test_the_first_unstable_offset_is_of_the_earliest_open_transaction(driver: Driver) -> None:
     for producer in (3, 1, 2):
         driver.send(producer, 0, 1, transactional=True)
     assert unstable(driver) == 0
@@ -52,7 +52,7 @@ def test_the_first_of_several_transactions_counts(driver: Driver) -> None:
     assert unstable(driver) is None
 
 
-def test_after_a_restart_the_first_transaction_counts_not_the_first_producer(
+def test_after_a_restart_the_first_unstable_offset_is_of_the_earliest_transaction(
     driver: Driver,
 ) -> None:
     driver.send(1, 0, 1)
@@ -65,7 +65,9 @@ def test_after_a_restart_the_first_transaction_counts_not_the_first_producer(
     assert driver.log.aborted_transactions(0, MANY)[0].last_stable_offset == 2
 
 
-def test_a_decision_counts_once_it_is_below_the_high_watermark(driver: Driver) -> None:
+def test_a_transaction_is_unstable_until_its_marker_is_below_the_high_watermark(
+    driver: Driver,
+) -> None:
     driver.send(1, 0, 1, transactional=True)
     driver.mark(1)
     driver.send(2, 0, 1, transactional=True)
@@ -145,7 +147,7 @@ def test_before_transaction_version_2_sequences_continue_after_a_marker(driver: 
     assert driver.send(1, 2, 1, transactional=True).base_offset == 3
 
 
-def test_the_last_epoch_may_end_a_transaction(driver: Driver) -> None:
+def test_a_marker_may_have_the_last_epoch(driver: Driver) -> None:
     driver.send(1, 0, 1, epoch=32766, transactional=True)
     driver.mark(1, epoch=32767, version=2, committed=False)
     driver.kill()
@@ -177,8 +179,8 @@ def test_l4_an_aborted_transaction_over_three_segments_is_listed_for_each_segmen
 def test_l5_a_read_that_ends_in_an_aborted_transaction_lists_the_transaction(
     driver: Driver,
 ) -> None:
-    """The aborted transactions of a read are those between its first offset and its end offset. The
-    end offset is above the last record of the read, by at most 10."""
+    """A read lists the aborted transactions between its first offset and its `end_offset`. The
+    `end_offset` is 1 to 10 above the offset of the read's last record."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
         driver.send(2, n, 1, size=100)
@@ -209,7 +211,7 @@ def test_l9_records_deleted_below_an_open_transaction_move_its_start(driver: Dri
     assert [row[:3] for row in driver.log.aborted_transactions(5, MANY)] == [(1, 0, 6)]
 
 
-def test_readers_bounded_by_an_open_transaction_get_all_before_it(driver: Driver) -> None:
+def test_readers_get_all_records_before_an_open_transaction(driver: Driver) -> None:
     for n in range(40):
         driver.plain(2)
         if n == 25:

@@ -51,6 +51,6 @@ def test_work_without_a_line_counts_for_a_slice() -> None:
     assert len(list(slices([WORK] * 1000, 100))) > 9
 
 
-def test_the_reader_refuses_duplicate_samples() -> None:
+def test_the_parser_of_the_tests_refuses_duplicate_samples() -> None:
     with pytest.raises(AssertionError, match="twice"):
         Scraped("a 1\na 2\n")

@@ -18,7 +18,7 @@ WAY_OUT = "take another"
 
 
 async def _second_listens() -> str:
-    """Return the error of the second of two servers that were bound before the first listened."""
+    """Bind two servers to one port, then let both listen. Return the error of the second server."""
     first = await bind(asyncio.Protocol, BindAddress("127.0.0.1", 0, "listeners", WAY_OUT), BACKLOG)
     port = first.sockets[0].getsockname()[1]
     place = BindAddress("127.0.0.1", port, "listeners", WAY_OUT)

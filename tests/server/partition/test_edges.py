@@ -16,7 +16,7 @@ def test_records_can_be_deleted_up_to_the_high_watermark() -> None:
     assert replica.delete_records_before(3, NOW_MS) == 3
 
 
-def test_a_decision_below_the_high_watermark_is_forgotten_before_any_read() -> None:
+def test_a_transaction_with_a_marker_below_the_high_watermark_is_forgotten_without_a_read() -> None:
     replica = partition()
     send(replica, 1, 0)
     mark(replica, 1)

@@ -183,14 +183,14 @@ def test_batches_carry_the_leader_epoch_they_were_appended_in() -> None:
 @pytest.mark.parametrize(
     ("setting", "replicas", "isr", "refused"),
     [
-        pytest.param(2, (0,), (0,), False, id="one broker needs no settings"),
-        pytest.param(2, (0, 1, 2), (0, 1), False, id="enough"),
-        pytest.param(2, (0, 1, 2), (0,), True, id="too few"),
-        pytest.param(1, (0, 1), (0,), False, id="one is enough"),
-        pytest.param(5, (0, 1, 2), (0, 1), True, id="all replicas of the partition"),
+        pytest.param(2, (0,), (0,), False, id="2 counts as 1 with one replica"),
+        pytest.param(2, (0, 1, 2), (0, 1), False, id="2 in-sync replicas are enough for 2"),
+        pytest.param(2, (0, 1, 2), (0,), True, id="1 in-sync replica is too few for 2"),
+        pytest.param(1, (0, 1), (0,), False, id="1 in-sync replica is enough for 1"),
+        pytest.param(5, (0, 1, 2), (0, 1), True, id="5 counts as 3 with three replicas"),
     ],
 )
-def test_min_insync_replicas_counts_no_more_than_there_are_replicas(
+def test_min_insync_replicas_counts_as_at_most_the_number_of_replicas(
     setting: int, replicas: tuple[int, ...], isr: tuple[int, ...], refused: bool
 ) -> None:
     replica = partition(min_insync_replicas=setting, replicas=replicas, isr=isr)

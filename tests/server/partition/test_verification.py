@@ -1,5 +1,5 @@
-"""Guards are compared by identity. A later guard is a different guard, even if it is equal (ABA,
-R12)."""
+"""Verification guards (as in Kafka's KIP-890) are compared by identity. A guard that is made later
+is a different guard, even if it is equal (the ABA problem, scenario R12)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def _complete(completed: list[tuple[int, ErrorCode]], offset: int, code: ErrorCo
     completed.append((offset, code))
 
 
-def test_requests_parked_for_a_commit_complete_in_order_and_once() -> None:
+def test_requests_parked_for_the_high_watermark_complete_in_order_and_once() -> None:
     completed: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     for offset in (3, 3, 5, 9):
@@ -64,7 +64,7 @@ def test_readers_are_woken_in_their_order_until_they_leave() -> None:
 
 
 @pytest.mark.parametrize("how", ["advance", "fail"])
-def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
+def test_all_callbacks_run_although_one_of_them_raises(how: str) -> None:
     completed: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     code = ErrorCode.NONE if how == "advance" else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -92,7 +92,7 @@ def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
     assert completed == [(2, code), (5, code)]
 
 
-def test_a_reader_that_raises_keeps_no_other_from_being_woken() -> None:
+def test_all_readers_are_woken_although_one_of_them_raises() -> None:
     woken: list[str] = []
     waiters = ReadWaiters()
 

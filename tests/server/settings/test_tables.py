@@ -58,7 +58,7 @@ def test_settings_that_kafka_does_not_have_are_marked_as_ours() -> None:
     assert all(name.startswith("oncelog.") for name in ours)
 
 
-def test_every_honoured_setting_has_a_sentence_and_a_valid_default() -> None:
+def test_every_honoured_setting_has_a_description_and_a_valid_default() -> None:
     for row in HONOURED.values():
         assert len(row.doc) > 10, row.name
         assert getattr(Settings(), row.attribute) == row.default
@@ -82,7 +82,7 @@ def test_internal_settings_are_shown_only_where_they_are_set() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 4096, (1 << 20) - 1])
-def test_a_broker_takes_no_segments_below_1_mib(size: int) -> None:
+def test_a_broker_refuses_a_segment_size_below_1_mib(size: int) -> None:
     with pytest.raises(SettingsError, match="Value must be at least 1048576"):
         load_settings(assignments=[f"log.segment.bytes={size}"])
 
@@ -93,7 +93,7 @@ def test_topic_defaults_and_types_are_kafkas() -> None:
         assert (format_value(Kind[kind], topic_default(Settings(), name)) or "") == default, name
 
 
-def test_synonyms_are_honoured_broker_settings() -> None:
+def test_synonyms_of_topic_settings_are_honoured_broker_settings() -> None:
     for name, broker_names in SYNONYMS.items():
         assert name in TOPIC_SETTINGS
         assert all(HONOURED[broker_name].topic == name for broker_name in broker_names)
@@ -198,11 +198,13 @@ DIFFERENT = {
     "node.id": "Kafka demands one",
     "controller.listener.names": "Kafka demands them",
     "process.roles": "Kafka demands them",
-    "log.dir": "a temporary folder is no place for data",
-    "socket.send.buffer.bytes": "a reader of 1 MB responses gets a tenth more bytes per second",
-    "max.connections": "descriptors run out before",
+    "log.dir": "Kafka's default is a temporary folder, which is no place for data",
+    "socket.send.buffer.bytes": (
+        "readers of 1 MB responses get a tenth more bytes per second than with Kafka's default"
+    ),
+    "max.connections": "Kafka has no limit, but file descriptors run out",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
-        "a shorter interval: a crashed producer holds readers back"
+        "shorter: a crashed producer's transaction holds readers back until the next scan"
     ),
 }
 
@@ -240,7 +242,7 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
     assert not unread
 
 
-def test_each_setting_is_declared_in_one_part() -> None:
+def test_each_setting_is_declared_in_exactly_one_class() -> None:
     parts = (BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings)
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)

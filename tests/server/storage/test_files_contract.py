@@ -108,7 +108,7 @@ def test_a_closed_handle_still_works(disk: Disk) -> None:
     assert file.read(0, 2) == b"ab"
 
 
-def test_more_handles_than_descriptors_all_work(disk: Disk) -> None:
+def test_more_files_can_be_in_use_than_there_are_descriptors(disk: Disk) -> None:
     files = [disk.files.open(f"f{n}", create=True) for n in range(20)]
     for turn in range(3):
         for n, file in enumerate(files):
@@ -144,7 +144,7 @@ def test_replace_writes_a_whole_file_and_leaves_no_other_file(disk: Disk) -> Non
     assert disk.files.list("d") == ["f"]
 
 
-def test_sync_ends_by_an_event(disk: Disk) -> None:
+def test_the_end_of_a_sync_is_an_event(disk: Disk) -> None:
     disk.files.open("f", create=True).append(b"x")
     assert disk.sync("f") is None
     assert disk.sync() is None
@@ -159,7 +159,7 @@ def test_remove_deletes_files_and_directories_and_ignores_missing_ones(disk: Dis
     assert not disk.files.exists("g")
 
 
-def test_a_descriptor_in_a_sync_survives_close_and_the_cache(disk: Disk) -> None:
+def test_descriptors_stay_open_until_the_end_of_a_sync(disk: Disk) -> None:
     files = [disk.files.open(f"f{n}", create=True) for n in range(5)]
     outcome: list[StorageError | None] = []
     disk.files.sync(files, outcome.append)

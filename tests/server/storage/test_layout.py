@@ -56,7 +56,7 @@ def test_names_of_partitions(name: str, parsed: tuple[str, int] | None) -> None:
         assert partition_directory(*found) == name
 
 
-def test_a_deleted_partition_has_a_unique_name_that_fits() -> None:
+def test_a_deleted_partitions_directory_name_is_unique_and_at_most_255_bytes() -> None:
     unique = bytes(range(16))
     name = deleted_directory("orders", 3, unique)
     assert name == "orders-3.000102030405060708090a0b0c0d0e0f-delete"

@@ -1,5 +1,5 @@
-"""The parts of decisions: error codes of failed appends, reports of fences, messages of
-refusals."""
+"""The parts of the coordinator's decisions: error codes of failed appends, reports of fences,
+messages for refused requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_failed_append_has_the_code_of_kafka(appended: ErrorCode, code: ErrorC
     ("state", "aborts", "aborted"),
     [(State.ONGOING, True, True), (State.ONGOING, False, False), (State.EMPTY, True, False)],
 )
-def test_a_fence_reports_an_abort_of_an_open_transaction_alone(
+def test_a_fence_reports_an_abort_only_if_it_aborts_an_open_transaction(
     state: State, aborts: bool, aborted: bool
 ) -> None:
     live = replace(LIVE, metadata=TransactionMetadata("payments", 7, 3, 60_000, state), client=OLD)
@@ -51,7 +51,7 @@ def test_a_fence_reports_an_abort_of_an_open_transaction_alone(
     ("in_group", "code"),
     [(True, ErrorCode.CONCURRENT_PRODUCER_COMMIT), (False, ErrorCode.PRODUCER_FENCED)],
 )
-def test_only_a_producer_of_a_group_knows_the_code_of_a_concurrent_commit(
+def test_only_a_producer_of_a_group_gets_concurrent_producer_commit(
     in_group: bool, code: ErrorCode
 ) -> None:
     fence = Fence("payments", 7, 3, FenceCause.CONCURRENT_COMMIT, 5_000, OLD, None, True)

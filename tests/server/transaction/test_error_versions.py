@@ -1,4 +1,4 @@
-"""The error code in each version, row by row (KIP-588, KIP-890)."""
+"""Each version of an API gets only error codes that it knows (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INIT, ADD, OFFSETS, END, PRODUCE, COMMIT = (
     ApiKey.PRODUCE,
     ApiKey.TXN_OFFSET_COMMIT,
 )
-# API, code of the refusal, first version that gets code 90 or 120 (None: no version), code that
-# older versions get.
+# API, code of the refusal, first version that gets this code (None: no version), code that older
+# versions get.
 ROWS = [
     (INIT, ErrorCode.PRODUCER_FENCED, 4, 47),
     (ADD, ErrorCode.PRODUCER_FENCED, 2, 47),
@@ -37,7 +37,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("api", "version", "code", "expected"), CELLS)
-def test_a_code_is_sent_in_the_form_of_the_version(
+def test_a_version_gets_a_code_that_it_knows(
     api: ApiKey, version: int, code: ErrorCode, expected: int
 ) -> None:
     assert code_for_version(api, version, code) == expected

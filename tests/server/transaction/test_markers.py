@@ -1,5 +1,5 @@
-"""A table has the error codes of WriteTxnMarkers that need no retry. The coordinator retries all
-other codes."""
+"""A table has the error codes of WriteTxnMarkers after which the coordinator sends no marker again.
+After all other codes, the coordinator retries."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def test_only_a_newer_coordinator_makes_this_one_stop() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(set(ErrorCode) - set(MARKER_OUTCOMES)))
-def test_I8_no_other_code_leaves_a_transaction_unfinished(code: ErrorCode) -> None:
+def test_I8_a_marker_is_retried_after_every_other_code(code: ErrorCode) -> None:
     assert marker_outcome(code) is MarkerOutcome.RETRY

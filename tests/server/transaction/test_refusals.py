@@ -68,7 +68,8 @@ def end_of_an_unknown_id(world: World) -> Refused:
 
 
 def rotated(world: World) -> tuple[int, int]:
-    """Return a producer with the last epoch, after a newer instance got a different producer id."""
+    """Return a producer with the highest possible epoch, after a newer instance has got another
+    producer id."""
     producer_id, _ = world.producer()
     live = world.transactions.find("t")
     live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)
@@ -88,8 +89,8 @@ def end_under_an_older_producer_id(world: World) -> Refused:
 
 
 def outlived(world: World) -> tuple[int, int]:
-    """Return the producer id and epoch that a producer with an open transaction had before its last
-    bump."""
+    """Return the producer id and epoch that a producer with an open transaction had before its
+    epoch was last bumped."""
     producer = world.producer()
     again = world.producer("t", producer_id=producer[0], producer_epoch=producer[1])
     world.add(again, A0)
@@ -106,7 +107,7 @@ def a_late_init_that_keeps(world: World) -> Refused:
     return lambda: world.init("t", *producer, keep=True)
 
 
-# --- in a group
+# --- refusals of producers in a consumer group
 
 
 def init_in_an_older_generation(world: World) -> Refused:
@@ -156,7 +157,7 @@ def init_of_the_time_before_the_group(world: World) -> Refused:
 
 
 def parts(world: World) -> tuple[GroupedTransaction, GroupedTransaction]:
-    """Return a parent and a member, both with open transactions."""
+    """Return the parent of a group commit and another part of it, both with open transactions."""
     parent, part = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
     for each in (parent, part):
         assert value_of(add(world, each, A0)).code is ErrorCode.NONE
@@ -244,9 +245,10 @@ def counted(fences: Fences) -> dict[FenceCause | None, int]:
     return known | {None: fences.refused_unknown}
 
 
-def test_a_producer_gets_the_client_of_the_newer_generation_without_a_fence() -> None:
-    """The transaction of a two-phase participant stays open (KIP-939), but its producer is
-    refused."""
+def test_a_refused_two_phase_producer_gets_the_client_of_the_newer_generation() -> None:
+    """The newer generation does not fence the producer of a two-phase transaction, because the
+    transaction stays open (KIP-939). The coordinator still refuses the producer's requests, and
+    remembers the client that began the newer generation."""
     world = World()
     command = InitProducerId("older", 60_000, two_phase=True)
     membership = GroupAssignment(GROUP, 1, frozenset({IN0}))

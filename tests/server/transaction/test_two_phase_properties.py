@@ -1,6 +1,7 @@
 """Two-phase commit with any sequence of failures, crashes and timeouts (KIP-939). A prepared
 transaction ends only by an EndTxn, or by a new instance that does not keep it. The markers have the
-original producer id."""
+original producer id. An independent check (`Auditor`) finds no violated promise of KIP-98 and
+KIP-890."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.server.transaction.auditor import Identity
 from tests.server.transaction.driver import ID, P0, P1, P2
 from tests.server.transaction.test_properties import Lives, Producer
 
-# True comes first, because hypothesis draws earlier elements more often.
+# hypothesis shrinks a failing example to the first element, so True (commit) comes first.
 OUTCOMES = st.sampled_from([True, False])
 
 

@@ -1,5 +1,6 @@
-"""A broker's transactions in memory: both coordinators, and real partitions on a disk in memory.
-The coordinator writes markers to local partitions. Time and the disk advance on demand.
+"""A broker's transactions in memory: the transaction coordinator, the group coordinator, and real
+partitions on a disk in memory. The transaction coordinator writes markers to local partitions.
+Time and the disk advance on demand.
 
 `crash` starts another process on the same disk. Tests read the results from the logs alone, with
 code that is independent of the server.

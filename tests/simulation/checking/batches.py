@@ -15,7 +15,8 @@ from crc32c import crc32c
 
 HEADER_BYTES = 61
 ABORT, COMMIT = 0, 1
-# Each check of a log reads all its batches, and most have not changed since the check before.
+# Maximum number of decoded batches in a cache. Each check of a log reads all its batches, and most
+# of them have not changed since the last check.
 REMEMBERED_BATCHES = 50_000
 
 

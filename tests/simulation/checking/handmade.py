@@ -1,4 +1,4 @@
-"""Files that a test writes by hand, literally by the formats, to test the checkers."""
+"""Writes logs and snapshots byte by byte, to test the checkers of the simulation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def batch(
 
 
 class Hand:
-    """Appends to partitions by hand, and assigns the offsets."""
+    """Appends chosen batches to partitions, and assigns the offsets."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, bytearray] = {}

@@ -18,7 +18,8 @@ STATE_NAMES = (
 )  # fmt: skip
 
 
-# Each check of a log reads all its records, and most have not changed since the check before.
+# Maximum number of decoded records in a cache. Each check of a log reads all its records, and most
+# of them have not changed since the last check.
 REMEMBERED_RECORDS = 50_000
 
 

@@ -1,4 +1,4 @@
-"""Checks of one partition's files (I3, I4, I11, I14 to I16)."""
+"""Checks of one partition's files: the invariants I3, I4, I11, I14 to I16 of docs/testing.md."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
 
 
 def _epochs(log: PartitionLog) -> Iterator[Violation]:
-    """I11, and the second half of I4: after a producer's higher epoch no record has a lower
-    epoch."""
+    """I11: the epochs of a producer's batches never fall, and the coordinator epochs of its markers
+    never fall either."""
     epochs: dict[int, int] = {}
     coordinators: dict[int, int] = {}
     for batch in log.batches:

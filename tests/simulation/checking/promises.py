@@ -110,8 +110,8 @@ class Promises:
 
 
 def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
-    """I7, I9: the log has a decision with the result of a successful EndTxn. An abort of nothing
-    needs no decision."""
+    """I7, I9: the log has a decision with the result of a successful EndTxn. An abort of a
+    transaction without partitions needs no decision."""
     producer = (ended.producer_id, ended.epoch)
     results: Counter[bool] = Counter()
     for life in lives:
@@ -125,7 +125,7 @@ def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
         )
     if not ended.committed and results[True] and not results[False]:
         yield Violation(
-            "I7", ended.transactional_id, f"the log has COMMIT, not ABORT of {producer}"
+            "I7", ended.transactional_id, f"the log has COMMIT, not ABORT, of {producer}"
         )
 
 

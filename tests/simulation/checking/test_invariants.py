@@ -151,7 +151,7 @@ def test_i5_records_of_a_transaction_that_the_coordinator_does_not_know() -> Non
     assert found(hand) == {"I5"}
 
 
-def test_i5_the_decision_forgets_a_partition() -> None:
+def test_i5_the_decision_lacks_a_partition() -> None:
     hand = begun(A, B)
     hand.state("t", PREPARE_COMMIT, BUMPED, A)
     assert found(hand) == {"I5"}
@@ -170,7 +170,7 @@ def test_i6_a_marker_of_a_coordinator_older_than_the_decision() -> None:
     assert found(hand) == {"I6"}
 
 
-def test_i7_the_other_marker_on_one_partition() -> None:
+def test_i7_an_abort_marker_of_a_commit_on_one_partition() -> None:
     hand = begun(A, B)
     hand.state("t", PREPARE_COMMIT, BUMPED, A, B)
     hand.marker("a-0", BUMPED, True)
@@ -179,7 +179,7 @@ def test_i7_the_other_marker_on_one_partition() -> None:
     assert found(hand) == {"I7"}
 
 
-def test_i7_a_decision_that_is_completed_the_other_way() -> None:
+def test_i7_a_commit_that_is_completed_as_an_abort() -> None:
     hand = begun()
     hand.state("t", PREPARE_COMMIT, BUMPED)
     hand.state("t", COMPLETE_ABORT, BUMPED)
@@ -256,7 +256,7 @@ def test_i11_a_marker_of_an_older_coordinator() -> None:
     assert found(hand) == {"I11"}
 
 
-def test_i14_a_row_that_is_missing_or_wrong_or_of_a_committed_transaction() -> None:
+def test_i14_a_txnindex_row_that_is_missing_or_wrong_or_of_a_commit() -> None:
     hand = ended(begun(A), A, committed=False)
     del hand.extra[f"a-0/{0:020d}.txnindex"]
     assert found(hand) == {"I14"}
@@ -267,7 +267,7 @@ def test_i14_a_row_that_is_missing_or_wrong_or_of_a_committed_transaction() -> N
     assert found(hand) == {"I14"}
 
 
-def test_i14_the_lso_of_a_row_is_held_by_another_open_transaction() -> None:
+def test_i14_another_open_transaction_holds_back_the_lso_of_a_txnindex_row() -> None:
     hand = begun(A)
     hand.state("u", EMPTY, (8, 0))
     hand.state("u", ONGOING, (8, 0), A)
@@ -288,7 +288,7 @@ def test_i15_a_snapshot_that_drops_the_open_transaction() -> None:
     assert found(hand) == {"I15"}
 
 
-def test_i15_a_snapshot_of_an_earlier_offset_does_not_know_what_came_later() -> None:
+def test_i15_a_snapshot_need_not_have_records_from_its_offset_on() -> None:
     hand = ended(begun(A), A)
     hand.snapshot("a-0", 1, (7, 0, 0, 0, 0, 0, -1, 0))
     hand.snapshot("a-0", 2, (7, 1, -1, -1, 0, 0, 0, -1))
@@ -322,7 +322,7 @@ def test_t6_a_transaction_that_starts_again() -> None:
     assert found(hand) == {"T6"}
 
 
-def test_i1_what_a_reader_must_not_have_got() -> None:
+def test_i1_a_reader_got_an_uncommitted_or_changed_record() -> None:
     hand = ended(begun(A), A)
     hand.data("a-0", BUMPED, 0, b"undecided")
     logs = hand.partitions()
@@ -351,7 +351,7 @@ def test_i2_a_marker_above_the_high_watermark_decides_nothing() -> None:
     assert live(hand, a=(0, 1, 1, 2)) == {"I2"}
 
 
-def test_i14_i15_what_the_broker_holds_in_memory() -> None:
+def test_i14_i15_state_in_memory_is_compared_with_the_log() -> None:
     hand = ended(begun(A), A, committed=False)
     sound = LivePartition(
         0, 2, 2, 2, {7: Producer(1, 0, -1, -1, -1)}, aborted=(AbortedRow(7, 0, 1, 2),)
@@ -363,7 +363,7 @@ def test_i14_i15_what_the_broker_holds_in_memory() -> None:
     assert [violation.invariant for violation in wrong] == ["I15", "I14"]
 
 
-def test_i14_the_rows_of_the_segments_that_are_in_memory() -> None:
+def test_i14_aborted_transactions_in_memory_are_compared_with_the_log() -> None:
     logs = ended(begun(A), A, committed=False).partitions()
     producers = {7: Producer(1, 0, -1, -1, -1)}
     row = AbortedRow(7, 0, 1, 2)
@@ -378,12 +378,13 @@ def test_i14_the_rows_of_the_segments_that_are_in_memory() -> None:
         assert [violation.invariant for violation in found] == wrong
 
 
-def test_i12_offsets_are_those_of_the_replay() -> None:
+def test_i12_offsets_are_those_of_the_replayed_log() -> None:
     hand = begun(G)
     key = ("g", "in", 0)
     open_ = LiveBroker(group_offsets={}, pending_offsets=frozenset([key]))
     assert check_live(hand.partitions(), open_) == []
-    hand.offset(None, 7)  # at a higher offset than the transaction's, so it wins
+    # This record has a higher offset than the record of the transaction, so its value applies.
+    hand.offset(None, 7)
     ended(hand, G)
     logs = hand.partitions()
     assert check_live(logs, LiveBroker(group_offsets={key: 7}, pending_offsets=frozenset())) == []
@@ -395,7 +396,7 @@ def test_i12_offsets_are_those_of_the_replay() -> None:
         assert [violation.invariant for violation in check_live(logs, wrong)] == ["I12"]
 
 
-def test_i12_an_aborted_offset_is_not_there_and_a_tombstone_takes_it_away() -> None:
+def test_i12_an_aborted_offset_and_an_offset_with_a_tombstone_do_not_exist() -> None:
     hand = ended(begun(G), G, committed=False)
     assert check_live(hand.partitions(), LiveBroker(group_offsets={})) == []
     hand.offset(None, 3)
@@ -403,7 +404,7 @@ def test_i12_an_aborted_offset_is_not_there_and_a_tombstone_takes_it_away() -> N
     assert check_live(hand.partitions(), LiveBroker(group_offsets={})) == []
 
 
-def test_i12_live_transactions_are_those_of_the_replay() -> None:
+def test_i12_live_transactions_are_those_of_the_replayed_log() -> None:
     logs = begun(A).partitions()
     sound = LiveTransaction(7, 0, ONGOING, frozenset([A]))
     assert check_live(logs, LiveBroker(transactions={(0, "t"): sound})) == []

@@ -45,8 +45,8 @@ class VersionOrder:
         }
 
     def must_have_committed(self, operation: Operation) -> bool:
-        """Return True if the outcome is OK. Also return True if it is INFO and an operation with
-        outcome OK has read one of the values."""
+        """Return True if the outcome is OK. Also return True if it is INFO (unknown) and an
+        operation with outcome OK has read one of the values."""
         if operation.outcome is Outcome.INFO:
             return any((send.key, send.value) in self.readers for send in operation.sends)
         return operation.outcome is Outcome.OK

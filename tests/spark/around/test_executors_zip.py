@@ -69,7 +69,7 @@ def test_extensions_are_unpacked_once_for_many_processes(
     printed = {process.communicate(timeout=60)[0] for process in started}
     assert [process.returncode for process in started] == [0] * 6
     assert len(printed) == 1
-    assert len([*tmp_path.iterdir()]) == 2, "the zip and one folder beside it"
+    assert len([*tmp_path.iterdir()]) == 2, "there must be only the zip and one folder beside it"
 
 
 def test_an_installed_extension_has_precedence_over_the_zip(

@@ -1,4 +1,5 @@
-"""The zip in Spark. All Python workers run in a Python that has PyArrow, but not our packages."""
+"""The zip of our packages for Spark's executors, in a Spark job. All Python workers run in a Python
+that has PyArrow, but not our packages."""
 
 from __future__ import annotations
 

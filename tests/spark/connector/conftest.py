@@ -1,4 +1,5 @@
-"""The official connector in its own Spark, and both brokers. Each test runs against each broker."""
+"""Spark's official Kafka connector, in a Spark process of its own. Each test runs against oncelog
+and against Apache Kafka."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess
 def either(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """oncelog or Apache Kafka; both keep the same promises. A test may kill and restart the
+    """oncelog or Apache Kafka. A test expects the same from both. It may kill and restart the
     broker."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "oncelog":
@@ -62,5 +63,5 @@ def log(either: Broker) -> Log:
 
 @pytest.fixture
 def topic() -> str:
-    """A new name."""
+    """A new name for a topic."""
     return f"t-{uuid.uuid4().hex[:12]}"

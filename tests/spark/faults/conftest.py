@@ -17,10 +17,10 @@ from tests.spark.faults.running import audited
 from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark
 
-# A micro-batch takes three purchases from each partition: both tasks write, and a test has several
-# micro-batches.
+# A micro-batch has at most six purchases, three from each of two partitions. So both tasks write,
+# and a test has several micro-batches.
 LIMIT = {"maxOffsetsPerTrigger": "6"}
-# Commit by record, although the broker could commit all tasks at once.
+# The sink commits by record, although oncelog could commit the transactions of all tasks at once.
 RECORD = {"sinkProtocol": "record"}
 
 

@@ -19,8 +19,9 @@ PURCHASES = 6
 
 
 class Line:
-    """A pipeline with its audit. For `kind` GROUP, `go_on` also checks that no reader sees a part
-    of a batch. `failed`: do not use the line any more."""
+    """A pipeline with its audit. `kind` is the way in which the sink commits. For GROUP, `go_on`
+    also checks that no reader sees a part of a batch. If `failed` is True, a call has failed and
+    the line cannot be used any more."""
 
     def __init__(
         self,
@@ -48,7 +49,8 @@ class Line:
         self.failed = False
 
     def kill_at(self, step: Step, side: str) -> None:
-        """Run, and kill a process before or after the step. Fails if none reaches the step."""
+        """Run the pipeline with the faults that lead to the step, and kill the process there.
+        `side`: before or after the step. Raises AssertionError if no process reaches the step."""
         point, road = f"{step}.{side}", road_to(step, self._kind)
         if road.late_attempt:
             self.go_on()

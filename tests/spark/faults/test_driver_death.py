@@ -22,8 +22,8 @@ AFTER_DECISION = "commit.decide.after"
 
 @pytest.fixture
 def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
-    """A driver of this test. The test lets it run the pipeline once, so that the batch with the
-    fault is not the first."""
+    """A driver for this test alone. The test lets the driver run one batch without a fault before
+    the batch with the fault."""
     with Driver(tmp_path / "driver") as running:
         yield running
 

@@ -1,5 +1,5 @@
-"""A sink of kind `record` on Apache Kafka. A process dies before and after every step of the
-protocol, and the query restarts from its checkpoint."""
+"""A sink on Apache Kafka, which decides a batch by a record (`CommitKind.RECORD`). A process dies
+before and after every step of the protocol, and the query restarts from its checkpoint."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.processes import orphan
 from tests.spark.standalone import Standalone, executors
 
-# Spark starts a copy when one of two tasks is done. Spark does not stop the copy that loses.
+# When one of two tasks is done, Spark starts a copy of the other task. Spark does not stop the
+# slower copy.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -41,8 +42,8 @@ def driver(cluster: Standalone) -> Iterator[Driver]:
 
 @pytest.fixture(autouse=True)
 def no_process_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
-    """At the end of a test, resume all processes and wait for all tasks, so that a losing copy
-    does not reach a fail point of the next test."""
+    """At the end of a test, resume all processes and wait for all tasks, so that a slower
+    copy of a task does not reach a fail point of the next test."""
     yield
     cluster.fail_points.clear()
     driver.fail_points.clear()
@@ -65,10 +66,10 @@ def test_the_slower_copy_of_a_task_resumes_after_the_commit_of_its_batch(
         cluster.fail_points.pause(point)
         assert driver.run(pipeline) is None
         loser = cluster.fail_points.wait_for(point)
-        # Spark may have copied any task. Wait until the loser is the only task, because no other
-        # task may reach the next fail point.
+        # Spark may have copied any task. Wait until the slower copy is the only task, because no
+        # other task may reach the next fail point.
         driver.wait_for_tasks(1)
-        # The loser writes its rows before it dies at this fail point.
+        # The slower copy writes its rows before it dies at this fail point.
         cluster.fail_points.kill(WRITTEN)
         cluster.fail_points.resume(point)
         assert cluster.fail_points.wait_for(WRITTEN) == loser

@@ -143,7 +143,8 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
         }
     known = broker.transaction(name)
     if known is None:
-        # The producer id does not depend on the order of ids, so equal worlds are one state.
+        # The producer id does not depend on the order in which ids are initialized. So two orders
+        # with the same result are one state of the model.
         known = Transaction(crc32(f"{name} {broker.lives}".encode()), epoch=-1)
     changed[name] = Transaction(
         known.producer_id, known.epoch + 1, generation, request.is_two_phase
@@ -171,7 +172,7 @@ def _add(broker: Broker, request: Produce | TxnOffsetCommit | Append) -> tuple[B
     transaction = transaction._replace(is_open=True, decided=None)
     match request:
         case Produce(_, rows):
-            # The broker recognizes a resent batch by its sequence numbers.
+            # A real broker drops a resent batch, which it recognizes by its sequence numbers.
             new = tuple(row for row in rows if row not in transaction.rows)
             transaction = transaction._replace(rows=transaction.rows + new)
         case TxnOffsetCommit(_, offset):
@@ -242,7 +243,7 @@ def _show(broker: Broker, transaction: Transaction) -> Broker:
 
 
 def time_out(broker: Broker, transactional_id: str) -> Broker:
-    """The coordinator aborts a transaction at its timeout, and fences its producer."""
+    """Abort a transaction at its timeout, and fence its producer, as the coordinator does."""
     transaction = broker.transaction(transactional_id)
     assert transaction is not None
     return broker.with_transactions(

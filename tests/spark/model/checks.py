@@ -1,4 +1,5 @@
-"""The invariants of every reachable world. From each world the query can still end."""
+"""The invariants that hold in every reachable world (state of the model). One invariant is that
+the query can still end."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class Checks:
                 yield f"only {there} of {len(rows)} rows of batch {batch_id} are visible"
 
     def _ending(self, world: World) -> Iterator[str]:
-        """Run the query without further faults. Yield the first violation until its end."""
+        """Run the query without further faults. Yield the first violation before its end, or the
+        violation that it never ends."""
         calm = _alone(world._replace(budget=Budget(), held=()))
         way: list[World] = []
         while calm not in self._ends_well:

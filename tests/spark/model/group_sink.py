@@ -1,4 +1,4 @@
-"""The commit by group: the requests of `group_commit` in the model."""
+"""A model of the sink that commits by group: it sends the requests that `group_commit` sends."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ _decode = lru_cache(maxsize=None)(decode)
 
 @dataclass(frozen=True)
 class GroupSink(Machines):
-    """A sink that commits by group. `splits_looks`: the two requests of a look are two steps."""
+    """A sink that commits by group. `splits_looks`: the two requests of a Look command are
+    two steps, not one."""
 
     splits_looks: bool = False
 

@@ -1,5 +1,5 @@
-"""The commit by record: the requests of `record_commit` in the model. The machine of `record_steps`
-runs inside a decision."""
+"""A sink that commits by record, in the model. It sends the requests that `record_commit` sends. To
+decide a batch, it runs the state machine of `record_steps`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .sinks import Asks, Turn
 _encode = lru_cache(maxsize=None)(encode)
 _decode = lru_cache(maxsize=None)(decode)
 
-# State of a FenceParent after a look that found no newer driver.
+# The inner state of the command FenceParent after a Look request has found no newer driver.
 _INIT: Final = "init"
 
 
@@ -96,8 +96,8 @@ class RecordSink(Machines):
             case Look(step):
                 (seen,) = replies
                 assert isinstance(seen, Seen)
-                # Only the decision after the commit's look compares the members with the open
-                # transactions of a look.
+                # Only the decision of a commit compares the members with open transactions: those
+                # that the Look of the same commit has found.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
             case FenceParent(_, generation) if driving.inner is None:
@@ -164,7 +164,8 @@ def _stored(seen: Seen) -> Stored:
 
 
 def _appending(parent: TransactionMember, entry: Entry) -> tuple[requests.Request, ...]:
-    """Return the requests of an append, without the group's offset, which only tools read."""
+    """Return the requests of an append. The group's offset is left out, because only tools read
+    it."""
     return requests.Append(parent, _encode(entry)), EndTxn(parent, True)
 
 
@@ -177,7 +178,8 @@ def _found(seen: Seen, transactional_id: str) -> TransactionMember | None:
 
 def _checked(check: Check, replies: tuple[Reply, ...], seen: Seen) -> Done | MemberGone:
     if any(isinstance(reply, Unanswered) for reply in replies):
-        # Nothing is decided; the next look finds the same state.
+        # It is unknown whether the members are open, so nothing is decided. The next Look finds the
+        # same state.
         return MemberGone(check.members[0].transactional_id, "no answer")
     described = {member[0]: member for reply in replies for member in _members(reply)}
     for member in check.members:

@@ -1,7 +1,7 @@
 """The sink's requests to a broker and their responses, with the fields that the model needs.
 
 Requests and responses without a field are dataclasses, because all empty named tuples are equal.
-With them, the search would take different worlds for equal ones."""
+With empty named tuples, the search of the model would treat different states as equal."""
 
 from __future__ import annotations
 

@@ -44,19 +44,19 @@ class Sink(Protocol):
         """Return the number of batches that are decided by the durable data of the broker."""
 
     def plan(self, query_id: str, begun: Generation | None) -> Turn:
-        """Plan in a Python process of the driver. `begun`: the generation that this process has
-        begun, or None. The call ends in Planned or Raised."""
+        """Run the planning of a write in a Python process of the driver. `begun`: the generation
+        that this process has begun, or None. The call ends in Planned or Raised."""
 
     def write(
         self, plan: Plan, attempt: Attempt, transactional_id: str, rows: tuple[Row, ...]
     ) -> Turn:
-        """Write in a Python process of an executor. The call ends in Written."""
+        """Write the rows of a task in a Python process of an executor. The call ends in Written."""
 
     def commit(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """Commit in another process of the driver. The call ends in Returned or Raised."""
+        """Commit a batch in another process of the driver. The call ends in Returned or Raised."""
 
     def abort(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """Abort in another process of the driver. The call ends in Returned."""
+        """Abort a batch in another process of the driver. The call ends in Returned."""
 
     def resume(self, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
         """Continue with the responses. There are fewer responses than requests if a request got an

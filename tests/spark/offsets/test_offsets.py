@@ -72,13 +72,15 @@ def test_json_that_is_no_offset_is_refused(document: dict[str, Any]) -> None:
         (AtSink("s"), "sink:s"),
     ],
 )
-def test_the_start_of_a_query_is_a_text_without_offsets(place: OffsetSpec, shown: str) -> None:
+def test_an_unresolved_start_is_stored_as_a_text_without_offsets(
+    place: OffsetSpec, shown: str
+) -> None:
     symbol = start_symbol(place)
     assert symbol == {START: shown}
     assert from_json(json.loads(json.dumps(symbol))) is None
 
 
-def test_the_end_of_the_only_batch_of_a_query_contains_its_start() -> None:
+def test_the_end_of_the_only_batch_also_carries_the_start_of_the_batch() -> None:
     end = json.loads(json.dumps(whole_stream({A0: 3}, {A0: 9, A1: 4})))
     assert from_json(end) == {A0: 9, A1: 4}
     assert carried_start(end) == {A0: 3}
@@ -180,7 +182,7 @@ def is_refused(start: OffsetSpec, end: OffsetSpec) -> bool:
     return False
 
 
-def test_earliest_and_latest_are_not_compared() -> None:
+def test_a_start_or_end_without_a_number_is_not_compared() -> None:
     earliest, three, latest = (AtOffsets(((A0, offset),)) for offset in (EARLIEST, 3, LATEST))
     assert is_refused(three, AtOffsets(((A0, 2),)))
     assert not is_refused(earliest, latest)

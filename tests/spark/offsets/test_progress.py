@@ -1,4 +1,5 @@
-"""Spark's progress of a micro-batch is read, and becomes a line for a terminal."""
+"""The progress that Spark reports for a micro-batch is read, and is formatted as one line of
+text."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ SOURCE = {
 }
 
 
-def test_each_partition_has_the_lag_and_the_rate_of_its_offsets() -> None:
+def test_lag_and_rate_of_each_partition_follow_from_its_offsets() -> None:
     batch = batch_progress(progress(SOURCE))
     assert batch.partitions == (
         PartitionProgress("purchases", 0, start=100, end=200, latest=260, seconds=0.5),
@@ -100,14 +101,17 @@ def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
 
 
 def test_the_start_of_a_query_is_not_read_as_an_offset() -> None:
+    """The start of a query's first batch is a symbol for the starting position. It has no offsets
+    of partitions."""
     source = {"startOffset": start_symbol(AtEdge(LATEST)), "endOffset": {"purchases": {"0": 8}}}
     (partition,) = batch_progress(progress(source)).partitions
     assert (partition.start, partition.end, partition.rate, partition.lag) == (8, 8, 0.0, None)
 
 
-def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
-    """With `Trigger.Once`, no empty batch comes first to store the start. So the end of the first
-    batch contains it."""
+def test_a_first_batch_that_contains_its_start_has_partitions() -> None:
+    """Usually the first batch of a query is empty, and its end stores the offsets at which the
+    query starts. With `Trigger.Once`, the first batch has records, so its end contains both
+    offsets."""
     start, end = {TopicPartition("purchases", 0): 3}, {TopicPartition("purchases", 0): 8}
     source = {
         "startOffset": start_symbol(AtEdge(EARLIEST)),

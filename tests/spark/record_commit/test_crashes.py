@@ -36,7 +36,7 @@ def test_no_row_is_lost_or_written_twice_if_a_process_dies_at_a_step(
             query.fail_points.kill(BEFORE[step])
         query.fail_points.kill(point)
         query.run([batch_id], aborts=step.startswith("abort."))
-        assert query.fail_points.reached(point), f"no process came to {point}"
+        assert query.fail_points.reached(point), f"no process reached {point}"
     query.run([2])
     visible(0, 1, 2)
 

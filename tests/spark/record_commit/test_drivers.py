@@ -122,16 +122,19 @@ def test_an_older_copy_of_the_checkpoint_is_refused(
 def test_one_process_plans_batch_after_batch_in_one_generation(
     query: Query, visible: Callable[..., None]
 ) -> None:
-    """Each committing process continues the sequence numbers of the state topic."""
+    """Another process commits each batch, and continues the sequence numbers of the records of the
+    sink's state."""
     generations = query.in_one_process(range(4))
     assert len(set(generations)) == 1
     visible(0, 1, 2, 3)
 
 
-def test_a_stable_look_waits_for_the_open_transaction_of_the_parent(query: Query) -> None:
-    """Kafka responds to a commit before its marker is in the log. Until then the record cannot be
-    read. Without the wait, a commit would read the previous record and take its driver for fenced.
-    """
+def test_a_read_of_the_sinks_state_can_wait_for_the_open_transaction_of_the_parent(
+    query: Query,
+) -> None:
+    """Kafka responds to a commit before its marker is in the log. Until then the record of the
+    sink's state cannot be read. Without the wait, a commit would read the previous record and take
+    its driver for fenced."""
     query.run([0])
     plan = query.plan()
     offset = query.looks_while_open(plan)

@@ -1,5 +1,5 @@
-"""Rows become the same records as with the ordinary encoder, in the same partitions as with
-Kafka."""
+"""The Arrow encoder makes the same records as the ordinary encoder, in the partitions of Kafka's
+partitioner."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_every_string_and_binary_type_is_accepted(kind: pa.DataType) -> None:
     assert [(record.key, record.value) for record in read] == [(value, value) for value in wanted]
 
 
-def test_topics_and_headers_may_be_of_large_types() -> None:
+def test_topics_and_headers_may_have_arrows_large_types() -> None:
     large = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
     rows = pa.RecordBatch.from_pydict(
         {
@@ -200,7 +200,7 @@ def test_batches_are_filled_up_to_their_maximum_size(sizes: list[int], batch_siz
         assert second.records_count
 
 
-def test_numbers_of_every_size_are_written() -> None:
+def test_values_and_offsets_with_varints_of_every_length_are_written() -> None:
     sizes = [0, 63, 64, 8191, 8192, (1 << 17) - 1, 1 << 17, (1 << 20) + 1]
     rows = batch_of({"value": [bytes(size) for size in sizes], "partition": [0] * len(sizes)})
     ((_, records),) = encoded(rows, "t", 1 << 30)

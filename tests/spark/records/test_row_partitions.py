@@ -1,5 +1,5 @@
-"""Columns of keys get the ordinary partitioner's partitions. Rows without keys go to another
-partition after each full batch."""
+"""A column of keys gets the partitions that the client's own partitioner gives to these keys. Rows
+without keys go to another partition after each full batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INT64 = pa.int64()
 def test_keys_of_any_length_have_the_hash_of_kafkas_partitioner(
     keys: list[bytes], count: int
 ) -> None:
-    # The vectorized code runs only for more than a few keys of one length.
+    # The vectorized code runs only if more than a few keys have the same length.
     keys = [key for key in keys for _ in range(10)]
     column = pa.array(keys, pa.binary())
     assert murmur2_of_all(column).to_pylist() == [murmur2(key) for key in keys]
@@ -31,7 +31,7 @@ def test_keys_of_any_length_have_the_hash_of_kafkas_partitioner(
     assert found == [partition_for_key(key, count) for key in keys]
 
 
-def test_each_row_may_have_its_own_count_of_partitions() -> None:
+def test_each_row_may_name_a_topic_with_another_number_of_partitions() -> None:
     keys = [b"%d" % number for number in range(100)]
     counts = [1 + number % 7 for number in range(100)]
     found = partitions_for_keys(pa.array(keys, pa.binary()), pa.array(counts, INT64))

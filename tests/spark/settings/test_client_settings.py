@@ -42,7 +42,7 @@ def test_each_client_gets_the_settings_it_knows() -> None:
     }
 
 
-def test_a_setup_has_valid_arguments_of_a_client_and_is_hashable() -> None:
+def test_a_client_setup_is_hashable_and_its_settings_are_valid() -> None:
     assert Admin(*SERVERS.values(), **setup_of("sink", "admin").keywords)
     assert Consumer(*SERVERS.values(), **setup_of("source", "consumer").keywords)
     assert Producer(*SERVERS.values(), **setup_of("sink", "producer").keywords)
@@ -81,7 +81,9 @@ def test_the_source_reads_committed_by_default() -> None:
         ("sink", "kafka.compression.type", "brotli"),
     ],
 )
-def test_an_unsupported_option_is_refused_by_its_name(side: Side, option: str, value: str) -> None:
+def test_the_error_for_an_unsupported_option_has_its_name_and_value(
+    side: Side, option: str, value: str
+) -> None:
     with pytest.raises(OptionError) as caught:
         client_setup(
             Options({**SERVERS, option: value}),

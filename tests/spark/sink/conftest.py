@@ -1,4 +1,5 @@
-"""A query that commits by group. Each of its calls runs in its own process."""
+"""A query that commits by group: one EndTxn ends the transactions of all tasks. Each call of the
+query runs in its own process."""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ def test_a_task_imports_only_its_back_end_and_no_state_machine_of_the_driver(kin
 
 
 def test_a_parent_with_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
-    """A new producer id counts as a fence, because another driver may have initialized the parent's
-    id."""
+    """The parent is the producer with which the driver commits. If the broker has another producer
+    id for the parent's transactional id, another driver may have initialized that id. So this
+    driver is fenced."""
     parent = TransactionMember(name, 1_000_000, 0)
     state = SinkState(None, 1, 0)
     commands: list[Command] = [

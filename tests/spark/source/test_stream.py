@@ -131,7 +131,7 @@ def test_available_now_reads_only_existing_records_and_shares_the_limit_by_backl
     assert stream.values[2:4] == [b"090", b"091"]
 
 
-def test_once_reads_all_records_in_one_batch_and_repeats_this_batch_exactly(
+def test_trigger_once_reads_all_records_in_one_batch_and_repeats_this_batch_exactly(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     filled(topics, name)
@@ -198,12 +198,14 @@ def test_few_records_wait_no_longer_than_the_maximum_delay(
     query.processAllAvailable()
     assert len(stream.values) == 10
     append(topics, name, range(6, 7))
-    wait_until(lambda: len(stream.values) == 14, query, "four are enough")
+    wait_until(lambda: len(stream.values) == 14, query, "four records are read without a delay")
     stop(query)
     append(topics, name, range(7, 8))
     stream.options["maxTriggerDelay"] = "1ms"
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 16, query, "two are enough after the delay")
+    wait_until(
+        lambda: len(stream.values) == 16, query, "two records are enough after the maximum delay"
+    )
     stop(query)
 
 

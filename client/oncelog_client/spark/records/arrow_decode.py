@@ -32,8 +32,8 @@ from .record_columns import Body, Numbers, RecordPositions, Unusual, find, gathe
 # The default limit of a decompressed batch, in bytes: the product of the defaults of
 # fetch_max_bytes and fetch_max_decompressed_factor.
 MAX_BATCH_BYTES: Final = 200 << 20
-# An Arrow batch is closed at this many rows or decompressed bytes. The last record batch in an
-# Arrow batch may exceed the limits.
+# An Arrow batch is complete when it has at least this many rows or decompressed bytes. Its last
+# record batch may bring it above these numbers.
 ROWS: Final = 10_000
 _MOST_BYTES: Final = 1 << 26
 
@@ -176,7 +176,7 @@ def _decode_columns(
 
 
 def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """Return a column: the given one, or one value for all rows."""
+    """Return `values` as a column. A single value becomes the value of all rows."""
     if isinstance(values, pa.Array):
         return values if values.type == kind else pc.cast(values, kind)
     if isinstance(values, pa.Scalar):

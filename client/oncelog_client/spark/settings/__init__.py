@@ -1,1 +1,1 @@
-"""The options of `format("oncelog")`, and the settings of the clients that follow from them."""
+"""The options of `format("oncelog")`, and the client settings that follow from these options."""

@@ -98,7 +98,8 @@ class ClientSetup(NamedTuple):
 
 
 def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
-    """Return the setup of a client of a source or a sink. Raises OptionError.
+    """Return the setup of a client of a source or a sink. Raises OptionError for
+    a missing, refused or invalid option.
 
     Some defaults are not the client's own: `isolation_level` is read_committed (Spark's connector
     reads uncommitted), `client_id` is oncelog-spark, `max_partition_fetch_bytes` is 4 MiB.

@@ -56,7 +56,8 @@ def source_end(location: str | None, batch_id: int) -> str | None:
 
 @lru_cache
 def _tell_of_two_ends(found: str) -> None:
-    """Warn, once in a process for each text."""
+    """Warn that two sources have read a partition to different ends, as `found` says. A process
+    warns once for each text."""
     _log.warning(
         "%s: the sink does not store the end of this batch, so startingOffsets=sink:..."
         " cannot start a query at this end",

@@ -39,7 +39,8 @@ from .back_ends import back_end
 
 _log: Final = logging.getLogger(__name__)
 
-# Longer than the timeouts of the calls. So a call fails first, with an error that has the cause.
+# Longer than the timeouts of the single requests of a call. So a request fails first, with an error
+# that has the cause.
 CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 

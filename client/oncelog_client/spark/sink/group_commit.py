@@ -48,8 +48,8 @@ _ASK_AGAIN_S: Final = 0.2
 
 
 class GroupCommit:
-    """The back-end. `setup` has the arguments of an admin client. Commands other than Open and
-    Decide take one round trip if nothing has to be retried."""
+    """Performs the commands of a sink that commits by group. `setup` has the arguments of an admin
+    client. Commands other than Open and Decide take one round trip if nothing has to be retried."""
 
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup
@@ -169,7 +169,7 @@ class GroupCommit:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _why(self, admin: Admin, error: GroupCommitError) -> str:
-        """Return the member's state at the coordinator, for the error."""
+        """Return the member's state at the coordinator, for the message of the error."""
         try:
             found = (await admin.describe_transactions([error.member]))[error.member]
         except KafkaError:

@@ -1,5 +1,5 @@
 """The producer of task attempts. A worker keeps a producer from one batch to the next
-(`producers`). In that time a topic may get new partitions."""
+(module `producers`). In that time a topic may get new partitions."""
 
 from __future__ import annotations
 

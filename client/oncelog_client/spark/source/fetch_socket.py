@@ -26,7 +26,7 @@ _MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
 
 
 class FetchSocket:
-    """A connection. It is open after the constructor. After any error the caller must close it.
+    """A connection, which the constructor opens. After any error the caller must close it.
 
     `version` is the version of Fetch that another connection has negotiated with this broker.
     """

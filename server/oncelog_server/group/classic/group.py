@@ -83,7 +83,7 @@ class ClassicGroup:
     # --- state
 
     def transition(self, event: GroupEvent, wall_ms: int) -> None:
-        """Take one transition. Raises IllegalTransition if the table has no row."""
+        """Take the transition for `event`. Raises IllegalTransition if the state has none."""
         state = next_state(self.state, event)
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp_ms = wall_ms
@@ -189,8 +189,8 @@ class ClassicGroup:
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
         """Return the time (ms) from which the retention of an offset counts, if the group is not
-        subscribed to its topic. Return None if no offset expires in the present state of the group.
-        Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
+        subscribed to the topic of the offset. Return None if no offset expires in the present
+        state of the group. Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
@@ -202,8 +202,8 @@ class ClassicGroup:
         return commit_timestamp_ms
 
     def describe(self) -> GroupDetails:
-        """Return the details of the group. Metadata and protocol are shown only in states in which
-        all members agree on them."""
+        """Return the details of the group. Metadata and protocol are shown only in the state
+        Stable, in which all members agree on them."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDetails(
             self.group_id,

@@ -116,8 +116,8 @@ class Join:
         self, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
-        # The decision needs no record, because a full group has other members, so this member is
-        # never the last one to leave.
+        # A group needs a record when its last member leaves. This group is full, so other members
+        # stay, and the decision needs no record.
         effect = MemberTurnedAway(group.group_id, member_id, caller)
         return Decision(response, effects=(effect,))
 
@@ -152,8 +152,8 @@ class Join:
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
-        """Remove the group after a failed creation. The parked JoinGroups of its members get the
-        code for clients (`append_error`)."""
+        """Remove the group after a failed creation. The parked JoinGroups of its members get
+        the error code that `append_error` makes of `code`."""
         group = self._rebalance.group(effect.group_id)
         if group is None:
             return

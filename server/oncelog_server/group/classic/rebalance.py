@@ -75,7 +75,7 @@ class Rebalance:
         return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]
 
     def known(self, group_id: str) -> ClassicGroup:
-        """Return a group that exists. The decision has just read the group."""
+        """Return a group that exists, because the current decision has just read it."""
         group = self.group(group_id)
         assert group is not None
         return group

@@ -62,7 +62,7 @@ class Sync:
     # --- effects
 
     def park(self, place: Park, answer: Deferred[SyncGroupResponse]) -> None:
-        """Keep the response. An earlier response of the same member gets an error code."""
+        """Keep the response. An earlier parked response of the same member gets an error code."""
         group_id, member_id, api_version = place.key
         member = self._rebalance.known(str(group_id)).members[str(member_id)]
         older, member.awaiting_sync = member.awaiting_sync, Parked(answer, int(api_version))
@@ -82,8 +82,8 @@ class Sync:
             self._rebalance.assign(group, effect.assignments, self._table.latest)
 
     def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
-        """Send the code for clients (`append_error`) to every parked member, and start a
-        rebalance."""
+        """Send an error code to every parked member, and start a rebalance. `code` is that of the
+        failed append. `append_error` returns the code for clients."""
         group = self._current(effect)
         if group is not None:
             latest = self._table.latest

@@ -97,7 +97,8 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 def job_for(
     found: Cleanable, limits: CleaningLimits, now_ms: int
 ) -> Generator[None, None, CleaningJob]:
-    """Return the job. Yield after each step, so that the event loop is not blocked. Raises
+    """Return the job that cleans `found`. Yield after each step, so that the event loop is not
+    blocked. Raises
     StorageError and CorruptLog."""
     log = found.log
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]

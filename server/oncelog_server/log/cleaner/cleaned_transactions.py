@@ -23,7 +23,7 @@ class CleanedTransactions:
         # In reverse order of their first offsets, so that the next transaction is at the end.
         self._ahead = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
-        # Producers with a batch of their current transaction among the batches that were passed.
+        # Producers with a batch of their current transaction among the batches so far.
         self._with_batches: set[int] = set()
         self.rows: list[AbortedTransaction] = []
 

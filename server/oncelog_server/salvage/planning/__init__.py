@@ -1,1 +1,1 @@
-"""The facts that the folders show, and a plan to make the metadata agree with them."""
+"""The facts that partitions' folders show, and a plan that makes the metadata agree with them."""

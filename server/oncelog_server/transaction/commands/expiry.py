@@ -1,7 +1,7 @@
 """The expiry of transactional ids that were unused for `transactional.id.expiration.ms` (KIP-98).
 
-A tombstone is an ordinary decision. The id is busy until the tombstone is committed. If the write
-fails, the id is unchanged.
+An id expires by a tombstone. The tombstone is an ordinary decision: the id is busy until the
+tombstone is committed, and the id is unchanged if the write fails.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) 
 def decide_overdue(
     live: LiveTransaction, *, wall_ms: int, new_producer_id: Callable[[], int]
 ) -> Decision[TransactionResult]:
-    """Decide the abort of an overdue transaction. The caller must have just checked the transaction
-    with `is_overdue`."""
+    """Decide the abort of a transaction that is past its timeout. The caller must have just checked
+    this with `is_overdue`."""
     return fence(
         live,
         FENCED,

@@ -70,8 +70,8 @@ class GroupTransactions:
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # The shard that owns the id while it has no group must be loaded here too. With several
-            # brokers, a request to the coordinator of this shard will be needed.
+            # This broker must also coordinate the shard that owns the id outside of a group. With
+            # several brokers, a request to the coordinator of that shard will be needed.
             self._owner(command.transactional_id)
         starts_over = (
             is_current
@@ -190,13 +190,13 @@ class GroupTransactions:
     # --- EndTxn
 
     def end_txn(self, shard: TransactionShard, command: EndTxn) -> Answer:
-        """Decide the caller's transaction and its members together."""
+        """Decide a group commit: the caller's transaction together with those in `members`."""
         decision = decide_group_commit(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
         return self._runtime.run(shard.index, decision)
 
-    # --- offsets of one input partition by two producers
+    # --- two producers that commit offsets of the same input partition
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
         """Abort the open transactions of these producers by `decide_concurrent_commit`. Return the

@@ -1,6 +1,6 @@
-"""Decides InitProducerId in a consumer group that was deleted and created again. Its generations
-start from 1 again. Without this module, the coordinator would refuse the new generations until they
-are as high as the old generations."""
+"""Decides InitProducerId of a producer in a consumer group (KIP-447, early draft) that was deleted
+and created again. The group's generations then start from 1 again. Without this module, the
+coordinator would refuse the new generations until they are as high as the old generations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_server.transaction.results import BUSY, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
 
-# Maximum number of ids that leave the group in one batch.
+# Maximum number of transactional ids that one batch of records removes from the group.
 AT_ONCE: Final = 500
 
 

@@ -66,7 +66,7 @@ def test_a_sync_phase_waits_for_the_longest_rebalance_timeout(timeouts_ms: tuple
     assert driver.state() is GroupState.COMPLETING_REBALANCE
     assert driver.group().generation_id == generation_id + 1
     driver.advance(1)
-    # No member has synced, so none is left.
+    # No member has synced, so the group has removed all members.
     assert driver.group().members == {}
 
 

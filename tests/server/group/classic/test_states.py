@@ -1,4 +1,5 @@
-"""Every state and every event: the transitions, and the response of each API in each state."""
+"""The states of a classic group: the transition of each state at each event, and the response of
+each API in each state."""
 
 from __future__ import annotations
 

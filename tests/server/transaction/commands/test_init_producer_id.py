@@ -47,7 +47,7 @@ def test_Z9_a_producer_may_bump_its_epoch_and_repeat_only_the_last_bump(restart:
     assert driver.metadata.producer_epoch == epoch + 2
 
 
-def test_an_id_that_cannot_be_written_leaves_no_state() -> None:
+def test_a_transactional_id_that_is_too_long_leaves_no_state() -> None:
     driver = Driver()
     with pytest.raises(struct.error):
         driver.init(transactional_id="t" * 0x8000)
@@ -77,7 +77,7 @@ def test_T2_a_transaction_timeout_out_of_bounds_leaves_no_state(timeout_ms: int)
     assert not driver.shard.transactions
 
 
-def test_a_newer_instance_cannot_be_undone_by_the_one_it_fenced() -> None:
+def test_a_fenced_instance_cannot_fence_the_newer_instance() -> None:
     driver = Driver()
     old = ids(driver.init().value)
     new = ids(driver.init().value)
@@ -166,7 +166,7 @@ def test_E1_E5_a_producer_at_the_last_epoch_gets_one_new_producer_id() -> None:
 def test_R14_a_repeated_init_producer_id_after_a_timeout_gets_the_same_response(
     epoch: int, restart: bool
 ) -> None:
-    """The next id stays the same near the last epoch too (B10)."""
+    """At the last epoch, the response has a new producer id, the same each time (B10)."""
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=epoch, last_producer_epoch=-1)
     assert driver.add(77, epoch, P0).value.code is OK

@@ -154,7 +154,7 @@ def test_the_ids_own_open_transaction_is_aborted_as_without_a_group() -> None:
     assert again.producer_epoch > first.producer_epoch
 
 
-def test_generations_outlive_the_coordinator() -> None:
+def test_generations_are_known_after_a_crash_of_the_coordinator() -> None:
     driver = GroupDriver()
     driver.member("a", 1, IN0)
     driver.member("b", 2, IN1)
@@ -165,7 +165,7 @@ def test_generations_outlive_the_coordinator() -> None:
     assert not driver.shard.groups.is_outdated("a")
 
 
-def test_a_batch_that_cannot_be_written_changes_nothing() -> None:
+def test_a_join_with_a_failed_append_changes_nothing() -> None:
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
     driver.begin(older, P0)
@@ -177,7 +177,7 @@ def test_a_batch_that_cannot_be_written_changes_nothing() -> None:
     assert driver.end(*older[1:], True, transactional_id="a").value.code is NONE
 
 
-def test_a_membership_that_cannot_be_written_leaves_no_member_busy() -> None:
+def test_a_membership_that_cannot_be_encoded_leaves_no_member_busy() -> None:
     driver = GroupDriver()
     driver.member("a", 1, IN0)
     with pytest.raises(struct.error):

@@ -1,4 +1,4 @@
-"""Several decisions are written as one record batch."""
+"""`together` joins several decisions of the transaction coordinator into one record batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_records_go_in_one_batch_and_markers_follow_all_other_effects() -> N
     assert both.effects == (OWN, FIRST, SECOND, WriteMarkers(("a", "b")))
 
 
-def test_if_the_batch_cannot_be_written_the_last_decision_responds() -> None:
+def test_if_the_append_fails_the_last_decision_responds_unless_the_batch_is_too_large() -> None:
     both = together([decision(FIRST, "a", X), decision(SECOND, "b", Y), Decision(BUSY)], SUCCESS)
     assert both.failed is not None
     failed = both.failed(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -44,7 +44,7 @@ def test_if_the_batch_cannot_be_written_the_last_decision_responds() -> None:
         assert both.failed(code).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_records_without_a_decision_have_a_response_too() -> None:
+def test_a_failed_append_without_records_of_decisions_gets_coordinator_not_available() -> None:
     alone = together([Decision(BUSY)], BUSY, also=(X,))
     assert alone.effects == ()
     assert alone.failed is not None

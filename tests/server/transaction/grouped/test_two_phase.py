@@ -1,5 +1,6 @@
-"""A prepared transaction stays open, whichever coordinator gets the recovery's InitProducerId. Only
-the coordinator of the transaction can keep it prepared (KIP-939 with KIP-447, early draft)."""
+"""A producer recovers by an InitProducerId that keeps its prepared transaction. The transaction
+stays open, whichever coordinator gets the request. Only the coordinator of the transaction can keep
+it prepared (KIP-939 with KIP-447, early draft)."""
 
 from __future__ import annotations
 

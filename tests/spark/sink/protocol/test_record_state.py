@@ -1,5 +1,5 @@
-"""The state that a commit by record keeps, and how a sink reads it from the topic that all sinks
-share."""
+"""A sink that commits by record keeps its state as a record in a topic that all sinks share. The
+sink reads its newest committed state from this topic."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
 
 
 @given(histories(), st.data())
-def test_the_newest_committed_record_counts_in_one_read_or_in_two(
+def test_the_newest_committed_record_is_found_in_one_read_or_in_two(
     batches: list[LoggedBatch], data: st.DataObject
 ) -> None:
     whole = read_on(RecordLog(), SINK, batches)

@@ -18,7 +18,7 @@ def chosen(**options: str) -> list[str]:
 def test_each_option_selects_existing_partitions() -> None:
     assert chosen(subscribe=" a , nowhere,") == ["a-0", "a-1"]
     assert chosen(subscribePattern="^a$") == ["a-0", "a-1"]
-    assert chosen(subscribePattern="b") == ["ab-0", "b-0"], "anywhere"
+    assert chosen(subscribePattern="b") == ["ab-0", "b-0"], "a pattern matches any part of a name"
     assert chosen(assign='{"a":[1,7],"b":[0],"c":[0]}') == ["a-1", "b-0"]
 
 

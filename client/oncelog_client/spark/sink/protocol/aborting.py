@@ -1,6 +1,6 @@
-"""Step 3, after a task or the commit has failed for good: abort the written rows, so that readers
-do not wait for them. The batch is not aborted if it was decided or a newer driver has taken
-over."""
+"""Step 3 of the sink's protocol, after a task or the commit has failed for good: abort the written
+rows, so that readers do not wait for them. The batch is not aborted if it was decided or a newer
+driver has taken over."""
 
 from __future__ import annotations
 

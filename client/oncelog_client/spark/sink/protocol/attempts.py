@@ -1,4 +1,4 @@
-"""Step 1, a task attempt: the decision to write, to skip or to refuse."""
+"""Step 1, in each task attempt: the decision to write the rows, to skip them or to refuse them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write the rows in a transaction of the attempt, which begins at the first row."""
+    """Write the rows in a transaction of the attempt. The transaction begins at the first row."""
 
     query_id: str | None
 

@@ -1,9 +1,10 @@
-"""Step 2, the commit, in a Python process of the driver that has only the tasks' messages.
+"""Step 2 of the sink's protocol: the commit. It runs in a Python process of the driver, which has
+only the tasks' messages.
 
-The steps are: read the state, abort the transactions of attempts that no message names, put the new
-state into the transaction of the driver's own producer (the parent; by group only), then decide all
-members at once. If the driver is fenced, or the transaction of a member has ended, nothing is
-committed.
+The commit reads the sink's state, and aborts the transactions of task attempts that no message
+names. In a commit by group (`CommitKind.GROUP`), it puts the new state into the transaction of the
+driver's own producer, the parent. Then it decides all members, the tasks' transactions, at once. If
+the driver is fenced, or the transaction of a member has ended, nothing is committed.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def begin(
             Refusal(
                 Reason.BAD_MESSAGES,
                 f"{len(messages)} partitions have {len(known)} messages, of {len(plans)} plans and"
-                f" {len(queries)} queries, instead of a message each, of one plan and one query",
+                f" {len(queries)} queries. Each partition must have a message, and all messages"
+                " must be of one plan and one query",
             )
         )
     plan, query_id = known[0].plan, known[0].query_id
@@ -131,8 +133,8 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
-    # The batch is not done. If a task has skipped it as done before, the state was set back
-    # meanwhile. Such a batch is never decided.
+    # The state says that the batch is not done. If a task has skipped the batch as done, the state
+    # was set back after that. Such a batch is never decided.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
     if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
