@@ -89,8 +89,8 @@ class World:
         elif action == "time passes":
             self.now += 600
             for batch in self.acc.expire(self.now):
-                # Three records that are appended together share one delivery: the number of the
-                # first record. Each part of a split batch has this delivery too.
+                # `append_encoded` gets one delivery for its three records: here the number of the
+                # first record. Each part of a split batch keeps this delivery.
                 more = 1 if batch.encoded is None else 3
                 for delivery in batch.deliveries:
                     self.given_up.update(range(delivery, delivery + more))

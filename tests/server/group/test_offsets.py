@@ -45,7 +45,7 @@ def test_a_tombstone_does_not_affect_the_producers_offsets_in_other_groups() -> 
     assert offsets.committed("h", "t", 0) == value(2, 1)
 
 
-def test_the_producers_with_a_pending_offset_are_known_by_partition() -> None:
+def test_each_partition_has_its_producers_with_a_pending_offset() -> None:
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
     offsets.stage(8, "g", "t", 0, value(2, 1))

@@ -101,7 +101,7 @@ def test_a_spin_that_ended_can_begin_again() -> None:
 
 
 def turns_after(responses: int) -> int:
-    """Return the number of turns from a turn with that many responses until the loop sleeps."""
+    """Send that many responses in one turn. Return how many turns follow before the loop sleeps."""
     loop, spin = spinning(step_us=10)
     turn = Turn(cast(asyncio.AbstractEventLoop, loop), spin)
     for _ in range(responses):
