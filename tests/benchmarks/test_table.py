@@ -70,7 +70,7 @@ def test_three_rounds_within_five_percent_agree(values: list[float], expected: b
         (RATE, None, 100, None, None),
     ],
 )
-def test_a_verdict_judges_the_ratio_or_the_own_figure_in_the_better_direction(
+def test_a_row_is_judged_by_its_ratio_or_by_the_figure_of_oncelog_alone(
     row: Row, oncelog: float | None, kafka: float | None, met: bool | None, aim_met: bool | None
 ) -> None:
     result = Result(row, oncelog, kafka)

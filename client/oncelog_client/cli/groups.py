@@ -128,7 +128,8 @@ def groups(
     """List and describe consumer groups, reset their offsets.
 
     Lag counts the records that a reader of committed records can get now. Held-back counts the
-    records of open transactions. Neither counts markers and aborted records.
+    records above the last stable offset, which open transactions hold back. Neither counts markers
+    and aborted records.
     """
     verb = exactly_one(
         list=list_,

@@ -124,8 +124,8 @@ class ConsumerConfig(ClientConfig):
         return self.isolation_level == "read_committed"
 
 
-# Lower bound of `fetch_max_bytes` in the limit of a decompressed batch. With the default factor, the
-# limit allows a batch of max.message.bytes (1 MiB) with a high compression ratio.
+# Lower bound of `fetch_max_bytes` in the limit of a decompressed batch. With the default factor,
+# the limit allows a batch of max.message.bytes (1 MiB) with a high compression ratio.
 _LARGE_BATCH_BYTES: Final = 8 << 20
 
 _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {

@@ -61,8 +61,8 @@ class TransactionalCommit:
         group to the transaction (KIP-890 part 2). `verifies`: first verify that the transaction
         contains the group (part 1)."""
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
-        # If the request names a consumer group for its transactional id, the transaction
-        # coordinator must check the generation of that group too.
+        # `transaction_group_id` is oncelog's own field: the group with which the transactional id
+        # was initialized. The transaction coordinator must check the generation of this group.
         if adds or verifies or self._request.transaction_group_id is not None:
             added = self._add_group(verify_only=not adds)
         return then_ask(added, self._commit)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from oncelog_server.partition.verification import VerificationGuards
 
 
-def test_a_guard_made_after_the_end_is_a_different_guard() -> None:
+def test_a_guard_made_after_the_end_of_the_transaction_is_a_different_guard() -> None:
     guards = VerificationGuards()
     old = guards.begin(1)
     guards.clear(1)

@@ -72,7 +72,7 @@ class Search(Generic[S]):
             for label, after in self.successors(state):
                 self.steps += 1
                 step = (state, label)
-                # `setdefault` looks up and stores with one hash of the state, which takes long.
+                # The hash of a state takes long. `setdefault` looks up and stores with one hash.
                 if self._before.setdefault(after, step) is step:
                     waiting.append(after)
 

@@ -128,7 +128,7 @@ def test_a_member_has_a_session_again_after_its_return_failed() -> None:
     assert old not in driver.group().members
 
 
-def test_a_follower_that_returns_before_its_sync_starts_no_rebalance() -> None:
+def test_no_rebalance_begins_if_a_follower_returns_before_its_sync() -> None:
     driver = Driver()
     joins = [driver.join(instance=name, rebalance_ms=20_000) for name in ("i", "j")]
     driver.advance(6_000)
@@ -192,9 +192,7 @@ def test_a_return_that_changes_the_protocol_starts_a_rebalance() -> None:
     assert driver.state() is GroupState.COMPLETING_REBALANCE
 
 
-def test_a_return_before_the_assignment_starts_a_rebalance_and_fences_the_waiting_instance() -> (
-    None
-):
+def test_a_rebalance_begins_if_a_member_returns_before_the_assignment() -> None:
     driver = Driver()
     leader = driver.join(instance="i")
     follower = driver.join(instance="j")
