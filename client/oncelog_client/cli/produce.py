@@ -97,7 +97,7 @@ UNANSWERED: Final = 10_000  # maximum number of records without a response
     "--transaction-size",
     type=click.IntRange(1, INT64_MAX),
     metavar="LINES",
-    help="Number of lines in each transaction.  [default: all lines]",
+    help="Lines in each transaction.  [default: all lines]",
 )
 def produce(
     *,
