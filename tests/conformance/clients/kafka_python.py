@@ -10,6 +10,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
+from kafka.net import KafkaNetSocket
 from kafka.structs import OffsetAndMetadata
 
 from tests.conformance.clients.interface import (
@@ -26,6 +27,22 @@ _ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 _FENCED = {"ProducerFencedError", "InvalidProducerEpochError", "FencedInstanceIdError"}
+_sock_connect = KafkaNetSocket.sock_connect
+
+
+async def _connected_or_closed(
+    net_socket: Any, net: Any, sock: Any, *place: Any, **times: Any
+) -> Any:
+    """Connect. kafka-python 3.0.12 leaves the socket open if the client is closed meanwhile, and
+    the next garbage collection would fail a test with a ResourceWarning."""
+    try:
+        return await _sock_connect(net_socket, net, sock, *place, **times)
+    except BaseException:  # a cancelled task ends with GeneratorExit
+        sock.close()
+        raise
+
+
+KafkaNetSocket.sock_connect = _connected_or_closed
 
 
 def _raising(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
