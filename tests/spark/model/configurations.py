@@ -30,7 +30,7 @@ class Configuration(NamedTuple):
     def __str__(self) -> str:
         faults = [f"{name}={count}" for name, count in self.budget._asdict().items() if count]
         size = f"{self.size.batches}x{self.size.partitions}"
-        return " ".join([f"A-{self.sink.kind}", size, *faults])
+        return " ".join([f"by {self.sink.kind}", size, *faults])
 
 
 def search(configuration: Configuration, most_states: int = 4_000_000) -> Search[World]:
