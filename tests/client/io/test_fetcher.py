@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
 
@@ -99,3 +100,24 @@ async def test_without_a_backoff_a_failed_fetch_is_repeated_at_once() -> None:
             response.set_exception(RetriableError("no response"))
         asked, _ = await leader.asked()
         assert asked.fetch_offset == 0
+
+
+async def test_a_later_failure_does_not_replace_the_timer_of_an_earlier_one(
+    reader: tuple[Subscription, Fetcher, Leader],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pause of another partition lasts a minute longer. Nothing but the timer of the first
+    pause starts the fetch in time."""
+    _, fetcher, leader = reader
+    now_ms = 0.0
+    monkeypatch.setattr(fetcher_module, "monotonic_ms", lambda: now_ms)
+    monkeypatch.setattr(fetcher_module, "fraction", lambda: 0.5)
+    fetcher.pump()
+    _, response = await leader.asked()
+    response.set_exception(RetriableError("no response"))
+    while fetcher._timer is None:
+        await asyncio.sleep(0)
+    now_ms = 1.5
+    fetcher._resume_at(60_000, now_ms)
+    asked, _ = await leader.asked()
+    assert asked.fetch_offset == 0
