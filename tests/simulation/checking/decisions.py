@@ -188,7 +188,11 @@ def check_markers(
         written = markers_of(log)
         for producer in sorted(written.keys() | decided[key].keys()):
             decisions = decided[key].get(producer, [])
-            if producer in by_operator or (partial and _may_lack(decisions)):
+            if producer in by_operator:
+                continue
+            if partial and _may_lack(decisions):
+                if not is_partial(log):
+                    yield from _check_ends(log.name, producer, written.get(producer, []), decisions)
                 continue
             # Retention may have deleted the first markers with the start of the log.
             cut = partial or is_partial(log)
@@ -202,6 +206,19 @@ def _may_lack(decisions: list[Decision]) -> bool:
     any number of decisions, and compaction may have removed some of them.
     """
     return not decisions or any(decision.prepared.version < BUMPING for decision in decisions)
+
+
+def _check_ends(
+    where: str, producer: tuple[int, int], markers: list[Marker], decisions: list[Decision]
+) -> Iterator[Violation]:
+    """Check that each complete decision has a marker, in their order. Other decisions of the epoch
+    may be missing, so other markers may stand between these."""
+    left = iter(markers)
+    for decision in decisions:
+        if decision.is_complete and not any(m.committed == decision.committed for m in left):
+            result = "COMMIT" if decision.committed else "ABORT"
+            yield Violation("I5", where, f"{producer} is complete without its {result} here")
+            return
 
 
 def _match(

@@ -220,6 +220,13 @@ def test_a_decision_that_was_compacted_away_violates_nothing(decisions: int) -> 
     assert check_files(compacted(decisions, version=1).partitions()) == []
 
 
+def test_i5_beside_a_decision_that_was_compacted_away_the_others_need_their_markers() -> None:
+    hand = compacted(3, version=1)
+    hand.logs[A] = hand.logs[A][: len(hand.logs[A]) // 3]  # only the ABORT
+    hand.state("t", COMPLETE_COMMIT, PRODUCER, version=1)
+    assert found(hand) == {"I5"}
+
+
 def test_i7_from_transaction_version_2_on_no_decision_of_the_epoch_is_compacted_away() -> None:
     assert found(compacted(1, version=2)) == {"I7"}
 
