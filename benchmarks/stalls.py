@@ -26,6 +26,8 @@ from rich.table import Table
 
 from benchmarks.batches import a_batch
 from benchmarks.beside import ANSWER_TIMEOUT_S, Beside, Latencies, receive
+from oncelog.testing.ports import reserve_port
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import api_of
 from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.frames import frame
@@ -65,9 +67,7 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.harness.broker import Oncelog
-from tests.harness.ports import reserve_port
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, find_coordinator, new_identity
 
 TOPICS: Final = 10_000

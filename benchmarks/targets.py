@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import machine
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -23,7 +24,6 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.wire import Closed, Wire
 
 ONCELOG: Final = "oncelog"
 KAFKA: Final = "kafka"

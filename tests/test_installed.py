@@ -147,3 +147,30 @@ def test_an_import_of_the_public_names_loads_few_modules(
     assert {"oncelog", "oncelog_client", "oncelog_protocol"} <= loaded
     assert not loaded & HEAVY
     assert len(loaded) < 10, "the import loads modules that are not needed yet"
+
+
+TESTING = """
+from oncelog.testing import Broker
+from oncelog.testing.wire import Wire
+from oncelog_protocol.messages.metadata import MetadataRequest
+
+with Broker() as broker:
+    broker.faults.clear()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert wire.call(MetadataRequest(), 12).brokers
+"""
+
+
+def test_oncelog_has_a_broker_for_tests_and_its_pytest_plugin(installed: dict[str, Path]) -> None:
+    done = run(installed[WHOLE], "python", "-W", "error", "-c", TESTING)
+    assert done.returncode == 0, done.stderr
+    plugins = (
+        "from importlib.metadata import entry_points;"
+        "print([each.value for each in entry_points(group='pytest11', name='oncelog')])"
+    )
+    assert run(installed[WHOLE], "python", "-c", plugins).stdout == "['oncelog.testing.plugin']\n"
+
+
+def test_oncelog_client_has_neither(installed: dict[str, Path]) -> None:
+    find = "from importlib.util import find_spec; print(find_spec('oncelog.testing'))"
+    assert run(installed[THIN], "python", "-c", find).stdout == "None\n"

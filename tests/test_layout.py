@@ -37,6 +37,9 @@ DEPENDENCIES: dict[str, set[str]] = {
 # Further imports of the Spark data source. The extra `spark` of both distributions installs them.
 SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
+# The same for the extra `test` of the distribution with the broker.
+TESTING = "oncelog.testing"
+TESTING_DEPENDENCIES = {"pytest"}
 
 
 # Packages that act, or that assemble acting parts, each with the reason. The purity contract lists
@@ -44,6 +47,7 @@ SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 EDGES = {
     "oncelog": "re-exports the public names",
     "oncelog.__main__": "a process",
+    "oncelog.testing": "starts brokers for tests",
     "oncelog_client": "re-exports the public names",
     "oncelog_client.admin": "waits for responses",
     "oncelog_client.io": "owns sockets, waits for responses",
@@ -317,12 +321,15 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert names(client["dependencies"]) == thin
     assert names(whole["dependencies"]) == thin | DEPENDENCIES["oncelog_server"]
     assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
+    assert names(whole["optional-dependencies"]["test"]) == TESTING_DEPENDENCIES
     offences = []
     for module, path in package_modules():
         package = module.partition(".")[0]
         allowed = DEPENDENCIES[package] | set(PACKAGES) | sys.stdlib_module_names
         if module.startswith(SPARK):
             allowed = allowed | SPARK_DEPENDENCIES
+        if module.startswith(TESTING):
+            allowed = allowed | TESTING_DEPENDENCIES
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
     assert not offences, offences
 

@@ -47,6 +47,7 @@ CHECKS = {
 
 # Modules that touch the computer, and may therefore call open(). Others get bytes or a `Files`.
 MAY_OPEN = {
+    "oncelog.testing": "starts brokers with folders of their own",
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_client.process": "the process: its standard streams",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
@@ -57,6 +58,7 @@ MAY_OPEN = {
     "oncelog_server.salvage.changes": "rebuilds the metadata of a data directory",
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.data_directory.lock": "keeps a second process out",
+    "oncelog_server.faults.socket_path": "opens the data directory",
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 

@@ -29,7 +29,6 @@ from oncelog_server.late_imports import LateImports
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.links.markers import RemoteMarkers
-from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
@@ -80,7 +79,7 @@ class Broker:
         self._environment = environment
         self._clock = environment.clock
         self._loop = asyncio.get_running_loop()
-        self._timers = LoopTimers(self._loop)
+        self._timers = environment.timers(self._loop)
         Unheard.take = _log_defect
         self._late_imports = LateImports(self._timers)
         self._slices = Slices(
@@ -208,7 +207,9 @@ class Broker:
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
         self.services = self._new_services(local)
         self._dispatch = Dispatch(self.services, all_handlers())
-        requests = self._environment.watched(self._dispatch)
+        requests = self._environment.watched(
+            self._dispatch, lambda topic_id: self.metadata.image.topic_name(topic_id)
+        )
         self._listener = Listener(requests, Limits.of(settings), clock)
         self._background_tasks = BackgroundTasks(
             settings,

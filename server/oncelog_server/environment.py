@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from oncelog_server.clock import Clock, SystemClock
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.data_directory.lock import DataDirectory
+from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
@@ -27,6 +29,7 @@ from oncelog_server.storage.layout import (
     METADATA_FILE,
     METADATA_RESERVE,
 )
+from oncelog_server.timers import Timers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.work import CleaningWork, PassListener
@@ -84,8 +87,13 @@ class Environment(Protocol):
         """Return the name to advertise for a listener that is bound to every address."""
         ...
 
-    def watched(self, requests: Requests) -> Requests:
-        """Return `requests`, or the wrapper that a test puts around it."""
+    def timers(self, loop: asyncio.AbstractEventLoop) -> Timers:
+        """Return the timers of the broker's loop. They obey `clock`."""
+        ...
+
+    def watched(self, requests: Requests, topic_name: Callable[[bytes], str | None]) -> Requests:
+        """Return `requests`, or the wrapper that a test puts around it. `topic_name` returns the
+        name of a topic id."""
         ...
 
     def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
@@ -100,7 +108,7 @@ class OsEnvironment:
     test injects."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
-        self.clock: Clock = SystemClock()
+        self.clock: Clock = SystemClock() if faults is None else faults.clock
         self.random = random.Random()
         self.directory = DataDirectory(data_directory)
         self._faults = faults
@@ -150,8 +158,11 @@ class OsEnvironment:
             return "localhost"
         return name
 
-    def watched(self, requests: Requests) -> Requests:
-        return requests if self._faults is None else self._faults.requests(requests)
+    def timers(self, loop: asyncio.AbstractEventLoop) -> Timers:
+        return LoopTimers(loop) if self._faults is None else self._faults.timers(loop)
+
+    def watched(self, requests: Requests, topic_name: Callable[[bytes], str | None]) -> Requests:
+        return requests if self._faults is None else self._faults.requests(requests, topic_name)
 
     def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
         from oncelog_server.cleaning.processes import ProcessWork

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
+    from oncelog_server.faults.control import FaultControl
     from oncelog_server.faults.faults import Faults
 
     # Called when the broker serves. Returns the reason why the broker must stop at once, or "".
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
-# Variables that are no settings. The package `faults` reads them; it is imported only if such a
-# variable is set.
+# Variables that are no settings. The package `faults` reads them.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
 
 
@@ -45,7 +45,7 @@ FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_F
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting.")
 @click.option("--debug", is_flag=True, help="Log more.")
-@click.option("--allow-faults", is_flag=True, hidden=True, help="Allow ONCELOG_FAIL_AT: for tests.")
+@click.option("--allow-faults", is_flag=True, hidden=True, help="Let tests inject faults.")
 def serve(
     port: int | None,
     data: str | None,
@@ -118,15 +118,15 @@ def run_process(
 
 
 def _faults(allowed: bool) -> Faults | None:
-    """Return the faults that environment variables name, None if no such variable is set.
+    """Return the faults that environment variables name. Return None unless faults are allowed.
 
-    If faults are not `allowed`, end the process, because the variables may be set by accident. Also
-    end the process if a value is invalid.
+    If faults are not `allowed`, but a variable names one, end the process, because the variable may
+    be set by accident. Also end the process if a value is invalid.
     """
-    names = [name for name in FAULT_VARIABLES if os.environ.get(name)]
-    if not names:
-        return None
     if not allowed:
+        names = [name for name in FAULT_VARIABLES if os.environ.get(name)]
+        if not names:
+            return None
         click.echo(f"{names[0]} makes a broker fail on purpose: it needs --allow-faults", err=True)
         sys.exit(2)
     from oncelog_server.faults.faults import Faults
@@ -214,14 +214,25 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
     collect_in_short_stops()
+    control = None if faults is None else await _open_control(faults, broker)
     failure = await announce(broker)
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)
     else:
         sys.stdout.flush()
         await stopping.wait()
+    if control is not None:
+        control.close()
     await broker.stop()
     return 1 if failure else 0
+
+
+async def _open_control(faults: Faults, broker: Broker) -> FaultControl:
+    from oncelog_server.faults.control import FaultControl
+
+    control = FaultControl(faults, broker.directory.path)
+    await control.open()
+    return control
 
 
 async def _announce(broker: Broker) -> str:

@@ -15,6 +15,7 @@ from benchmarks.loadgen import LoadFailed, run_loadgen
 from benchmarks.requests import produce, write_entries
 from benchmarks.rings import Content, producer_ring
 from benchmarks.targets import AGAINST, Target
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -22,7 +23,6 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.repository import ROOT
-from tests.harness.wire import Wire
 from tests.harness.writing import new_identity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the bench needs Linux")

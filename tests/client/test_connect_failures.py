@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.ports import free_ports
 from oncelog_client import Admin, Consumer, KafkaError, Producer
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure, foreign_protocol
 from oncelog_client.errors import ConnectError, RetriableError
@@ -21,7 +22,6 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from tests.client.scripted_broker import ADDRESS, TOPIC, ScriptedBroker, simulated
 from tests.harness.client_reading import DEADLINE_S
-from tests.harness.ports import free_ports
 
 SERVER = "broker:9092"
 

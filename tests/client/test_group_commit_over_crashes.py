@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     Admin,
     KafkaError,
@@ -22,7 +23,6 @@ from oncelog_client import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import read_values
-from tests.harness.quick import QUICK
 
 SINK, OUT = "sink", "out"
 STATE = TopicPartition("sink-state", 0)

@@ -12,13 +12,13 @@ from random import Random
 import pytest
 import pytest_asyncio
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, TopicPartition
 from oncelog_server.metrics import table as metrics
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S
-from tests.harness.quick import QUICK
 from tests.harness.scraping import PORT, scrape
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 HISTORIES = 50

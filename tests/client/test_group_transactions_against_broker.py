@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     AbortableError,
     Admin,
@@ -31,7 +32,6 @@ from oncelog_server.coordinator.routing import partition_for
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import poll_until, read_values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 

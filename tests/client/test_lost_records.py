@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     Admin,
     Consumer,
@@ -21,7 +22,6 @@ from oncelog_client import (
 from oncelog_client.config import OffsetReset
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import read
-from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
 KEPT, READ, REGROWN = 3, 6, 9

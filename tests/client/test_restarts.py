@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     Admin,
     Consumer,
@@ -23,7 +24,6 @@ from oncelog_client import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, eventually, read, read_values
-from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
 # Time limit for the writing and three restarts of the broker, on a busy computer.

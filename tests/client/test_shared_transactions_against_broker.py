@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.ports import free_ports
 from oncelog_client import (
     Admin,
     AuthorizationError,
@@ -28,8 +30,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_values
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.losing_proxy import Proxy
-from tests.harness.ports import free_ports
-from tests.harness.quick import QUICK
 
 TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 

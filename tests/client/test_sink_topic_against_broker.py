@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     Admin,
     ConfigResource,
@@ -19,7 +20,6 @@ from oncelog_client import (
 )
 from oncelog_protocol.errors import ErrorCode
 from tests.harness.broker import Oncelog
-from tests.harness.quick import QUICK
 
 SINK = TopicPartition("__oncelog_sink", 0)
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.ports import free_ports
 from oncelog_client import (
     AbortableError,
     Admin,
@@ -46,8 +48,6 @@ from tests.harness.client_reading import (
 )
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.losing_proxy import Proxy
-from tests.harness.ports import free_ports
-from tests.harness.quick import QUICK
 
 # The transaction timeout. A test lets one transaction time out. The next transaction must end
 # before it times out, even if the computer pauses.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import (
     Admin,
     AuthorizationError,
@@ -31,7 +32,6 @@ from tests.client.dual_writer import last, opened
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_decided, read_values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 
 TWO_PHASE = {
     **QUICK,

@@ -13,15 +13,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython, Ours
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
 from tests.harness.broker import Oncelog
 from tests.harness.hanging import VERIFICATION, turn_verification
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
 # For topics with records older than a week, which default retention may delete at any time.

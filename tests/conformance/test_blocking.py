@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
 from tests.conformance.conftest import Target
 from tests.harness.hanging import hanging
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
 

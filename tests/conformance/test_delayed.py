@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
@@ -27,7 +28,6 @@ from tests.harness.driving import end_offset, values
 from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import (
     Identity,
     batch,

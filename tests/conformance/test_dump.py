@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from oncelog.testing.wire import Wire
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.offline.commands import dump as dump_command
 from tests.conformance.clients import Client, Record
@@ -17,7 +18,6 @@ from tests.conformance.polling import read
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
 # Batches of about 10 kB. About a hundred of them fill a segment of Kafka's minimum size.

@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import Admin, NewTopic, Producer, TopicPartition, TransactionGroup
 from tests.conformance.test_dump import dump
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.driver import JavaDriver
-from tests.harness.quick import QUICK
 
 GROUP = "dumped-group"
 

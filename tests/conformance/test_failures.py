@@ -14,6 +14,8 @@ from typing import Protocol
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
@@ -27,10 +29,8 @@ from tests.conformance.polling import read
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import QUICK_RESTART
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.transacting import commit_offset, committed_offset, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.records.batch import build_batch
 from tests.conformance.conftest import Target
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 IDLE_CONNECTIONS = 5_000

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -23,7 +24,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import end_offset, list_offset
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

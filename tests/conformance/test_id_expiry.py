@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, list_offset, values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
 from tests.conformance.conftest import Target
@@ -16,7 +17,6 @@ from tests.harness.hanging import hanging
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
 Rows = list[dict[str, str]]

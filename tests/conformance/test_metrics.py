@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,7 +24,6 @@ from tests.harness.kafka.kafka import Kafka, free_ports, quick_jvm_options
 from tests.harness.kafka.metrics import Samples, exported, jvm_options, scraped
 from tests.harness.scraping import PORT, Scraped, scrape
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
 # Labels that only Kafka has. Kafka counts the connections of each thread, and may have several log

@@ -17,11 +17,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from oncelog.testing.broker import QUICK
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.jars import KafkaUnavailable
 from tests.harness.kafka.mirror_maker import MirrorMaker, mirror_maker_jars
-from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 
 TOPIC, COPY, GROUP = "purchases", "source.purchases", "billing"

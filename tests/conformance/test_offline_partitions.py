@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from oncelog_client.cli import oncelog
 from oncelog_protocol.errors import ErrorCode
@@ -27,10 +29,8 @@ from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, damage, fetch, list_offset
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.watch import Watch
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 TOPIC = "purchases"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from oncelog.testing.wire import Wire
 from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Consumer, Received
 from tests.conformance.conftest import Target
@@ -17,7 +18,6 @@ from tests.conformance.polling import poll_until
 from tests.conformance.test_groups import shared_out
 from tests.harness.driving import fetch, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 PARTITIONS = 3
 # Each partition has a committed transaction, then an aborted one, then a last record. In each

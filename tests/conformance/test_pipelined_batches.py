@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header
@@ -20,9 +22,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import create, merged, values
 from tests.harness.proxy import Direction, Hold, Proxy
 from tests.harness.proxy.frame import message
-from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 BATCHES = 5
 # Each value is larger than a client's batch, so each value is in its own batch.

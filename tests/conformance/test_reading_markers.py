@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.conformance.conftest import Target
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.records.batch import build_batch
@@ -19,10 +21,8 @@ from tests.conformance.differences import DAMAGED_COORDINATOR
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, end_offset, list_offset, values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     BUSY,
     Identity,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import alter_configs as replacing
 from oncelog_protocol.messages import incremental_alter_configs as changing
@@ -40,7 +41,6 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.conformance.conftest import Target
 from tests.conformance.differences import ONE_RESOURCE_OF_NO_TYPE
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)

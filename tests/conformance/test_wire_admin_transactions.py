@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -24,7 +25,6 @@ from oncelog_protocol.messages.list_transactions import (
 )
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

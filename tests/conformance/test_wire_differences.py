@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeleteGroupsRequest
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
@@ -31,7 +33,6 @@ from tests.harness.batches import raw
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, values
 from tests.harness.hanging import hanging
-from tests.harness.quick import QUICK
 from tests.harness.transacting import (
     add_offsets,
     commit_offset,
@@ -39,7 +40,6 @@ from tests.harness.transacting import (
     last_stable_offset,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

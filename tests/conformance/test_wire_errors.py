@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -18,7 +19,6 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.conformance.conftest import Target
 from tests.harness.transacting import add_partitions, commit_offset, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     BUSY,
     Identity,

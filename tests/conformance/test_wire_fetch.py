@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import (
     FetchPartition,
@@ -31,7 +32,6 @@ from oncelog_protocol.records.batch import build_batch, split_batches
 from oncelog_protocol.records.record import NewRecord
 from tests.conformance.conftest import KEPT, Target, create_topic
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

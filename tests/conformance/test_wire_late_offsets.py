@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.harness.transacting import (
     add_offsets,
@@ -12,7 +13,6 @@ from tests.harness.transacting import (
     last_stable_offset,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import end_transaction, find_coordinator, new_identity
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.checksum import crc32c
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
@@ -38,9 +40,7 @@ from tests.conformance.differences import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create
-from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import (
     BUSY,
     Identity,

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import (
     TransactionLogKey,
@@ -42,10 +44,8 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import create, values
 from tests.harness.kafka.fixtures import QUIET
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
@@ -12,7 +13,6 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce, records, topic_id
 
 

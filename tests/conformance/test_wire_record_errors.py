@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.produce import PartitionProduceResponse
 from oncelog_protocol.records.batch import build_batch
@@ -16,7 +17,6 @@ from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import NewRecord
 from tests.conformance.conftest import Target, create_topic
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import produce
 
 HOUR_MS = 3_600_000

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.conformance.conftest import Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT
 from tests.harness.driving import values
-from tests.harness.quick import QUICK
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     BUSY,
     batch,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.conformance.clients import Client
 from tests.conformance.conftest import Target
@@ -18,7 +19,6 @@ from tests.harness.transacting import (
     last_stable_offset,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     BUSY,
     Identity,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import alter_client_quotas as alter_quotas
 from oncelog_protocol.messages.alter_user_scram_credentials import (
@@ -37,7 +38,6 @@ from tests.conformance.differences import (
     QUOTAS_ARE_NOT_SET,
     SCRAM_CREDENTIALS_ARE_NOT_SET,
 )
-from tests.harness.wire import Wire
 
 ANY = 1
 DISABLED = "SECURITY_DISABLED"

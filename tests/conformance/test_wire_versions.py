@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.codecs import decode
 from oncelog_protocol.errors import ErrorCode
@@ -14,7 +15,6 @@ from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTr
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
-from tests.harness.wire import Wire
 
 # The name and version of the client software. Kafka refuses an ApiVersions request with empty ones
 # (KIP-511).

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog_protocol.messages.produce import (
@@ -25,7 +27,6 @@ from tests.conformance.differences import COMMIT_AFTER_ABORT
 from tests.harness.batches import raw
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, end_offset, values
-from tests.harness.quick import QUICK
 from tests.harness.transacting import (
     add_partitions,
     commit_offset,
@@ -33,7 +34,6 @@ from tests.harness.transacting import (
     last_stable_offset,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from examples.purchases.billing import GROUP, PARTITIONS, PURCHASES
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -20,7 +21,6 @@ from oncelog_protocol.messages.offset_fetch import (
 )
 from tests.deep_dive.on_disk import OUTPUTS, Place
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
 # Error codes of a listing after a restart: none, or a retriable error while the coordinator loads

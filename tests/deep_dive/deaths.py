@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from examples.purchases.billing import GROUP
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from tests.deep_dive import asking
@@ -18,7 +19,6 @@ from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import Names
 from tests.harness.proxy import Direction, Frame
 from tests.harness.proxy.frame import message
-from tests.harness.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from examples.purchases.billing import GROUP
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import TransactionState
@@ -19,7 +20,6 @@ from tests.deep_dive.outside import Outside
 from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import acknowledged, sent
 from tests.harness.proxy import Cut, Direction, Drop, Hold
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, produce
 from tests.harness.writing import batch as new_batch
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Wire
 
 # Maximum CPU time in ms for which one request may keep the broker busy, whatever is in the request.
 # Measured: up to 120 ms on a busy computer.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import fetch, list_offset, offsets_of
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import click
 from click.testing import CliRunner, Result
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -42,7 +43,6 @@ from tests.faults.losses import DAMAGES, LOSSES
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

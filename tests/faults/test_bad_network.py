@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_client import KafkaError, Producer
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -30,7 +31,6 @@ from tests.harness.driving import (
 from tests.harness.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 PARTITIONS = range(3)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import passing_socket
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, merged, taken
-from tests.harness.ports import passing_socket
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and 127.0.0.0/8")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 from oncelog_protocol.messages.offset_commit import (
@@ -35,7 +36,6 @@ from tests.harness.driving import (
     view,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.faults.points import FAIL_POINTS
 from tests.harness.broker import Oncelog
@@ -22,7 +23,6 @@ from tests.harness.driving import (
 from tests.harness.dying import Dying
 from tests.harness.transacting import add_offsets, add_partitions, commit_offset, committed_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.offset_commit import (
@@ -28,7 +29,6 @@ from oncelog_protocol.records.batch import build_batch, split_batches
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, merged, offsets_of
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator, init_producer_id, new_identity, produce, records
 
 SETTINGS = merged(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -28,7 +29,6 @@ from tests.harness.driving import (
     values,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 
 
 def test_a_damaged_partition_metadata_file_is_written_again_or_refused(broker: Oncelog) -> None:

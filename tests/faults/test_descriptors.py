@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, answers, create, events, fetch, taken, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 pytestmark = [

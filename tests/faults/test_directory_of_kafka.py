@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.faults.folders import fingerprint
 from tests.faults.recoveries import run
@@ -13,7 +14,6 @@ from tests.harness.driving import EARLIEST, create, list_offset, refusal, values
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.transacting import commit_offset, committed_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     BUSY,
     batch,

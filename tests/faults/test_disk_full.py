@@ -16,6 +16,7 @@ from typing import Protocol
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -46,7 +47,6 @@ from tests.harness.driving import (
     values,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

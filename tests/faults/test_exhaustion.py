@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog_server.metrics.table import PRODUCER_IDS_REFUSED
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, merged
 from tests.harness.scraping import PORT, scrape
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -38,7 +39,6 @@ from tests.harness.driving import (
     values,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

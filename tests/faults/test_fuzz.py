@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import alter_configs, create_topics, incremental_alter_configs
 from oncelog_protocol.messages.describe_configs import (
@@ -20,7 +21,6 @@ from tests.faults.fuzz.frames import Drawing
 from tests.faults.fuzz.running import DEFECTS, fuzz, prepare
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create
-from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
 FRAMES = 4_000

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.offset_commit import (
@@ -19,7 +20,6 @@ from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.faults.holding import CPU_MS, cpu_ms, held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, taken
-from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
 MIB = 1 << 20

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
@@ -35,7 +36,6 @@ from tests.faults.holding import CPU_MS, cpu_ms, held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, merged
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import produce, records
 
 MAX = 2**31 - 1

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
@@ -34,7 +35,6 @@ from tests.harness.driving import (
 )
 from tests.harness.waiting import wait_until
 from tests.harness.watch import Watch
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     batch,
     end_transaction,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog_protocol.messages.produce import (
@@ -18,7 +19,6 @@ from oncelog_protocol.messages.produce import (
 from tests.faults.holding import held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
-from tests.harness.wire import Wire
 from tests.harness.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
 
 # The number of open transactions. All must be open before the first expires.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -37,7 +38,6 @@ from tests.harness.driving import (
 )
 from tests.harness.waiting import wait_until
 from tests.harness.watch import queued_s
-from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 OFTEN = {

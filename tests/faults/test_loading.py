@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -33,7 +34,6 @@ from oncelog_protocol.messages.offset_fetch import (
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import (
     BUSY,
     Identity,

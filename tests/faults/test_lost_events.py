@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, merged, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 

@@ -13,6 +13,7 @@ from statistics import median
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,7 +27,6 @@ from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.faults.holding import CPU_MS, cpu_ms, held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, merged
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, new_identity, produce, records
 
 LIMIT = 500

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_server.broker import Broker
@@ -40,7 +41,6 @@ from tests.faults.losses import DAMAGES, LOSSES, empty_store
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, refusal, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, init_producer_id, new_identity, produce
 
 KAFKA_PROPERTIES = (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.metadata.database import Database
@@ -34,7 +35,6 @@ from tests.faults.test_ownership import FOREIGN
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, damage, refusal, values
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce
 
 LONG = "long-" * 49

@@ -6,6 +6,7 @@ import select
 import time
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -17,7 +18,6 @@ from oncelog_protocol.messages.produce import (
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, merged, values
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, find_coordinator, new_identity
 
 SYNC_MS = 3_000

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from oncelog.testing.wire import Wire
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, values
 from tests.harness.waiting import wait_until
 from tests.harness.watch import seconds_to_end
-from tests.harness.wire import Wire
 
 pytestmark = pytest.mark.usefixtures("own_interpreter")
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.messages.produce import (
@@ -22,7 +23,6 @@ from oncelog_protocol.records.batch import build_batch, split_batches
 from tests.faults.holding import bytes_read
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events
-from tests.harness.wire import Wire
 from tests.harness.writing import BY_NAME, records
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset, events, last_stable_offset, values
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 # Bytes that remain of the last batch of about 190 bytes; -1: all but one byte. The cuts are in the

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
@@ -21,7 +22,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 # By kind of client (1: transactions V1, 2: transactions V2), the newest versions of Produce and

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -18,7 +19,6 @@ from tests.harness.driving import QUICK, create, end_offset, last_stable_offset,
 from tests.harness.dying import Dying
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import BUSY, Identity, batch, end_transaction, find_coordinator, produce
 
 TOPIC = "t"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
 from tests.harness.driving import fetch
-from tests.harness.wire import Wire
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.create_topics import (
@@ -30,7 +31,6 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from oncelog_protocol.records.batch import read_records, split_batches
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Wire
 
 # Shorter than Kafka's defaults, so that tests take less time.
 QUICK = {

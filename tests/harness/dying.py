@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import TypeVar
 
+from oncelog.testing.wire import Closed, Wire
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Closed, Wire
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from oncelog.testing.wire import Wire
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, new_identity, produce
 
 # With verification, a leader asks the coordinator before the first batch of a transaction (KIP-890

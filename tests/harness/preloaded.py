@@ -21,7 +21,8 @@ from functools import cache
 from importlib import import_module
 from typing import BinaryIO, Final
 
-PROGRAM: Final = (sys.executable, "-m", "oncelog_server")
+from oncelog.testing.broker import PROGRAM
+
 # Variables with these beginnings take effect when an interpreter starts.
 _OF_THE_INTERPRETER: Final = ("PYTHON", "LD_")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from tests.harness.broker import Oncelog
-from tests.harness.quick import QUICK
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import LATE, reserve_port
 from tests.harness.broker import Oncelog
 from tests.harness.driving import answers
-from tests.harness.ports import LATE, reserve_port
 
 
 class Owner:

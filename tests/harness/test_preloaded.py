@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import PROGRAM
 from tests.harness.broker import Oncelog
-from tests.harness.preloaded import PROGRAM, can_be_forked
+from tests.harness.preloaded import can_be_forked
 
 
 @pytest.mark.parametrize("preloaded", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -21,7 +22,6 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import BUSY, Identity
 
 

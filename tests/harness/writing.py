@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -22,7 +23,6 @@ from oncelog_protocol.messages.produce import (
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from tests.harness.waiting import DEADLINE_S, wait_until
-from tests.harness.wire import Wire
 
 # The last version of Produce with topic names. It is also the first version that adds its
 # partitions to the transaction implicitly (KIP-890).

@@ -8,13 +8,13 @@ import gc
 import time
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.clock import SystemClock
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
 from tests.harness.driving import QUICK, create, values
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 IDLE_S = 0.6

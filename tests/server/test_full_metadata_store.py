@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
@@ -15,7 +16,6 @@ from oncelog_server.cluster.store import Compare, MetadataStore, TxnResult, Writ
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
 from tests.harness.driving import QUICK, create, values
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 

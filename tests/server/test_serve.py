@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import reserve_port
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_server.serve import ENDED_BY_FORCE
 from tests.harness.broker import Oncelog
-from tests.harness.ports import reserve_port
 from tests.harness.waiting import wait_until
 from tests.harness.watch import seconds_to_end
-from tests.harness.wire import Wire
 
 pytestmark = pytest.mark.usefixtures("own_interpreter")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from random import Random
 
 from oncelog_server.cleaning.slices import SlicedWork
@@ -15,6 +16,7 @@ from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.listener import Requests
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
+from oncelog_server.timers import Timers
 from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
@@ -78,7 +80,10 @@ class SimMachine:
     async def host_name(self) -> str:
         return "broker"
 
-    def watched(self, requests: Requests) -> Requests:
+    def timers(self, loop: asyncio.AbstractEventLoop) -> Timers:
+        return LoopTimers(loop)
+
+    def watched(self, requests: Requests, topic_name: Callable[[bytes], str | None]) -> Requests:
         return requests
 
     def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:

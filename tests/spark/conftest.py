@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.harness.broker import Oncelog
+from oncelog.testing.broker import QUICK
+from tests.harness.broker import Oncelog, OncelogByAddress
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics
@@ -66,14 +66,14 @@ def fail_points(spark: SparkSession, spark_driver: Spark) -> Iterator[FailPoints
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
     """One oncelog for the whole session. Do not stop it in a test."""
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as running:
+    with OncelogByAddress(tmp_path_factory.mktemp("oncelog"), QUICK) as running:
         yield running
 
 
 @pytest.fixture
 def fresh_broker(tmp_path: Path) -> Iterator[Oncelog]:
     """An oncelog for this test alone. The test may stop and kill it."""
-    with Oncelog(tmp_path / "oncelog", QUICK) as running:
+    with OncelogByAddress(tmp_path / "oncelog", QUICK) as running:
         yield running
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.harness.wire import Closed, Wire
 from tests.torture.copier import OUTPUT
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers

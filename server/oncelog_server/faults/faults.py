@@ -1,15 +1,22 @@
-"""Faults by environment variables: ONCELOG_FAIL_AT, ONCELOG_SYNC_DELAY_MS, ONCELOG_FULL_FOR."""
+"""The faults of a broker that was started with `--allow-faults`.
+
+Environment variables set them at the start: ONCELOG_FAIL_AT, ONCELOG_SYNC_DELAY_MS,
+ONCELOG_FULL_FOR. The control socket (`control.py`) changes them later.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Final
 
 from oncelog_server.faults.full_disk import FullDisk
+from oncelog_server.faults.request_rules import RequestRules
+from oncelog_server.faults.shifted_clock import ShiftedClock, ShiftedTimers
 from oncelog_server.faults.trap import Trap
 from oncelog_server.faults.watched_files import WatchedFiles
-from oncelog_server.faults.watched_requests import WatchedRequests
+from oncelog_server.faults.watched_requests import TopicName, WatchedRequests
 from oncelog_server.network.listener import Requests
 from oncelog_server.operating_system.os_files import CallOnLoop
 
@@ -19,15 +26,23 @@ FULL_FOR: Final = "ONCELOG_FULL_FOR"
 
 
 class Faults:
-    """The faults of a broker. This class builds the files and the server of requests that inject
-    them."""
+    """The faults in effect. This class builds the files, the timers and the server of requests that
+    inject them.
+
+    `trap` is a fail point, None without one. Every fsync takes `sync_delay_ms` longer. `full_disk`
+    decides for which files the disk is full. `rules` make requests fail or wait. `clock` may be
+    ahead of the system's clocks.
+    """
 
     def __init__(
-        self, trap: Trap | None, sync_delay_ms: int = 0, full: FullDisk | None = None
+        self, trap: Trap | None = None, sync_delay_ms: int = 0, full_disk: FullDisk | None = None
     ) -> None:
-        self._trap = trap
-        self._full = full
-        self._sync_delay_ms = sync_delay_ms
+        self.trap = trap
+        self.sync_delay_ms = sync_delay_ms
+        self.full_disk = full_disk or FullDisk()
+        self.rules = RequestRules()
+        self.clock = ShiftedClock()
+        self._timers: ShiftedTimers | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
@@ -36,11 +51,10 @@ class Faults:
         Raises UnknownFailPoint, and ValueError if the delay is not a number.
         """
         point = environment.get(FAIL_AT)
-        control = environment.get(FULL_FOR)
         return cls(
             Trap.parse(point) if point else None,
             int(environment.get(SYNC_DELAY_MS) or 0),
-            FullDisk(control) if control else None,
+            FullDisk(environment.get(FULL_FOR, "")),
         )
 
     def files(
@@ -51,10 +65,27 @@ class Faults:
             executor=executor,
             call_on_loop=call_on_loop,
             descriptor_limit=descriptor_limit,
-            trap=self._trap,
-            sync_delay_s=self._sync_delay_ms / 1000,
-            full=self._full,
+            faults=self,
         )
 
-    def requests(self, requests: Requests) -> Requests:
-        return requests if self._trap is None else WatchedRequests(requests, self._trap)
+    def requests(self, requests: Requests, topic_name: TopicName) -> Requests:
+        return WatchedRequests(requests, self.rules, lambda: self.trap, topic_name)
+
+    def timers(self, loop: asyncio.AbstractEventLoop) -> ShiftedTimers:
+        """Return the broker's timers, which `advance` moves."""
+        self._timers = ShiftedTimers(loop, self.clock)
+        return self._timers
+
+    def advance(self, ms: int) -> None:
+        """Advance the broker's clocks. Timers that are due then run in the next turns of the
+        loop."""
+        self.clock.shift_ms += ms
+        if self._timers is not None:
+            self._timers.follow_clock()
+
+    def clear(self) -> None:
+        """End all faults. Held requests continue. The clocks keep their time."""
+        self.trap = None
+        self.sync_delay_ms = 0
+        self.full_disk.patterns = ()
+        self.rules.clear()

@@ -35,19 +35,18 @@ class Trap:
         self._count = 0
 
     @classmethod
-    def parse(cls, text: str) -> Trap:
-        """Return the trap for `name` or `name:n`. Raises UnknownFailPoint if the name or the count
-        is invalid."""
+    def parse(cls, text: str, source: str = "ONCELOG_FAIL_AT=") -> Trap:
+        """Return the trap for `name` or `name:n`. `source` is the beginning of an error message.
+        Raises UnknownFailPoint if the name or the count is invalid."""
         name, colon, count = text.strip().partition(":")
         if name not in FAIL_POINTS:
             near = get_close_matches(name, FAIL_POINTS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UnknownFailPoint(
-                f"ONCELOG_FAIL_AT={text}: no such fail point{hint}\n"
-                f"There are: {', '.join(FAIL_POINTS)}"
+                f"{source}{text}: no such fail point{hint}\nThere are: {', '.join(FAIL_POINTS)}"
             )
         if colon and not (count.isdecimal() and int(count) > 0):
-            raise UnknownFailPoint(f"ONCELOG_FAIL_AT={text}: {count!r} is not a count of 1 or more")
+            raise UnknownFailPoint(f"{source}{text}: {count!r} is not a count of 1 or more")
         return cls(name, int(count) if colon else 1)
 
     def reached(self, name: str) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from typing import Final
+from typing import Final, Protocol
 
 from oncelog_server.faults.full_disk import FullDisk
 from oncelog_server.faults.points import Step, WriteMoment, point_name
@@ -19,24 +19,31 @@ from oncelog_server.storage.files import Buffer, Done, File, StorageError
 _LOG_SUFFIX: Final = ".log"
 
 
+class DiskFaults(Protocol):
+    """The faults in effect. They may change at any time."""
+
+    trap: Trap | None
+    sync_delay_ms: int
+    full_disk: FullDisk
+
+
 class WatchedFile(OsFile):
-    """A file. `unsynced`: the meaning (`Step`) of each batch that was written since the last
-    fsync."""
+    """A file. `unsynced`: the meaning (`Step`) of each batch that was written since the last fsync,
+    while a trap was set."""
 
-    __slots__ = ("_full_disk", "_topic", "_trap", "unsynced")
+    __slots__ = ("_faults", "_is_log", "_topic", "unsynced")
 
-    def watch(self, trap: Trap | None, full: FullDisk | None) -> None:
-        self._full_disk = full
+    def watch(self, faults: DiskFaults) -> None:
+        self._faults = faults
         directory, name = os.path.split(self.path)
         self._topic = os.path.basename(directory).rpartition("-")[0]
-        self._trap = trap if name.endswith(_LOG_SUFFIX) else None
+        self._is_log = name.endswith(_LOG_SUFFIX)
         self.unsynced: list[Step] = []
 
     def append(self, *buffers: Buffer) -> None:
-        if self._full_disk is not None:
-            self._full_disk.check("append", self.path, sum(map(len, buffers)))
-        trap = self._trap
-        if trap is None:
+        self._faults.full_disk.check("append", self.path, sum(map(len, buffers)))
+        trap = self._faults.trap
+        if trap is None or not self._is_log:
             super().append(*buffers)
             return
         data = b"".join(buffers)
@@ -53,11 +60,7 @@ class WatchedFile(OsFile):
 
 
 class WatchedFiles(OsFiles):
-    """Files with faults.
-
-    `trap` counts every fail point that a write reaches. Every fsync takes `sync_delay_s` longer.
-    `full` decides for which files the disk is full.
-    """
+    """Files with faults: fail points at each write, an fsync that takes longer, and a full disk."""
 
     file_class = WatchedFile
 
@@ -68,38 +71,32 @@ class WatchedFiles(OsFiles):
         executor: Executor,
         call_on_loop: CallOnLoop,
         descriptor_limit: int = DESCRIPTOR_LIMIT,
-        trap: Trap | None,
-        sync_delay_s: float,
-        full: FullDisk | None = None,
+        faults: DiskFaults,
     ) -> None:
         super().__init__(
             root, executor=executor, call_on_loop=call_on_loop, descriptor_limit=descriptor_limit
         )
-        self._trap = trap
-        self._sync_delay_s = sync_delay_s
-        self._full_disk = full
+        self._faults = faults
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
-        if self._full_disk is not None and create and not self.exists(path):
-            self._full_disk.check("create", path)
+        if create and not self.exists(path):
+            self._faults.full_disk.check("create", path)
         file = super().open(path, create=create)
         assert isinstance(file, WatchedFile)
-        file.watch(self._trap, self._full_disk)
+        file.watch(self._faults)
         return file
 
     def make_directory(self, path: str) -> None:
-        if self._full_disk is not None and not self.exists(path):
-            self._full_disk.check("make directory", path)
+        if not self.exists(path):
+            self._faults.full_disk.check("make directory", path)
         super().make_directory(path)
 
     def rename(self, source: str, target: str) -> None:
-        if self._full_disk is not None:
-            self._full_disk.check("rename", target)
+        self._faults.full_disk.check("rename", target)
         super().rename(source, target)
 
     def replace(self, path: str, data: bytes) -> None:
-        if self._full_disk is not None:
-            self._full_disk.check("replace", path, len(data))
+        self._faults.full_disk.check("replace", path, len(data))
         super().replace(path, data)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
@@ -109,17 +106,19 @@ class WatchedFiles(OsFiles):
             file.unsynced = []
 
         def synced(error: StorageError | None) -> None:
-            if error is None and self._trap is not None:
+            trap = self._faults.trap
+            if error is None and trap is not None:
                 for step in steps:
-                    self._trap.reached(point_name(WriteMoment.SYNCED, step))
+                    trap.reached(point_name(WriteMoment.SYNCED, step))
             done(error)
 
-        if not self._sync_delay_s:
+        delay_s = self._faults.sync_delay_ms / 1000
+        if not delay_s:
             super().sync(files, synced)
             return
 
         def slowly() -> None:
-            time.sleep(self._sync_delay_s)
+            time.sleep(delay_s)
             self._call_on_loop(lambda: OsFiles.sync(self, files, synced))
 
         self._executor.submit(slowly)

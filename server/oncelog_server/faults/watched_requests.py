@@ -1,35 +1,91 @@
-"""Serves requests, with a fail point before a response is sent."""
+"""Serves requests with faults: error codes, held requests and responses, and fail points before a
+response."""
 
 from __future__ import annotations
 
-import struct
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
 
-from oncelog_server.deferred import Deferred, then
+from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.codecs import decoder, encode
+from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.frames import frame as with_size
+from oncelog_protocol.headers import (
+    REQUEST_START,
+    RequestHeader,
+    read_request_header,
+    response_header,
+)
+from oncelog_protocol.schema import schema_of
+from oncelog_protocol.types import Array
+from oncelog_server.deferred import Deferred, pass_on, then
 from oncelog_server.faults.points import ANSWERS
+from oncelog_server.faults.refused_responses import refused_response
+from oncelog_server.faults.request_rules import Failing, Holding, RequestRules
 from oncelog_server.faults.trap import Trap
 from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.network.listener import Requests
 from oncelog_server.requests.session import Session
 
-_API_KEY: Final = struct.Struct(">h")
+_NAMES: Final = ("name", "topic")
+TopicName = Callable[[bytes], str | None]
 
 
 class WatchedRequests:
-    """Lets `requests` serve each request. Before the response is sent, `trap` is reached if it is
-    set at the fail point of this API."""
+    """Lets `requests` serve each request, unless a rule applies to it. Before a response is sent,
+    the trap is reached if it is set at the fail point of the API.
 
-    def __init__(self, requests: Requests, trap: Trap) -> None:
+    `trap` returns the trap in effect. `topic_name` returns the name of a topic id.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        rules: RequestRules,
+        trap: Callable[[], Trap | None],
+        topic_name: TopicName,
+    ) -> None:
         self._requests = requests
+        self._rules = rules
         self._trap = trap
+        self._topic_name = topic_name
 
     def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
-        (key,) = _API_KEY.unpack_from(frame)
+        """Serve a request. Raises ProtocolError to close the connection."""
+        if len(frame) >= REQUEST_START.size:
+            key = REQUEST_START.unpack_from(frame)[0]
+            if key in self._rules.apis:
+                return self._serve_by_rules(frame, session)
+        return self._serve(frame, session)
+
+    def _serve_by_rules(self, frame: memoryview, session: Session) -> EncodedResponse:
+        header, position = read_request_header(frame)
+        request: Any = None
+
+        def decoded() -> Any:
+            nonlocal request
+            if request is None:
+                decode = decoder(APIS[header.api_key].request, header.api_version)
+                request, _ = decode(frame, position)
+            return request
+
+        rule = self._rules.apply_to(
+            header.api_key, header.client_id, lambda: self._topics(header, decoded())
+        )
+        if isinstance(rule, Failing):
+            return _refuse(header, decoded(), rule.code)
+        if rule is not None:
+            return self._hold(rule, frame, session)
+        return self._serve(frame, session)
+
+    def _serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         response = self._requests.serve(frame, session)
-        name = ANSWERS.get(key)
-        if name is None or name != self._trap.name:
+        trap = self._trap()
+        if trap is None:
             return response
-        trap = self._trap
+        name = ANSWERS.get(REQUEST_START.unpack_from(frame)[0])
+        if name is None or name != trap.name:
+            return response
 
         def leaving(parts: Parts) -> Parts:
             trap.reached(name)
@@ -38,3 +94,57 @@ class WatchedRequests:
         if isinstance(response, Deferred):
             return then(response, leaving)
         return None if response is None else leaving(response)
+
+    def _hold(self, rule: Holding, frame: memoryview, session: Session) -> Deferred[Parts]:
+        held: Deferred[Parts] = Deferred()
+        # The bytes are in the connection's buffer, which later requests use again.
+        kept = memoryview(bytearray(frame))
+        served = self._serve(kept, session) if rule.holds_response else None
+
+        def go_on(lost: bool) -> None:
+            try:
+                response = served if rule.holds_response else self._serve(kept, session)
+            except Exception as failure:
+                held.abandon(failure)
+                return
+            if lost:
+                then(response, lambda _: held.abandon(ProtocolError("a test loses the response")))
+            else:
+                pass_on(then(response, _parts), held)
+
+        rule.arrive(go_on)
+        return held
+
+    def _topics(self, header: RequestHeader, request: Any) -> Collection[str]:
+        """Return the names of the topics in a request."""
+        found: set[str] = set()
+        for struct in _structs(request, header.api_version):
+            names = [getattr(struct, name, None) for name in _NAMES]
+            topic_id = getattr(struct, "topic_id", b"")
+            names.append(self._topic_name(topic_id) if topic_id else None)
+            found.update(name for name in names if isinstance(name, str) and name)
+        return found
+
+
+def _refuse(header: RequestHeader, request: Any, code: ErrorCode) -> Parts:
+    """Return the response with this error code. Raises ProtocolError for a Produce with acks=0,
+    because its client expects no response: as in Kafka, the connection closes."""
+    api, version = ApiKey(header.api_key), header.api_version
+    if api is ApiKey.PRODUCE and request.acks == 0:
+        raise ProtocolError(f"Produce with acks=0 failed: {code.name}")
+    body = encode(refused_response(api, version, request, code), version)
+    return [b"".join(with_size([response_header(api, version, header.correlation_id), body]))]
+
+
+def _structs(message: Any, version: int) -> Iterator[Any]:
+    """Yield the structs in the arrays of a message, at any depth."""
+    for field in schema_of(type(message)).fields:
+        if isinstance(field.type, Array) and field.present(version):
+            for element in getattr(message, field.name) or ():
+                if hasattr(type(element), "__schema__"):
+                    yield element
+                    yield from _structs(element, version)
+
+
+def _parts(response: Parts | None) -> Parts:
+    return response or []

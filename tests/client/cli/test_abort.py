@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_client import Admin, Producer, TopicPartition
 from oncelog_client.admin import TransactionListing
 from oncelog_client.cli.marker import abort_by_marker
@@ -17,7 +18,6 @@ from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
 from tests.harness.client_reading import eventually, read_decided
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 

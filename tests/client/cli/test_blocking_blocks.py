@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_client import Producer
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import QUICK, CommandLine
 from tests.harness.broker import Oncelog
 from tests.harness.hanging import VERIFICATION
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce
 
 README = Path(__file__).parents[3] / "README.md"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import reserve_port
 from oncelog_client.cli.completion import PATIENCE_S
 from tests.client.cli.conftest import QUICK, CommandLine
 from tests.harness.broker import Oncelog
-from tests.harness.ports import reserve_port
 
 TOPIC = "completed-topic"
 

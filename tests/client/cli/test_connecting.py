@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from oncelog.testing.ports import free_ports
 from oncelog_client.cli import COMMANDS, oncelog
 from oncelog_client.cli.options import GIVE_UP_AFTER_S, parse_servers
-from tests.harness.ports import free_ports
 from tests.harness.watch import Watch
 
 CALLS = {

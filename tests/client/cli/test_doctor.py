@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from oncelog.testing.ports import reserve_port
 from oncelog_client.cli import oncelog
 from oncelog_client.cli.doctor import SURPRISES
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.test_nouns import open_transaction
 from tests.harness.broker import Oncelog
-from tests.harness.ports import reserve_port
 
 QUIET = {
     "auto.create.topics.enable": "false",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from tests.client.cli.conftest import CommandLine
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
+from oncelog.testing.ports import free_ports
 from tests.harness.broker import Oncelog
-from tests.harness.ports import free_ports
 
 # The import of each of these modules takes milliseconds. A command that lists topics needs none of
 # them.

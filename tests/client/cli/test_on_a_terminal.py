@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from tests.client.cli.conftest import CommandLine
 from tests.harness.broker import Oncelog
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce
 
 TOPIC = "topic-" + "t" * 48 + "-final"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
@@ -22,7 +23,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.hanging import VERIFICATION, hanging
 from tests.harness.transacting import add_partitions, commit_offset, last_stable_offset
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
     batch,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from oncelog.testing.wire import Wire
 from oncelog_client.cli.transactions import STATES
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, new_identity, produce
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import free_ports
 from oncelog_client.config import producer_config
 from oncelog_client.core.metadata import Metadata
 from oncelog_client.io.cluster import Cluster
@@ -18,7 +19,6 @@ from oncelog_protocol.messages.metadata import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S
-from tests.harness.ports import free_ports
 
 
 async def test_the_callback_is_called_if_the_connect_of_another_call_fails() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.ports import free_ports
 from oncelog_client import (
     ClosedError,
     FatalError,
@@ -28,8 +30,6 @@ from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, eventually, read_values
 from tests.harness.losing_proxy import Proxy
-from tests.harness.ports import free_ports
-from tests.harness.quick import QUICK
 
 TOO_LATE = 1 << 70
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import api_of
 from oncelog_protocol.messages.describe_cluster import DescribeClusterRequest
 from oncelog_protocol.messages.describe_configs import (
@@ -24,7 +25,6 @@ from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from oncelog_server.group.records import LONGEST_NAME_BYTES
 from tests.faults.fuzz.frames import GROUPS, IDS, TOPICS
-from tests.harness.wire import Wire
 
 
 def audit(wire: Wire) -> int:

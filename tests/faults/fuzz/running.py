@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.codecs import decode
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.headers import read_response_header
@@ -18,7 +19,6 @@ from tests.faults.fuzz.auditing import audit
 from tests.faults.fuzz.frames import TOPICS, Drawing, Frame
 from tests.faults.fuzz.neighbour import Neighbour
 from tests.harness.broker import Oncelog
-from tests.harness.wire import Closed, Wire
 
 CONNECTIONS = 48
 # A connection without a response for this time is closed. The broker has parked its request, which

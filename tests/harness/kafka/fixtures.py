@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS, Kafka
-from tests.harness.quick import QUICK
 
 # After a kill, the controller waits for the end of the old session before it accepts the broker
 # again. A shorter session would fence a live broker if the computer pauses for a moment.

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from oncelog.testing.ports import free_ports as free_ports
+from oncelog.testing.ports import reserve_port
 from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import run_tool
-from tests.harness.ports import free_ports as free_ports
-from tests.harness.ports import reserve_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataRequest
@@ -19,7 +20,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset
 from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Flip, Hold, Proxy, Record, Throttle
 from tests.harness.waiting import wait_until
-from tests.harness.wire import Closed, Wire
 from tests.harness.writing import batch, new_identity, produce, records
 
 

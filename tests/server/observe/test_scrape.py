@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_server.metrics import table as metrics
 from tests.harness.broker import Oncelog
 from tests.harness.scraping import PORT, scrape
-from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 WHERE = {"topic": "t", "partition": "0"}

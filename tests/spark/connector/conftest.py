@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import QUICK_RESTART
 from tests.harness.kafka.jars import KafkaUnavailable, classpath
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.quick import QUICK
 from tests.spark.connector import official
 from tests.spark.connector.log import Log
 from tests.spark.connector.process import SparkProcess

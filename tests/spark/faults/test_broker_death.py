@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from oncelog.testing.broker import QUICK
 from tests.harness.broker import Oncelog
-from tests.harness.quick import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.conftest import LIMIT
 from tests.spark.faults.running import append_purchases, audited, run, to_its_end

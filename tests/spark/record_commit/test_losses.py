@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client import Admin, KafkaError, NewTopic, Producer, TransactionMember
 from oncelog_client.spark.sink import driver, record_commit
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan, TaskMessage
 from oncelog_client.spark.sink.protocol.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from oncelog_protocol.apis import ApiKey
-from tests.harness.broker import Oncelog
+from tests.harness.broker import Oncelog, OncelogByAddress
 from tests.harness.client_reading import eventually
 from tests.harness.kafka.kafka import Kafka, free_ports
-from tests.harness.quick import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible
 from tests.spark.record_commit.forked import Killed, run
@@ -198,7 +198,7 @@ def two_phase(tmp_path: Path, points: FailPoints, name: str) -> Iterator[Query]:
         "transaction.two.phase.commit.enable": "true",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     }
-    with Oncelog(tmp_path / "oncelog", settings) as broker:
+    with OncelogByAddress(tmp_path / "oncelog", settings) as broker:
         Topics(broker.address).create(name)
         yield Query(broker.address, name, name, points)
 
@@ -345,7 +345,7 @@ def test_a_decided_batch_survives_the_death_of_broker_and_driver(
 def test_a_state_topic_without_compaction_is_refused(
     tmp_path: Path, points: FailPoints, name: str
 ) -> None:
-    with Oncelog(tmp_path / "oncelog", QUICK) as broker:
+    with OncelogByAddress(tmp_path / "oncelog", QUICK) as broker:
 
         async def create() -> None:
             async with Admin(broker.address) as admin:

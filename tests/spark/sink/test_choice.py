@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
 from oncelog_client.spark.sink.protocol.refusals import SinkError
 from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
 from tests.harness.broker import Oncelog
-from tests.harness.quick import QUICK
 
 
 def options(broker: Oncelog, protocol: str, name: str = "orders") -> SinkOptions:

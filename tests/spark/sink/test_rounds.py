@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pyarrow
 import pytest
 
+from oncelog.testing.broker import QUICK
 from oncelog_client.spark.background import background
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
@@ -21,7 +22,6 @@ from tests.harness.broker import Oncelog
 from tests.harness.proxy.fates import DEADLINE_S, Drop, Fate, Link
 from tests.harness.proxy.frame import Direction, Frame
 from tests.harness.proxy.proxy import Proxy
-from tests.harness.quick import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8

@@ -1,0 +1,155 @@
+"""The part of a broker that belongs to one test: its topics, transactional ids and groups."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from oncelog import KafkaError, NewTopic, Producer
+from oncelog.testing.broker import Broker, setting_text
+from oncelog.testing.client_thread import ClientThread
+from oncelog.testing.clock import Clock
+from oncelog.testing.faults import Faults
+from oncelog.testing.topic import Topic
+
+_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+class Namespace:
+    """Names that no other test has, on a broker that tests share. `close` deletes what has them.
+
+    `broker` is None if the tests run against another broker than oncelog's; it has no faults.
+    """
+
+    def __init__(self, thread: ClientThread, broker: Broker | None = None) -> None:
+        self.bootstrap_servers = thread.bootstrap_servers
+        self.broker = broker
+        self._suffix = secrets.token_hex(4)
+        self._thread = thread
+        self._topics: list[Topic] = []
+        self._groups: list[str] = []
+        self._ids: list[str] = []
+
+    @property
+    def faults(self) -> Faults:
+        """Return the faults of the broker. Raises NoFaults if the broker is not oncelog."""
+        return self._own_broker().faults
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the broker. Raises NoFaults if the broker is not oncelog."""
+        return self._own_broker().clock
+
+    def topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, object] | None = None
+    ) -> Topic:
+        """Create a topic. Its `name` begins with the given name. `configs` are settings of the
+        topic. Raises KafkaError."""
+        topic = Topic(self._thread, self._unique(name), partitions)
+        settings = {key: setting_text(value) for key, value in (configs or {}).items()}
+
+        async def create() -> None:
+            admin = await self._thread.admin()
+            await admin.create_topics([NewTopic(topic.name, partitions, configs=settings)])
+
+        self._thread.run(create())
+        self._topics.append(topic)
+        return topic
+
+    def id(self, name: str) -> str:
+        """Return a transactional id that begins with `name`. The same name gives the same id."""
+        unique = self._unique(name)
+        if unique not in self._ids:
+            self._ids.append(unique)
+        return unique
+
+    def group(self, name: str) -> str:
+        """Return a group id that begins with `name`. The same name gives the same group id."""
+        unique = self._unique(name)
+        if unique not in self._groups:
+            self._groups.append(unique)
+        return unique
+
+    def open_transactions(self) -> list[str]:
+        """Return the transactional ids of this test with a transaction that is not complete."""
+
+        async def listed() -> list[str]:
+            admin = await self._thread.admin()
+            listings = await admin.list_transactions(states=_OPEN)
+            return sorted(listing.transactional_id for listing in listings)
+
+        return [found for found in self._thread.run(listed()) if self._suffix in found]
+
+    def members(self) -> list[str]:
+        """Return the client ids of the members of this test's groups."""
+
+        async def described() -> list[str]:
+            admin = await self._thread.admin()
+            known = {listing.group_id for listing in await admin.list_groups()}
+            groups = await admin.describe_groups(known.intersection(self._groups))
+            return [member.client_id for group in groups.values() for member in group.members]
+
+        return self._thread.run(described())
+
+    def fence(self, transactional_id: str) -> None:
+        """Fence the producer of this transactional id, as a new producer with the same id does. An
+        open transaction is aborted."""
+
+        async def fence() -> None:
+            await (await self._thread.admin()).fence_producers([transactional_id])
+
+        self._thread.run(fence())
+
+    def hang(self, transactional_id: str, topic: Topic, value: bytes = b"hanging") -> None:
+        """Leave a transaction open, with a record in partition 0 of the topic, as a producer does
+        that dies. Readers wait behind it until it times out, or until `fence`."""
+
+        async def hang() -> None:
+            async with Producer(
+                bootstrap_servers=self.bootstrap_servers, transactional_id=transactional_id
+            ) as producer:
+                await producer.init_transactions()
+                await producer.begin_transaction()
+                await producer.send(topic.name, value, partition=0)
+                await producer.flush()
+                await producer.hand_over_transaction()
+
+        self._thread.run(hang())
+
+    def leftovers(self) -> list[str]:
+        """Return a sentence for each open transaction and each member that the test has left."""
+        return [f"transaction of {found} is open" for found in self.open_transactions()] + [
+            f"member {member} is still in its group" for member in self.members()
+        ]
+
+    def close(self) -> None:
+        """Delete the topics and groups, and end open transactions."""
+        self._thread.run(self._delete())
+
+    async def _delete(self) -> None:
+        admin = await self._thread.admin()
+        listings = await admin.list_transactions(states=_OPEN)
+        ids = [listing.transactional_id for listing in listings]
+        mine = [found for found in ids if self._suffix in found]
+        if mine:
+            await admin.fence_producers(mine)
+        for group in self._groups:
+            with suppress(KafkaError):  # no member has ever joined, or one is still there
+                await admin.delete_groups([group])
+        if self._topics:
+            with suppress(KafkaError):  # the test has deleted some itself
+                await admin.delete_topics([topic.name for topic in self._topics])
+
+    def _unique(self, name: str) -> str:
+        return f"{name}-{self._suffix}"
+
+    def _own_broker(self) -> Broker:
+        if self.broker is None:
+            raise NoFaults("this broker has no faults and no clock for tests: it is not oncelog's")
+        return self.broker
+
+
+class NoFaults(Exception):
+    """The tests run against a broker that is not oncelog's."""

@@ -1,0 +1,183 @@
+"""The pytest plugin: the fixtures `oncelog`, `oncelog_broker` and `oncelog_broker_factory`.
+
+pytest imports this module in every run, so it imports the broker and the client at their first use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pytest
+
+if TYPE_CHECKING:
+    from oncelog.testing.broker import Broker
+    from oncelog.testing.client_thread import ClientThread
+    from oncelog.testing.namespace import Namespace
+
+BrokerFactory: TypeAlias = "Callable[..., Broker]"
+
+MARKER: Final = (
+    "oncelog(settings={}, fresh=False): the settings of the broker of this test; `fresh` starts a"
+    " broker for this test alone, as `settings` does"
+)
+_SKIPPED: Final = pytest.StashKey[bool]()
+_LOG: Final = pytest.StashKey[tuple["Broker", int]]()
+_LOG_LINES: Final = 40
+
+
+class LeftoverWarning(UserWarning):
+    """A test has left an open transaction, or a member in a group."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("oncelog", "a broker for the tests")
+    group.addoption(
+        "--oncelog-broker",
+        metavar="HOST:PORT",
+        help="Run the tests against this broker, oncelog or Apache Kafka. Tests with faults skip.",
+    )
+    group.addoption(
+        "--oncelog-strict",
+        action="store_true",
+        help="Fail a test that leaves an open transaction or a member in a group.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture(scope="session")
+def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker of the session, `oncelog.testing.Broker`. With xdist, each worker has one.
+
+    Do not stop it for good: the tests share it. After a `kill()`, the next test starts it again.
+    """
+    if request.config.getoption("--oncelog-broker"):
+        pytest.skip("the broker of --oncelog-broker cannot be killed or restarted")
+    from oncelog.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def _oncelog_clients() -> Iterator[Callable[[str], ClientThread]]:
+    """Return the client of each broker's address, which the tests share."""
+    from oncelog.testing.client_thread import ClientThread
+
+    threads: dict[str, ClientThread] = {}
+
+    def of(address: str) -> ClientThread:
+        if address not in threads:
+            threads[address] = ClientThread(address)
+        return threads[address]
+
+    yield of
+    for thread in threads.values():
+        thread.close()
+
+
+@pytest.fixture
+def oncelog_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFactory]:
+    """Return a function that starts a broker for this test: `factory(settings={...})`, with the
+    arguments of `oncelog.testing.Broker`. The brokers end with the test."""
+    if request.config.getoption("--oncelog-broker"):
+        pytest.skip("the tests of --oncelog-broker start no brokers")
+    from oncelog.testing.broker import Broker
+
+    started: list[Broker] = []
+
+    def start(settings: Mapping[str, object] | None = None, **arguments: str) -> Broker:
+        broker = Broker(settings, **arguments)
+        started.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in started:
+        broker.close()
+
+
+@pytest.fixture
+def oncelog(
+    request: pytest.FixtureRequest, _oncelog_clients: Callable[[str], ClientThread]
+) -> Iterator[Namespace]:
+    """Topics, transactional ids and groups of this test, on the broker of the session or of the
+    marker `oncelog`. All of them are deleted after the test."""
+    from oncelog.testing.namespace import Namespace
+
+    address: str | None = request.config.getoption("--oncelog-broker")
+    broker = _broker_of(request) if address is None or _has_own_broker(request) else None
+    if broker is not None:
+        address = broker.bootstrap_servers
+        size = broker.log.stat().st_size
+        request.node.stash[_LOG] = broker, size
+    assert address is not None
+    namespace = Namespace(_oncelog_clients(address), broker)
+    yield namespace
+    if broker is not None:
+        _make_whole(broker)
+    left = namespace.leftovers()
+    namespace.close()
+    if left and not request.node.stash.get(_SKIPPED, False):
+        sentence = "the test has left: " + "; ".join(left)
+        if request.config.getoption("--oncelog-strict"):
+            pytest.fail(sentence)
+        warnings.warn(LeftoverWarning(sentence), stacklevel=1)
+
+
+def _broker_of(request: pytest.FixtureRequest) -> Broker:
+    """Return the broker for this test, which runs and has no faults."""
+    if _has_own_broker(request):
+        factory: BrokerFactory = request.getfixturevalue("oncelog_broker_factory")
+        return factory(request.node.get_closest_marker("oncelog").kwargs.get("settings"))
+    broker: Broker = request.getfixturevalue("oncelog_broker")
+    return broker
+
+
+def _has_own_broker(request: pytest.FixtureRequest) -> bool:
+    """Return True if the marker of the test asks for a broker of its own."""
+    marker = request.node.get_closest_marker("oncelog")
+    return marker is not None and bool(marker.kwargs.get("settings") or marker.kwargs.get("fresh"))
+
+
+def _make_whole(broker: Broker) -> None:
+    """End the faults of a test. Start the broker again if the test has killed it or has advanced
+    its clock."""
+    if broker.is_running:
+        broker.resume()
+        if not broker.clock.is_ahead:
+            broker.faults.clear()
+            return
+    broker.restart()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the broker's log of this test to the report of a failure."""
+    report = yield
+    found = item.stash.get(_LOG, None)
+    if report.failed and found is not None and call.when == "call":
+        broker, size = found
+        with broker.log.open("rb") as log:
+            log.seek(size)
+            lines = log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
+        report.sections.append((f"log of oncelog {broker.bootstrap_servers}", "\n".join(lines)))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip a test that needs faults if the broker has none."""
+    try:
+        return (yield)
+    except Exception as error:
+        if type(error).__name__ == "NoFaults" and type(error).__module__.startswith("oncelog."):
+            item.stash[_SKIPPED] = True
+            pytest.skip(str(error))
+        raise

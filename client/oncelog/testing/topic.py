@@ -1,0 +1,146 @@
+"""A topic of a test, and the outcome of its records."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from oncelog import Consumer, ConsumerRecord, Producer, TopicPartition
+from oncelog.testing.client_thread import ClientThread
+from oncelog_client.config import IsolationLevel
+
+WAIT_S: Final = 10.0
+_DECIDED: Final = ("PrepareCommit", "PrepareAbort")
+_PAUSE_S: Final = 0.01
+
+
+class Topic:
+    """A topic. All calls read from the beginning, and block until they have read up to the end.
+
+    A record is committed, aborted or undecided, as a read_committed reader sees it. Records that
+    were written without a transaction count as committed. In a partition, all records behind an
+    open transaction are undecided, because a reader gets none of them before the transaction ends.
+    """
+
+    def __init__(self, thread: ClientThread, name: str, partitions: int) -> None:
+        self.name = name
+        self.partitions = [TopicPartition(name, partition) for partition in range(partitions)]
+        self._thread = thread
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name!r}, partitions={len(self.partitions)})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def produce(self, *values: bytes, key: bytes | None = None, partition: int = 0) -> None:
+        """Write records without a transaction, all to one partition."""
+
+        async def write() -> None:
+            async with Producer(bootstrap_servers=self._thread.bootstrap_servers) as producer:
+                for value in values:
+                    await producer.send(self.name, value, key=key, partition=partition)
+
+        self._thread.run(write())
+
+    def committed(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[bytes | None]:
+        """Return the values of the committed records, by partition and offset.
+
+        Transactions that are decided already are waited for. With `count`, the call waits until at
+        least so many records are committed, and raises TimeoutError with the records so far if they
+        are not within `timeout_s`.
+        """
+        return _values(self.records(count, timeout_s))
+
+    def aborted(self) -> list[bytes | None]:
+        """Return the values of the aborted records, by partition and offset."""
+        self._wait_for_markers()
+        return _values(self._thread.run(self._aborted()))
+
+    def undecided(self) -> list[bytes | None]:
+        """Return the values of the records that no read_committed reader gets yet."""
+        self._wait_for_markers()
+        return _values(self._thread.run(self._undecided()))
+
+    def records(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[ConsumerRecord]:
+        """Return the committed records, as `committed` does."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._wait_for_markers()
+            found = self._thread.run(self._committed())
+            if count is None or len(found) >= count:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{len(found)} of {count} records of {self.name} are committed after"
+                    f" {timeout_s} s: {_values(found)}"
+                )
+            time.sleep(_PAUSE_S)
+
+    def _wait_for_markers(self) -> None:
+        """Wait until all decided transactions have their markers. Apache Kafka writes them after
+        the response to the commit."""
+        deadline = time.monotonic() + WAIT_S
+        while decided := self._thread.run(self._decided()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"transactions without their markers: {decided}")
+            time.sleep(_PAUSE_S)
+
+    async def _decided(self) -> list[str]:
+        admin = await self._thread.admin()
+        listings = await admin.list_transactions(states=_DECIDED)
+        return [listing.transactional_id for listing in listings]
+
+    async def _committed(self) -> list[ConsumerRecord]:
+        return await self._read("read_committed")
+
+    async def _aborted(self) -> list[ConsumerRecord]:
+        ends = await self._stable_ends()
+        committed = {(record.partition, record.offset) for record in await self._committed()}
+        return [
+            record
+            for record in await self._read("read_uncommitted")
+            if record.offset < ends[record.partition]
+            and (record.partition, record.offset) not in committed
+        ]
+
+    async def _undecided(self) -> list[ConsumerRecord]:
+        ends = await self._stable_ends()
+        return [
+            record
+            for record in await self._read("read_uncommitted")
+            if record.offset >= ends[record.partition]
+        ]
+
+    async def _stable_ends(self) -> dict[int, int]:
+        """Return the last stable offset of each partition."""
+        async with self._consumer("read_committed") as reader:
+            ends = await reader.end_offsets(self.partitions)
+        return {at.partition: end for at, end in ends.items()}
+
+    async def _read(self, isolation_level: IsolationLevel) -> list[ConsumerRecord]:
+        found: list[ConsumerRecord] = []
+        async with self._consumer(isolation_level) as consumer:
+            await consumer.assign(self.partitions)
+            await consumer.seek_to_beginning(*self.partitions)
+            ends = await consumer.end_offsets(self.partitions)
+            async with asyncio.timeout(WAIT_S):
+                while [at for at, end in ends.items() if await consumer.position(at) < end]:
+                    found += await consumer.poll(100)
+        within = [
+            record
+            for record in found
+            if record.offset < ends[TopicPartition(self.name, record.partition)]
+        ]
+        return sorted(within, key=lambda record: (record.partition, record.offset))
+
+    def _consumer(self, isolation_level: IsolationLevel) -> Consumer:
+        return Consumer(
+            bootstrap_servers=self._thread.bootstrap_servers, isolation_level=isolation_level
+        )
+
+
+def _values(records: Iterable[ConsumerRecord]) -> list[bytes | None]:
+    return [record.value for record in records]

@@ -1,0 +1,217 @@
+"""The control socket: a test process sets faults while the broker runs.
+
+The socket is a Unix socket in the data directory, so that only processes with access to the data
+can use it. A request and its response are one line of JSON each. A request names its `command`, a
+row of COMMANDS, and the arguments of the command. The response is an object; it has the key `error`
+if the request is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.faults.faults import Faults
+from oncelog_server.faults.refused_responses import NOT_REFUSED
+from oncelog_server.faults.request_rules import UNLIMITED, Failing, Holding, Scope
+from oncelog_server.faults.socket_path import SOCKET_NAME, socket_path
+from oncelog_server.faults.trap import Trap
+
+Json: TypeAlias = dict[str, Any]
+
+
+class InvalidCommand(ValueError):
+    """The command or one of its arguments is invalid. The message names it."""
+
+
+class FaultControl:
+    """The control socket of one broker."""
+
+    def __init__(self, faults: Faults, data_directory: Path) -> None:
+        self._faults = faults
+        self._path = data_directory / SOCKET_NAME
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen on the socket. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+        with socket_path(self._path.parent) as path:
+            self._server = await asyncio.start_unix_server(self._serve, path)
+
+    def close(self) -> None:
+        """Stop to listen, remove the socket, and end all faults, so that no request is held."""
+        self._faults.clear()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                writer.write(json.dumps(await self._respond(line)).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    async def _respond(self, line: bytes) -> Json:
+        try:
+            arguments = json.loads(line)
+            name = arguments.pop("command")
+            if name not in COMMANDS:
+                raise InvalidCommand(f"command {name!r} is not known; there are {[*COMMANDS]}")
+            response = COMMANDS[name](self._faults, **arguments)
+            return response if isinstance(response, dict) else await response
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return {"error": str(error)}
+
+
+def _scope(api: str, topic: str | None, client_id: str | None) -> Scope:
+    return Scope(_api(api), topic, client_id)
+
+
+def _api(name: str) -> ApiKey:
+    """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`."""
+    wanted = re.sub(r"[-_ ]", "", name).lower()
+    for api in ApiKey:
+        if api.name.replace("_", "").lower() == wanted:
+            return api
+    raise InvalidCommand(f"API {name!r} is not known")
+
+
+def _code(name: str) -> ErrorCode:
+    try:
+        return ErrorCode[name]
+    except KeyError:
+        raise InvalidCommand(f"error code {name!r} is not known") from None
+
+
+def _fail(
+    faults: Faults,
+    *,
+    api: str,
+    error: str,
+    times: int | None = 1,
+    topic: str | None = None,
+    client_id: str | None = None,
+) -> Json:
+    scope = _scope(api, topic, client_id)
+    if scope.api in NOT_REFUSED:
+        raise InvalidCommand(f"{scope.api.name} cannot fail as a whole")
+    if times is not None and times < 1:
+        raise InvalidCommand(f"times must be at least 1, not {times}")
+    rule = Failing(scope, _code(error), UNLIMITED if times is None else times)
+    return {"id": faults.rules.add(rule)}
+
+
+def _hold(
+    faults: Faults,
+    *,
+    api: str,
+    topic: str | None = None,
+    client_id: str | None = None,
+    holds_response: bool = False,
+) -> Json:
+    return {
+        "id": faults.rules.add(
+            Holding(_scope(api, topic, client_id), holds_response=holds_response)
+        )
+    }
+
+
+async def _wait(faults: Faults, *, id: int, timeout_ms: int) -> Json:
+    rule = _holding(faults, id)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await rule.arrived.wait()
+    except TimeoutError:
+        return {"arrived": False}
+    return {"arrived": True}
+
+
+def _release(faults: Faults, *, id: int, lost: bool = False) -> Json:
+    _holding(faults, id).release(lost=lost)
+    faults.rules.remove(id)
+    return {}
+
+
+def _holding(faults: Faults, id: int) -> Holding:
+    try:
+        rule = faults.rules[id]
+    except KeyError:
+        raise InvalidCommand(f"fault {id} is over") from None
+    if not isinstance(rule, Holding):
+        raise InvalidCommand(f"fault {id} holds no request")
+    return rule
+
+
+def _end(faults: Faults, *, id: int) -> Json:
+    faults.rules.remove(id)
+    return {}
+
+
+def _kill_at(faults: Faults, *, point: str) -> Json:
+    faults.trap = Trap.parse(point, "fail point ")
+    return {}
+
+
+def _kill_nowhere(faults: Faults) -> Json:
+    faults.trap = None
+    return {}
+
+
+def _delay_fsync(faults: Faults, *, ms: int) -> Json:
+    if ms < 0:
+        raise InvalidCommand(f"a delay of {ms} ms is below 0")
+    faults.sync_delay_ms = ms
+    return {}
+
+
+def _fill_disk(faults: Faults, *, patterns: list[str]) -> Json:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InvalidCommand(f"pattern {pattern!r}: {error}") from None
+    faults.full_disk.patterns = tuple(patterns)
+    return {}
+
+
+def _advance(faults: Faults, *, ms: int) -> Json:
+    if ms < 0:
+        raise InvalidCommand(f"the clock cannot go back by {-ms} ms")
+    faults.advance(ms)
+    return {}
+
+
+def _pending(faults: Faults) -> Json:
+    return {"rules": len(faults.rules)}
+
+
+def _clear(faults: Faults) -> Json:
+    faults.clear()
+    return {}
+
+
+COMMANDS: Final[dict[str, Callable[..., Json | Awaitable[Json]]]] = {
+    "fail": _fail,
+    "hold": _hold,
+    "wait": _wait,
+    "release": _release,
+    "end": _end,
+    "kill_at": _kill_at,
+    "kill_nowhere": _kill_nowhere,
+    "delay_fsync": _delay_fsync,
+    "fill_disk": _fill_disk,
+    "advance": _advance,
+    "clear": _clear,
+    "pending": _pending,
+}

@@ -1,0 +1,129 @@
+"""`oncelog.testing.Broker`: start, kill, restart and end, and no trace of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from oncelog.testing import Broker, BrokerFailed, Namespace
+from oncelog.testing.client_thread import ClientThread
+from oncelog.testing.wire import Wire
+from oncelog_protocol.messages.metadata import MetadataRequest
+from tests.harness.waiting import wait_until
+
+
+def names(broker: Broker) -> list[str]:
+    """Return the names of all topics."""
+    with Wire(broker.bootstrap_servers) as wire:
+        return [topic.name for topic in wire.call(MetadataRequest(topics=None), 12).topics]
+
+
+def test_a_broker_listens_on_this_computer_only_and_leaves_nothing() -> None:
+    with Broker({"num.partitions": 3}) as broker:
+        assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
+        with Wire(broker.bootstrap_servers) as wire:
+            (found,) = wire.call(MetadataRequest(), 12).brokers
+        assert (found.host, found.port) == ("127.0.0.1", broker.port)
+        assert broker.data.is_dir()
+    assert not broker.directory.exists()
+    assert not broker.is_running
+
+
+async def test_a_coroutine_uses_a_broker_too() -> None:
+    async with Broker() as broker:
+        assert broker.is_running
+    assert not broker.directory.exists()
+
+
+def test_data_and_port_stay_over_a_kill_and_over_a_restart(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        port = broker.port
+        thread = ClientThread(broker.bootstrap_servers)
+        try:
+            topic = Namespace(thread, broker).topic("kept")
+            broker.kill()
+            assert not broker.is_running
+            broker.restart()
+            assert topic.name in names(broker)
+            broker.restart()
+            assert topic.name in names(broker)
+        finally:
+            thread.close()
+        assert broker.port == port
+    assert broker.data.is_dir()
+    with Broker(data=tmp_path) as again:
+        assert topic.name in names(again)
+
+
+def test_a_paused_broker_sends_no_response_until_it_resumes() -> None:
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        broker.pause()
+        wire.send(MetadataRequest(), 12)
+        wire.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            wire.answer()
+        broker.resume()
+        wire.socket.settimeout(20)
+        assert wire.answer().brokers
+
+
+def test_a_paused_broker_can_be_closed() -> None:
+    with Broker() as broker:
+        broker.pause()
+    assert not broker.directory.exists()
+
+
+def test_a_broker_that_cannot_start_says_why_and_leaves_nothing() -> None:
+    broker = Broker({"num.partitons": 3})
+    with pytest.raises(BrokerFailed, match=r"did you mean num\.partitions"):
+        broker.start()
+    broker.close()
+    assert not broker.directory.exists()
+
+
+@pytest.mark.parametrize("end", ["fence", "advance"])
+def test_a_thousand_tests_on_one_broker_leave_nothing_in_it(end: str) -> None:
+    """Topics and groups are deleted, and the memory of the broker grows by less than 20 MB."""
+    count = 1_000 if end == "fence" else 20
+    with Broker() as broker:
+        thread = ClientThread(broker.bootstrap_servers)
+        try:
+            first = 0
+            for number in range(count):
+                namespace = Namespace(thread, broker)
+                topic = namespace.topic("invoices")
+                if not number % 10:
+                    namespace.hang(namespace.id("billing"), topic)
+                    if end == "advance":
+                        broker.clock.advance(minutes=15)
+                        wait_until(partial(is_settled, namespace), "the timeout")
+                namespace.close()
+                assert namespace.leftovers() == []
+                if number == count // 10:
+                    first = resident_mb(broker.pid)
+            assert [name for name in names(broker) if not name.startswith("__")] == []
+            assert resident_mb(broker.pid) - first < 20
+        finally:
+            thread.close()
+
+
+def is_settled(namespace: Namespace) -> bool:
+    return not namespace.open_transactions()
+
+
+def resident_mb(pid: int) -> int:
+    """Return the resident memory of a process in MB."""
+    done = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(pid)], check=True, capture_output=True, text=True
+    )
+    return int(done.stdout) // 1024
+
+
+def test_variables_of_the_environment_do_not_configure_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "KAFKA_LISTENERS", "PLAINTEXT://:1")
+    with Broker() as broker:
+        assert names(broker) == []

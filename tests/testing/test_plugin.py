@@ -1,0 +1,173 @@
+"""The pytest plugin in suites of applications: fixtures, markers, options and reports."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kafka.kafka import Kafka
+
+INNER_SUITE = Path(__file__).with_name("inner_suite.py")
+CONFIGURATION = "[pytest]\nasyncio_mode = auto\n"
+
+
+def run(folder: Path, suite: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a suite in a pytest of its own, as an application does."""
+    (folder / "pytest.ini").write_text(CONFIGURATION)
+    (folder / "test_suite.py").write_text(suite)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rA", *arguments, "test_suite.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+
+
+def outcomes(output: str) -> dict[str, int]:
+    """Return the number of tests with each outcome, from pytest's last line."""
+    last = output.strip().splitlines()[-1]
+    return {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", last)}
+
+
+def test_a_suite_of_an_application_passes(tmp_path: Path) -> None:
+    done = run(tmp_path, INNER_SUITE.read_text())
+    assert outcomes(done.stdout) == {"passed": 8}, done.stdout
+
+
+def test_with_xdist_each_worker_has_a_broker(tmp_path: Path) -> None:
+    done = run(tmp_path, INNER_SUITE.read_text(), "-n", "2")
+    assert outcomes(done.stdout) == {"passed": 8}, done.stdout
+
+
+def test_the_same_suite_passes_on_apache_kafka_without_its_faults(
+    tmp_path: Path, kafka: Kafka
+) -> None:
+    done = run(tmp_path, INNER_SUITE.read_text(), "--oncelog-broker", kafka.address)
+    assert outcomes(done.stdout) == {"passed": 4, "skipped": 4}, done.stdout
+    assert "this broker has no faults" in done.stdout
+
+
+LEAVING = """
+def test_hangs(oncelog):
+    oncelog.hang(oncelog.id("billing"), oncelog.topic("invoices"))
+
+def test_next(oncelog):
+    assert oncelog.open_transactions() == []
+"""
+
+
+def test_an_open_transaction_is_a_warning_or_with_strict_an_error(tmp_path: Path) -> None:
+    done = run(tmp_path, LEAVING)
+    assert outcomes(done.stdout) == {"passed": 2, "warning": 1}, done.stdout
+    assert "the test has left: transaction of billing-" in done.stdout
+    strict = run(tmp_path, LEAVING, "--oncelog-strict")
+    assert outcomes(strict.stdout) == {"passed": 2, "error": 1}, strict.stdout
+
+
+MEMBER = """
+from oncelog import Consumer
+
+async def test_member(oncelog):
+    topic, group = oncelog.topic("invoices"), oncelog.group("readers")
+    topic.produce(b"1")
+    async with Consumer(
+        bootstrap_servers=oncelog.bootstrap_servers, group_id=group,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        await consumer.subscribe(topic.name)
+        while not await consumer.poll(1000):
+            pass
+        assert oncelog.members() == ["oncelog"]
+    assert oncelog.members() == []
+"""
+
+
+def test_members_of_the_groups_of_a_test_are_known(tmp_path: Path) -> None:
+    done = run(tmp_path, MEMBER, "--oncelog-strict")
+    assert outcomes(done.stdout) == {"passed": 1}, done.stdout
+
+
+FAILING = """
+import pytest
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_fails(oncelog, number):
+    oncelog.hang(oncelog.id("billing"), oncelog.topic("invoices"))
+    oncelog.clock.advance(minutes=15)
+    while oncelog.open_transactions():
+        pass
+    assert not number
+"""
+
+
+def test_a_failure_shows_the_log_of_the_broker_of_this_test(tmp_path: Path) -> None:
+    done = run(tmp_path, FAILING)
+    assert outcomes(done.stdout) == {"failed": 2}, done.stdout
+    assert done.stdout.count("log of oncelog 127.0.0.1:") == 2
+    assert done.stdout.count('"event":"transaction aborted"') == 2
+
+
+KILLING = """
+def test_kills(oncelog, oncelog_broker):
+    oncelog_broker.kill()
+
+def test_pauses(oncelog, oncelog_broker):
+    oncelog.topic("t").produce(b"x")
+    oncelog_broker.pause()
+
+def test_leaves_faults(oncelog):
+    oncelog.faults.fail("CreateTopics", "NOT_CONTROLLER", times=None)
+    oncelog.faults.hold("Metadata")
+
+def test_next(oncelog):
+    oncelog.topic("t").produce(b"x")
+"""
+
+
+def test_the_next_test_gets_a_whole_broker(tmp_path: Path) -> None:
+    done = run(tmp_path, KILLING)
+    assert outcomes(done.stdout) == {"passed": 4}, done.stdout
+
+
+FACTORY = """
+def test_two_brokers(oncelog_broker_factory):
+    one = oncelog_broker_factory()
+    other = oncelog_broker_factory(settings={"num.partitions": 7})
+    assert one.port != other.port
+    (tmp := one.directory).exists()
+    globals()["directory"] = tmp
+
+def test_they_are_gone():
+    assert not directory.exists()
+"""
+
+
+def test_a_factory_starts_brokers_that_end_with_the_test(tmp_path: Path) -> None:
+    done = run(tmp_path, FACTORY)
+    assert outcomes(done.stdout) == {"passed": 2}, done.stdout
+
+
+UNUSED = """
+import sys
+
+def test_unused():
+    roots = ("oncelog_server", "oncelog_client.", "oncelog.testing.broker", "uvloop")
+    assert not [name for name in sys.modules if name.startswith(roots)]
+"""
+
+
+def test_a_run_without_the_fixtures_imports_no_broker_and_no_client(tmp_path: Path) -> None:
+    done = run(tmp_path, UNUSED)
+    assert outcomes(done.stdout) == {"passed": 1}, done.stdout
+
+
+@pytest.mark.parametrize("option", ["--oncelog-broker", "--oncelog-strict", "oncelog(settings="])
+def test_the_help_names_options_and_marker(tmp_path: Path, option: str) -> None:
+    page = "--markers" if option.startswith("oncelog(") else "--help"
+    assert option in run(tmp_path, "", page).stdout
