@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
 from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -25,7 +26,6 @@ from oncelog_protocol.messages.produce import (
 )
 from tests.conformance.conftest import Target
 from tests.harness.driving import end_offset, values
-from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.writing import (
@@ -115,7 +115,7 @@ def test_r1_a_batch_sent_on_two_connections_is_written_once(
     twice = Duplicate()
     proxy.on(ApiKey.PRODUCE, twice)
     assert produce(through, topic, batch(producer, 1)).base_offset == 1
-    assert twice.answer
+    assert twice.response
     assert produce(through, topic, batch(producer, 2)).base_offset == 2
 
 
@@ -127,7 +127,7 @@ def test_r6_n2_an_end_txn_retried_after_a_lost_response_gets_the_same_response(
     further effect."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V2["produce"]) == ErrorCode.NONE
-    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
+    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.RESPONSE)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
         through.call(ending(producer, commit=commit), V2["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
@@ -143,7 +143,7 @@ def test_n2_a_v1_end_txn_retried_after_a_lost_response_gets_the_same_response(
     """A V1 retry gets the same result. A request for the opposite result is refused."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
-    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
+    proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.RESPONSE)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
         through.call(ending(producer), V1["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
@@ -285,7 +285,7 @@ def test_r14_init_producer_id_retried_after_a_lost_response_gets_the_same_epoch(
 ) -> None:
     """A retry of InitProducerId by the same producer gets the same epoch (KIP-360)."""
     producer = new_identity(wire, topic)
-    proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.ANSWER)
+    proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.RESPONSE)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
         init_producer_id(through, topic, current=producer)
     again = init_producer_id(wire, topic, current=producer)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.testing.broker import QUICK
+from oncelog.testing.proxy import Direction, Hold, Proxy
+from oncelog.testing.proxy.frame import message
 from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -20,8 +22,6 @@ from oncelog_protocol.records.batch import read_header
 from tests.conformance.clients import Client, Record
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, merged, values
-from tests.harness.proxy import Direction, Hold, Proxy
-from tests.harness.proxy.frame import message
 from tests.harness.waiting import wait_until
 
 BATCHES = 5
@@ -80,7 +80,7 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
     """Return the error codes of the broker's responses."""
     found = []
     for frame in list(proxy.frames):
-        if frame.api is ApiKey.PRODUCE and frame.direction is Direction.ANSWER:
+        if frame.api is ApiKey.PRODUCE and frame.direction is Direction.RESPONSE:
             (topic,) = message(frame).responses
             found.append(ErrorCode(topic.partition_responses[0].error_code))
     return found
@@ -110,7 +110,7 @@ def test_r11_five_batches_are_written_in_order_although_the_first_was_refused(
         producer.begin()
         proxy.frames.clear()
         refused, others = Hold(), Hold()
-        proxy.on(ApiKey.PRODUCE, refused, direction=Direction.ANSWER)
+        proxy.on(ApiKey.PRODUCE, refused, direction=Direction.RESPONSE)
         proxy.on(ApiKey.PRODUCE, others, nth=2)
         log = broker.data / "__transaction_state-0" / f"{0:020}.log"
         limit_files(broker, log.stat().st_size)

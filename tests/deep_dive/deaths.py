@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from examples.purchases.billing import GROUP
+from oncelog.testing.proxy import Direction, Frame
+from oncelog.testing.proxy.frame import message
 from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -17,8 +19,6 @@ from tests.deep_dive.asking import Described, Events
 from tests.deep_dive.on_disk import DECIDED, Logs, Place, read_logs
 from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import Names
-from tests.harness.proxy import Direction, Frame
-from tests.harness.proxy.frame import message
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
         asked[frame.connection, frame.correlation_id]: ErrorCode(message(frame).error_code)
         for frame in frames
         if frame.api is ApiKey.END_TXN
-        and frame.direction is Direction.ANSWER
+        and frame.direction is Direction.RESPONSE
         and (frame.connection, frame.correlation_id) in asked
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from examples.purchases.billing import GROUP
+from oncelog.testing.proxy import Cut, Direction, Drop, Hold
 from oncelog.testing.wire import Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -19,7 +20,6 @@ from tests.deep_dive.outcomes import as_described, coordinator, group_coordinato
 from tests.deep_dive.outside import Outside
 from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import acknowledged, sent
-from tests.harness.proxy import Cut, Direction, Drop, Hold
 from tests.harness.writing import Identity, produce
 from tests.harness.writing import batch as new_batch
 
@@ -66,7 +66,7 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     since = len(pipeline.proxy.frames)
     cut, lost = Cut(40), Drop()
     pipeline.proxy.on(ApiKey.PRODUCE, cut, client_id="billing-0")
-    pipeline.proxy.on(ApiKey.PRODUCE, lost, client_id="billing-0", direction=Direction.ANSWER)
+    pipeline.proxy.on(ApiKey.PRODUCE, lost, client_id="billing-0", direction=Direction.RESPONSE)
     pipeline.feed(portion)
     half, answer = cut.wait(), lost.wait()
     pipeline.wait_until_billed()
@@ -171,7 +171,7 @@ def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | N
     """Return the identity that a worker's last successful InitProducerId got. Return None if the
     proxy has seen no such response since frame `since`."""
     name = f"billing-{number}"
-    answers = pipeline.said(Direction.ANSWER, ApiKey.INIT_PRODUCER_ID, name, since)
+    answers = pipeline.said(Direction.RESPONSE, ApiKey.INIT_PRODUCER_ID, name, since)
     given = [response for _, response in answers if response.error_code == ErrorCode.NONE]
     if not given:
         return None
@@ -228,7 +228,7 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
         if (message.producer_id, message.producer_epoch)
         == (producer.producer_id, producer.producer_epoch)
     }
-    answers = pipeline.said(Direction.ANSWER, ApiKey.END_TXN, "billing-0", since)
+    answers = pipeline.said(Direction.RESPONSE, ApiKey.END_TXN, "billing-0", since)
     codes = [
         ErrorCode(response.error_code)
         for frame, response in answers

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from examples.purchases.billing import SHIPMENTS
+from oncelog.testing.proxy import Drop
 from oncelog_client import Consumer
 from oncelog_protocol.apis import ApiKey
 from tests.deep_dive.pipeline import DEADLINE_S, Pipeline
-from tests.harness.proxy import Drop
 
 GROUP = "parcels"
 

@@ -15,13 +15,13 @@ from examples.purchases.billing import GROUP, INVOICES, PARTITIONS, PURCHASES, S
 from examples.purchases.data import Purchase, purchases
 from examples.purchases.processes import Worker
 from oncelog.testing.ports import reserve_port
+from oncelog.testing.proxy import Direction, Drop, Fate, Frame, Proxy
+from oncelog.testing.proxy.frame import message
 from oncelog.testing.wire import Wire
 from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
 from tests.harness.dying import last_death
-from tests.harness.proxy import Direction, Drop, Fate, Frame, Proxy
-from tests.harness.proxy.frame import message
 from tests.harness.writing import topic_id
 
 WORKER = "examples.purchases.worker"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from oncelog.testing.proxy import Direction, Frame
+from oncelog.testing.proxy.frame import message
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header
 from tests.deep_dive.on_disk import Batch, Place
-from tests.harness.proxy import Direction, Frame
-from tests.harness.proxy.frame import message
 
 Names = Mapping[bytes, str]
 

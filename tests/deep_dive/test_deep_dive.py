@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.proxy import Drop
 from oncelog_protocol.apis import ApiKey
 from tests.deep_dive.__main__ import go_through
 from tests.deep_dive.deaths import Death, die
 from tests.deep_dive.failures import FAILURES, Failure, lose_produce_frames
 from tests.deep_dive.outcomes import coordinator, group_coordinator, leader
 from tests.deep_dive.pipeline import Pipeline
-from tests.harness.proxy import Drop
 
 PORTION = 1_000
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
 from oncelog.testing.wire import Wire
 from oncelog_client import KafkaError, Producer
 from oncelog_protocol.apis import ApiKey
@@ -28,7 +29,6 @@ from tests.harness.driving import (
     state,
     values,
 )
-from tests.harness.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
@@ -138,7 +138,7 @@ def test_n7_requests_duplicated_on_other_connections_break_no_transaction(
     certain = {ApiKey.PRODUCE, ApiKey.END_TXN}
 
     def decide(frame: Frame) -> Fate | None:
-        if frame.direction is Direction.ANSWER:
+        if frame.direction is Direction.RESPONSE:
             return None
         if frame.api in certain:
             certain.discard(frame.api)
@@ -177,7 +177,7 @@ def test_n8_requests_reordered_across_connections_break_no_transaction(
     )
     check(broker, writers)
     assert all(len(writer.committed) == LATE_TRANSACTIONS * 2 // 3 for writer in writers)
-    assert {frame.direction for frame, _ in late} == {Direction.REQUEST, Direction.ANSWER}
+    assert {frame.direction for frame, _ in late} == {Direction.REQUEST, Direction.RESPONSE}
     assert {frame.api for frame, _ in late} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
     assert max(seconds for _, seconds in late) > LATEST_S * 0.9
     assert any(overtaken(proxy, frame) for frame, seconds in late if seconds > LATEST_S / 2)

@@ -98,19 +98,22 @@ import pytest
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_fails(oncelog, number):
-    oncelog.hang(oncelog.id("billing"), oncelog.topic("invoices"))
+    topic = oncelog.topic("invoices")
+    oncelog.hang(oncelog.id("billing"), topic)
     oncelog.clock.advance(minutes=15)
     while oncelog.open_transactions():
         pass
+    oncelog.hang(oncelog.id("left"), topic)
     assert not number
 """
 
 
-def test_a_failure_shows_the_log_of_the_broker_of_this_test(tmp_path: Path) -> None:
+def test_a_failure_shows_open_transactions_and_the_log_of_this_test(tmp_path: Path) -> None:
     done = run(tmp_path, FAILING)
-    assert outcomes(done.stdout) == {"failed": 2}, done.stdout
+    assert outcomes(done.stdout) == {"failed": 2, "warnings": 2}, done.stdout
     assert done.stdout.count("log of oncelog 127.0.0.1:") == 2
     assert done.stdout.count('"event":"transaction aborted"') == 2
+    assert len(re.findall(r"^left-[0-9a-f]{8}$", done.stdout, re.MULTILINE)) == 2
 
 
 KILLING = """

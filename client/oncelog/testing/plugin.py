@@ -24,6 +24,7 @@ MARKER: Final = (
 )
 _SKIPPED: Final = pytest.StashKey[bool]()
 _LOG: Final = pytest.StashKey[tuple["Broker", int]]()
+_NAMESPACE: Final = pytest.StashKey["Namespace"]()
 _LOG_LINES: Final = 40
 
 
@@ -116,7 +117,7 @@ def oncelog(
         size = broker.log.stat().st_size
         request.node.stash[_LOG] = broker, size
     assert address is not None
-    namespace = Namespace(_oncelog_clients(address), broker)
+    namespace = request.node.stash[_NAMESPACE] = Namespace(_oncelog_clients(address), broker)
     yield namespace
     if broker is not None:
         _make_whole(broker)
@@ -159,16 +160,29 @@ def _make_whole(broker: Broker) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the broker's log of this test to the report of a failure."""
+    """Add the open transactions and the broker's log of this test to the report of a failure."""
     report = yield
-    found = item.stash.get(_LOG, None)
-    if report.failed and found is not None and call.when == "call":
-        broker, size = found
-        with broker.log.open("rb") as log:
-            log.seek(size)
-            lines = log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
-        report.sections.append((f"log of oncelog {broker.bootstrap_servers}", "\n".join(lines)))
+    if report.failed and call.when == "call":
+        report.sections += _sections(item)
     return report
+
+
+def _sections(item: pytest.Item) -> list[tuple[str, str]]:
+    """Return the sections about the broker, each with its title."""
+    sections = []
+    namespace = item.stash.get(_NAMESPACE, None)
+    log = item.stash.get(_LOG, None)
+    if namespace is not None and (log is None or log[0].is_running):
+        opened = namespace.open_transactions()
+        sections.append(("open transactions of this test", "\n".join(opened) or "none"))
+    if log is not None:
+        broker, size = log
+        with broker.log.open("rb") as file:
+            file.seek(size)
+            lines = file.read().decode(errors="replace").splitlines()
+        title = f"log of oncelog {broker.bootstrap_servers} in this test"
+        sections.append((title, "\n".join(lines[-_LOG_LINES:])))
+    return sections
 
 
 @pytest.hookimpl(wrapper=True)

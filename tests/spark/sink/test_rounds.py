@@ -11,6 +11,9 @@ import pyarrow
 import pytest
 
 from oncelog.testing.broker import QUICK
+from oncelog.testing.proxy.fates import DEADLINE_S, Drop, Fate, Link
+from oncelog.testing.proxy.frame import Direction, Frame
+from oncelog.testing.proxy.proxy import Proxy
 from oncelog_client.spark.background import background
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
@@ -19,9 +22,6 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Task
 from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
-from tests.harness.proxy.fates import DEADLINE_S, Drop, Fate, Link
-from tests.harness.proxy.frame import Direction, Frame
-from tests.harness.proxy.proxy import Proxy
 from tests.spark.topics import Topics
 
 TASKS = 8
@@ -85,7 +85,7 @@ def rounds(frames: list[Frame]) -> list[list[ApiKey]]:
     found: list[list[ApiKey]] = []
     answered = True
     for frame in frames:
-        if frame.direction is Direction.ANSWER:
+        if frame.direction is Direction.RESPONSE:
             answered = True
             continue
         if answered:
@@ -178,7 +178,7 @@ def test_a_decision_without_a_response_is_repeated_until_its_outcome_is_known(
     micro.batch(1)
     silent = [Drop(cut=False), Drop(cut=False)]
     for nth, call in enumerate(silent, 1):
-        proxy.on(ApiKey.END_TXN, call, direction=Direction.ANSWER, nth=nth)
+        proxy.on(ApiKey.END_TXN, call, direction=Direction.RESPONSE, nth=nth)
     micro.batch(2)
     assert all(call.there.is_set() for call in silent)
     assert len(topics.values(name)) == 3 * TASKS

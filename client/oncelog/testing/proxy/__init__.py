@@ -3,7 +3,7 @@ network may."""
 
 from __future__ import annotations
 
-from tests.harness.proxy.fates import (
+from oncelog.testing.proxy.fates import (
     Cut,
     Delay,
     Drop,
@@ -14,8 +14,8 @@ from tests.harness.proxy.fates import (
     Record,
     Throttle,
 )
-from tests.harness.proxy.frame import Direction, Frame
-from tests.harness.proxy.proxy import Proxy
+from oncelog.testing.proxy.frame import Direction, Frame
+from oncelog.testing.proxy.proxy import Proxy
 
 __all__ = [
     "Cut",

@@ -11,16 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from oncelog_protocol.apis import ApiKey
-from tests.harness.proxy.fates import DEADLINE_S, Fate
-from tests.harness.proxy.frame import (
+from oncelog.testing.proxy.fates import DEADLINE_S, Fate
+from oncelog.testing.proxy.frame import (
     Direction,
     Frame,
-    answer_frame,
     correlation_id_of,
     length_of,
     request_frame,
+    response_frame,
 )
+from oncelog_protocol.apis import ApiKey
 
 _ACCEPTING_TURNS = 5
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER with 0 s: close sends a reset
@@ -173,15 +173,15 @@ class _Connection:
     async def run(self) -> None:
         """Serve until one side has ended and every held frame has reached the other side."""
         requests = asyncio.ensure_future(self._requests())
-        answers = asyncio.ensure_future(self._answers())
+        responses = asyncio.ensure_future(self._responses())
         try:
             # The broker gets all requests of a client, even those that the proxy still holds when
             # the client closes its connection.
-            await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({requests, responses}, return_when=asyncio.FIRST_COMPLETED)
             if self._late:
                 await asyncio.wait(set(self._late))
         finally:
-            everything = [requests, answers, *self._late]
+            everything = [requests, responses, *self._late]
             for task in everything:
                 task.cancel()
             # Close before any wait, because the end of the proxy may cancel this task at a wait.
@@ -198,11 +198,11 @@ class _Connection:
             self._asked[frame.correlation_id] = frame
             await self._pass(frame, _Way(self, self._broker[1]))
 
-    async def _answers(self) -> None:
+    async def _responses(self) -> None:
         reader, _ = self._broker
         number = 0
         while (data := await _read_frame(reader)) is not None:
-            frame = answer_frame(self._asked.pop(correlation_id_of(data)), number, data)
+            frame = response_frame(self._asked.pop(correlation_id_of(data)), number, data)
             number += 1
             await self._pass(frame, _Way(self, self._client[1]))
 

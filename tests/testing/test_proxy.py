@@ -11,6 +11,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncelog.testing.proxy import (
+    Cut,
+    Direction,
+    Drop,
+    Duplicate,
+    Flip,
+    Hold,
+    Proxy,
+    Record,
+    Throttle,
+)
 from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -18,7 +29,6 @@ from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, end_offset
-from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Flip, Hold, Proxy, Record, Throttle
 from tests.harness.waiting import wait_until
 from tests.harness.writing import batch, new_identity, produce, records
 
@@ -42,7 +52,7 @@ def test_frames_pass_and_are_noted(proxy: Proxy) -> None:
         (frame.direction, frame.api, frame.version, frame.client_id) for frame in proxy.frames
     ] == [
         (Direction.REQUEST, ApiKey.METADATA, 9, "wire"),
-        (Direction.ANSWER, ApiKey.METADATA, 9, "wire"),
+        (Direction.RESPONSE, ApiKey.METADATA, 9, "wire"),
     ]
 
 
@@ -91,7 +101,7 @@ def test_a_released_request_reaches_the_broker_after_its_client_disconnected(
 def test_a_dropped_response_closes_its_connection(broker: Oncelog, proxy: Proxy) -> None:
     with Wire(broker.address) as direct:
         create(direct, "lost")
-        proxy.on(ApiKey.PRODUCE, Drop(), direction=Direction.ANSWER)
+        proxy.on(ApiKey.PRODUCE, Drop(), direction=Direction.RESPONSE)
         with Wire(proxy.address) as wire, pytest.raises((Closed, ConnectionResetError)):
             produce(wire, "lost", build_batch(records()))
         assert end_offset(direct, "lost") == 1
@@ -106,7 +116,7 @@ def test_the_broker_gets_the_nth_request_twice_and_the_others_once(
         proxy.on(ApiKey.PRODUCE, twice, nth=2, client_id="wire")
         for _ in range(3):
             assert produce(wire, "twice", build_batch(records())).error_code == ErrorCode.NONE
-        assert twice.answer
+        assert twice.response
         assert end_offset(direct, "twice") == 4
 
 

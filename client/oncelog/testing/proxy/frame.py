@@ -20,7 +20,7 @@ class Direction(Enum):
     """Requests go to the broker, responses to the client."""
 
     REQUEST = "request"
-    ANSWER = "answer"
+    RESPONSE = "response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ def request_frame(connection: int, number: int, data: bytes) -> Frame:
     return Frame(connection, number, Direction.REQUEST, ApiKey(key), version, client_id, data)
 
 
-def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
+def response_frame(request: Frame, number: int, data: bytes) -> Frame:
     """Return the response to `request`."""
     return Frame(
         request.connection,
         number,
-        Direction.ANSWER,
+        Direction.RESPONSE,
         request.api,
         request.version,
         request.client_id,
@@ -66,9 +66,9 @@ def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
     )
 
 
-def correlation_id_of(answer: bytes) -> int:
-    """Return the correlation id of a response. `answer` includes the length."""
-    (found,) = _CORRELATION.unpack_from(answer, 4)
+def correlation_id_of(response: bytes) -> int:
+    """Return the correlation id of a response. `response` includes the length."""
+    (found,) = _CORRELATION.unpack_from(response, 4)
     return int(found)
 
 

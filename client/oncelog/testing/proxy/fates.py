@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from tests.harness.proxy.frame import Frame
+from oncelog.testing.proxy.frame import Frame
 
 DEADLINE_S = 60.0
 
@@ -92,27 +92,27 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """Send the request a second time, on another connection. `answer` returns the second response.
+    """Send the request a second time, on another connection. `response` returns the second one.
     Later frames do not wait for it."""
 
     is_overtaken = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._answered = threading.Event()
-        self._answer = b""
+        self._responded = threading.Event()
+        self._response = b""
 
     @property
-    def answer(self) -> bytes:
+    def response(self) -> bytes:
         """Return the second response with its length and header."""
-        if not self._answered.wait(DEADLINE_S):
+        if not self._responded.wait(DEADLINE_S):
             raise TimeoutError("no response to the duplicate")
-        return self._answer
+        return self._response
 
     async def meet(self, frame: Frame, link: Link) -> None:
         await link.forward(frame.data)
-        self._answer = await link.aside(frame.data)
-        self._answered.set()
+        self._response = await link.aside(frame.data)
+        self._responded.set()
 
 
 class Cut(Fate):
