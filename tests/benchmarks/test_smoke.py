@@ -125,3 +125,12 @@ def test_the_processor_time_of_commands_is_measured(tmp_path: Path) -> None:
     (rows,) = json.loads(written.read_text()).values()
     used_ms = {row["name"]: row["median_ms"] for row in rows}
     assert 0 < used_ms["python -c pass"] < used_ms["topic list"]
+
+
+def test_the_broker_is_measured_in_its_own_process() -> None:
+    command = [sys.executable, "-m", "benchmarks.in_process", "--rounds", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    figures = [line.rpartition(": ") for line in done.stdout.splitlines()]
+    assert [name.partition(", ")[2] for name, _, _ in figures] == ["1 partition", "8 partitions"]
+    (few, many) = (float(figure.split()[0]) for _, _, figure in figures)
+    assert 0 < few < many
