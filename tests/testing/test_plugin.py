@@ -70,6 +70,23 @@ def test_an_open_transaction_is_a_warning_or_with_strict_an_error(tmp_path: Path
     assert outcomes(strict.stdout) == {"passed": 2, "error": 1}, strict.stdout
 
 
+FIXED = """
+def test_an_id_of_the_application(oncelog):
+    topic = oncelog.topic("invoices")
+    oncelog.hang("billing-of-the-application", topic)
+    assert oncelog.open_transactions() == ["billing-of-the-application"]
+
+def test_next(oncelog):
+    assert oncelog.open_transactions() == []
+"""
+
+
+def test_open_transactions_of_fixed_ids_are_found_and_ended(tmp_path: Path) -> None:
+    done = run(tmp_path, FIXED)
+    assert outcomes(done.stdout) == {"passed": 2, "warning": 1}, done.stdout
+    assert "transaction of billing-of-the-application is open" in done.stdout
+
+
 MEMBER = """
 from oncelog import Consumer
 

@@ -20,7 +20,9 @@ _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 class Namespace:
     """Names that no other test has, on a broker that tests share. `close` deletes what has them.
 
-    `broker` is None if the tests run against another broker than oncelog's; it has no faults.
+    `broker` is None if the tests run against a broker of `--oncelog-broker`, which has no faults
+    and may have other users. Otherwise all open transactions and members on the broker count as
+    this test's, because its tests run one after another.
     """
 
     def __init__(self, thread: ClientThread, broker: Broker | None = None) -> None:
@@ -74,21 +76,15 @@ class Namespace:
 
     def open_transactions(self) -> list[str]:
         """Return the transactional ids of this test with a transaction that is not complete."""
-
-        async def listed() -> list[str]:
-            admin = await self._thread.admin()
-            listings = await admin.list_transactions(states=_OPEN)
-            return sorted(listing.transactional_id for listing in listings)
-
-        return [found for found in self._thread.run(listed()) if self._suffix in found]
+        return self._thread.run(self._opened())
 
     def members(self) -> list[str]:
         """Return the client ids of the members of this test's groups."""
 
         async def described() -> list[str]:
             admin = await self._thread.admin()
-            known = {listing.group_id for listing in await admin.list_groups()}
-            groups = await admin.describe_groups(known.intersection(self._groups))
+            known = [listing.group_id for listing in await admin.list_groups()]
+            groups = await admin.describe_groups(filter(self._is_of_this_test, known))
             return [member.client_id for group in groups.values() for member in group.members]
 
         return self._thread.run(described())
@@ -130,17 +126,27 @@ class Namespace:
 
     async def _delete(self) -> None:
         admin = await self._thread.admin()
-        listings = await admin.list_transactions(states=_OPEN)
-        ids = [listing.transactional_id for listing in listings]
-        mine = [found for found in ids if self._suffix in found]
-        if mine:
-            await admin.fence_producers(mine)
+        if opened := await self._opened():
+            await admin.fence_producers(opened)
         for group in self._groups:
             with suppress(KafkaError):  # no member has ever joined, or one is still there
                 await admin.delete_groups([group])
         if self._topics:
             with suppress(KafkaError):  # the test has deleted some itself
                 await admin.delete_topics([topic.name for topic in self._topics])
+
+    async def _opened(self) -> list[str]:
+        admin = await self._thread.admin()
+        listings = await admin.list_transactions(states=_OPEN)
+        return sorted(
+            listing.transactional_id
+            for listing in listings
+            if self._is_of_this_test(listing.transactional_id)
+        )
+
+    def _is_of_this_test(self, name: str) -> bool:
+        """Return True if this test has begun the transaction, or has members in the group."""
+        return self.broker is not None or name.endswith(self._suffix)
 
     def _unique(self, name: str) -> str:
         return f"{name}-{self._suffix}"

@@ -60,6 +60,8 @@ class WatchedRequests:
 
     def _serve_by_rules(self, frame: memoryview, session: Session) -> EncodedResponse:
         header, position = read_request_header(frame)
+        if header.api_version not in APIS[header.api_key].versions:
+            return self._serve(frame, session)
         request: Any = None
 
         def decoded() -> Any:

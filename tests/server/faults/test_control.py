@@ -15,7 +15,9 @@ import pytest
 from oncelog.testing import FaultRefused, Faults
 from oncelog.testing.broker import QUICK
 from oncelog.testing.wire import Closed, Wire
+from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_server.faults.socket_path import SOCKET_NAME
@@ -80,6 +82,18 @@ def test_a_failed_produce_with_acks_0_closes_the_connection(
     faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
     with Wire(broker.address) as wire, pytest.raises((Closed, ConnectionResetError)):
         produce(wire, "a", batch(PLAIN, -1), acks=0)
+
+
+def test_a_version_that_does_not_exist_is_refused_as_without_a_fault(
+    broker: Oncelog, faults: Faults
+) -> None:
+    faults.fail("ApiVersions", "BROKER_NOT_AVAILABLE")
+    header = write_request_header(ApiKey.API_VERSIONS, 5, 7, "wire")
+    request = header[:2] + (99).to_bytes(2) + header[4:]
+    with broker.connect() as plain:
+        plain.sendall(len(request).to_bytes(4) + request)
+        response = plain.recv(1 << 16)
+    assert int.from_bytes(response[8:10]) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_fault_ends_with_its_block(broker: Oncelog, faults: Faults) -> None:
