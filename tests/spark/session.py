@@ -138,8 +138,8 @@ class Spark:
 
     def wait_for_log(self, line: str, times: int = 1) -> int:
         """Wait until the pattern `line` matches in the log at least `times` times. Return the
-        number of matches. A thread copies the output of Python workers, perhaps after the end of
-        their query."""
+        number of matches. A thread copies the output of Python workers. It may lose the last lines
+        of a worker when the query ends, so wait while the query runs."""
         deadline = time.monotonic() + LOG_TIMEOUT_S
         while (found := len(re.findall(line, self._said(), re.MULTILINE))) < times:
             assert time.monotonic() < deadline, f"the log has {line!r} {found} times, not {times}"

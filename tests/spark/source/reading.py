@@ -65,6 +65,21 @@ class Stream:
         assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
         return progress(query)
 
+    def run_until(self, logged: Callable[[], object]) -> list[dict[str, Any]]:
+        """Run until `logged()` has returned and all existing records are read. Return the progress
+        of the micro-batches.
+
+        `logged` waits for a line of the query's Python process. When a query ends, Spark closes the
+        output of this process, and lines that Spark has not read yet are lost.
+        """
+        query = self.start()
+        try:
+            logged()
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return progress(query)
+
     def failure(self) -> str:
         """Run the query, which must fail. Return the text of its exception."""
         try:

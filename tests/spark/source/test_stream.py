@@ -4,6 +4,7 @@ records in a repeated micro-batch."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -215,9 +216,9 @@ def test_options_without_effect_are_logged_at_each_start_of_a_query(
     topics.create(name)
     misspelt = {f"maxOffsetPerTrigger{name[2:5]}": "1"}
     stream = Stream(spark, topics, checkpoint, subscribe=name, **misspelt)
+    remark = f"there is no option '{next(iter(misspelt)).lower()}'"
     for starts in (1, 2):
-        stream.run()
-        remark = f"there is no option '{next(iter(misspelt)).lower()}'"
+        stream.run_until(partial(spark_driver.wait_for_log, remark, starts))
         assert spark_driver.wait_for_log(remark, starts) == starts
 
 
