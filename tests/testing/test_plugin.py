@@ -133,6 +133,21 @@ def test_a_failure_shows_open_transactions_and_the_log_of_this_test(tmp_path: Pa
     assert len(re.findall(r"^left-[0-9a-f]{8}$", done.stdout, re.MULTILINE)) == 2
 
 
+PAUSING = """
+def test_fails(oncelog, oncelog_broker):
+    oncelog_broker.pause()
+    assert 0
+"""
+
+
+def test_the_report_of_a_test_that_has_paused_the_broker_says_what_is_not_known(
+    tmp_path: Path,
+) -> None:
+    done = run(tmp_path, PAUSING)
+    assert outcomes(done.stdout) == {"failed": 1}, done.stdout
+    assert "not known: TimeoutError" in done.stdout
+
+
 KILLING = """
 def test_kills(oncelog, oncelog_broker):
     oncelog_broker.kill()

@@ -9,7 +9,7 @@ from typing import Final
 
 from oncelog import KafkaError, NewTopic, Producer
 from oncelog.testing.broker import Broker, setting_text
-from oncelog.testing.client_thread import ClientThread
+from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog.testing.clock import Clock
 from oncelog.testing.faults import Faults
 from oncelog.testing.topic import Topic
@@ -74,9 +74,9 @@ class Namespace:
             self._groups.append(unique)
         return unique
 
-    def open_transactions(self) -> list[str]:
+    def open_transactions(self, timeout_s: float = CALL_TIMEOUT_S) -> list[str]:
         """Return the transactional ids of this test with a transaction that is not complete."""
-        return self._thread.run(self._opened())
+        return self._thread.run(self._opened(), timeout_s)
 
     def members(self) -> list[str]:
         """Return the client ids of the members of this test's groups."""

@@ -5,6 +5,7 @@ pytest imports this module in every run, so it imports the broker and the client
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +27,7 @@ _SKIPPED: Final = pytest.StashKey[bool]()
 _LOG: Final = pytest.StashKey[tuple["Broker", int]]()
 _NAMESPACE: Final = pytest.StashKey["Namespace"]()
 _LOG_LINES: Final = 40
+_REPORT_TIMEOUT_S: Final = 5.0
 
 
 class LeftoverWarning(UserWarning):
@@ -108,6 +110,7 @@ def oncelog(
 ) -> Iterator[Namespace]:
     """Topics, transactional ids and groups of this test, on the broker of the session or of the
     marker `oncelog`. All of them are deleted after the test."""
+    from oncelog.testing.client_thread import ClientThread
     from oncelog.testing.namespace import Namespace
 
     address: str | None = request.config.getoption("--oncelog-broker")
@@ -117,12 +120,17 @@ def oncelog(
         size = broker.log.stat().st_size
         request.node.stash[_LOG] = broker, size
     assert address is not None
-    namespace = request.node.stash[_NAMESPACE] = Namespace(_oncelog_clients(address), broker)
-    yield namespace
-    if broker is not None:
-        _make_whole(broker)
-    left = namespace.leftovers()
-    namespace.close()
+    with contextlib.ExitStack() as closing:
+        if _has_own_broker(request):
+            thread = closing.enter_context(contextlib.closing(ClientThread(address)))
+        else:
+            thread = _oncelog_clients(address)
+        namespace = request.node.stash[_NAMESPACE] = Namespace(thread, broker)
+        yield namespace
+        if broker is not None:
+            _make_whole(broker)
+        left = namespace.leftovers()
+        namespace.close()
     if left and not request.node.stash.get(_SKIPPED, False):
         sentence = "the test has left: " + "; ".join(left)
         if request.config.getoption("--oncelog-strict"):
@@ -173,8 +181,7 @@ def _sections(item: pytest.Item) -> list[tuple[str, str]]:
     namespace = item.stash.get(_NAMESPACE, None)
     log = item.stash.get(_LOG, None)
     if namespace is not None and (log is None or log[0].is_running):
-        opened = namespace.open_transactions()
-        sections.append(("open transactions of this test", "\n".join(opened) or "none"))
+        sections.append(("open transactions of this test", _opened(namespace)))
     if log is not None:
         broker, size = log
         with broker.log.open("rb") as file:
@@ -183,6 +190,15 @@ def _sections(item: pytest.Item) -> list[tuple[str, str]]:
         title = f"log of oncelog {broker.bootstrap_servers} in this test"
         sections.append((title, "\n".join(lines[-_LOG_LINES:])))
     return sections
+
+
+def _opened(namespace: Namespace) -> str:
+    from oncelog import KafkaError
+
+    try:
+        return "\n".join(namespace.open_transactions(_REPORT_TIMEOUT_S)) or "none"
+    except (KafkaError, OSError, TimeoutError) as error:  # the test has paused the broker
+        return f"not known: {error!r}"
 
 
 @pytest.hookimpl(wrapper=True)

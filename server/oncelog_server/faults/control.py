@@ -21,6 +21,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.faults.faults import Faults
 from oncelog_server.faults.refused_responses import NOT_REFUSED
 from oncelog_server.faults.request_rules import UNLIMITED, Failing, Holding, Scope
+from oncelog_server.faults.requested_topics import names_topics
 from oncelog_server.faults.socket_path import SOCKET_NAME, socket_path
 from oncelog_server.faults.trap import Trap
 
@@ -75,7 +76,10 @@ class FaultControl:
 
 
 def _scope(api: str, topic: str | None, client_id: str | None) -> Scope:
-    return Scope(_api(api), topic, client_id)
+    key = _api(api)
+    if topic is not None and not names_topics(key):
+        raise InvalidCommand(f"requests of {key.name} name no topic")
+    return Scope(key, topic, client_id)
 
 
 def _api(name: str) -> ApiKey:

@@ -13,10 +13,11 @@ from typing import Final
 
 from oncelog_server.faults.full_disk import FullDisk
 from oncelog_server.faults.request_rules import RequestRules
+from oncelog_server.faults.requested_topics import TopicName
 from oncelog_server.faults.shifted_clock import ShiftedClock, ShiftedTimers
 from oncelog_server.faults.trap import Trap
 from oncelog_server.faults.watched_files import WatchedFiles
-from oncelog_server.faults.watched_requests import TopicName, WatchedRequests
+from oncelog_server.faults.watched_requests import WatchedRequests
 from oncelog_server.network.listener import Requests
 from oncelog_server.operating_system.os_files import CallOnLoop
 

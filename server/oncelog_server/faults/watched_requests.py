@@ -3,8 +3,8 @@ response."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.codecs import decoder, encode
@@ -16,19 +16,15 @@ from oncelog_protocol.headers import (
     read_request_header,
     response_header,
 )
-from oncelog_protocol.schema import schema_of
-from oncelog_protocol.types import Array
 from oncelog_server.deferred import Deferred, pass_on, then
 from oncelog_server.faults.points import ANSWERS
 from oncelog_server.faults.refused_responses import refused_response
 from oncelog_server.faults.request_rules import Failing, Holding, RequestRules
+from oncelog_server.faults.requested_topics import TopicName, requested_topics
 from oncelog_server.faults.trap import Trap
 from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.network.listener import Requests
 from oncelog_server.requests.session import Session
-
-_NAMES: Final = ("name", "topic")
-TopicName = Callable[[bytes], str | None]
 
 
 class WatchedRequests:
@@ -72,7 +68,9 @@ class WatchedRequests:
             return request
 
         rule = self._rules.apply_to(
-            header.api_key, header.client_id, lambda: self._topics(header, decoded())
+            header.api_key,
+            header.client_id,
+            lambda: requested_topics(decoded(), header.api_version, self._topic_name),
         )
         if isinstance(rule, Failing):
             return _refuse(header, decoded(), rule.code)
@@ -117,16 +115,6 @@ class WatchedRequests:
         rule.arrive(go_on)
         return held
 
-    def _topics(self, header: RequestHeader, request: Any) -> Collection[str]:
-        """Return the names of the topics in a request."""
-        found: set[str] = set()
-        for struct in _structs(request, header.api_version):
-            names = [getattr(struct, name, None) for name in _NAMES]
-            topic_id = getattr(struct, "topic_id", b"")
-            names.append(self._topic_name(topic_id) if topic_id else None)
-            found.update(name for name in names if isinstance(name, str) and name)
-        return found
-
 
 def _refuse(header: RequestHeader, request: Any, code: ErrorCode) -> Parts:
     """Return the response with this error code. Raises ProtocolError for a Produce with acks=0,
@@ -136,16 +124,6 @@ def _refuse(header: RequestHeader, request: Any, code: ErrorCode) -> Parts:
         raise ProtocolError(f"Produce with acks=0 failed: {code.name}")
     body = encode(refused_response(api, version, request, code), version)
     return [b"".join(with_size([response_header(api, version, header.correlation_id), body]))]
-
-
-def _structs(message: Any, version: int) -> Iterator[Any]:
-    """Yield the structs in the arrays of a message, at any depth."""
-    for field in schema_of(type(message)).fields:
-        if isinstance(field.type, Array) and field.present(version):
-            for element in getattr(message, field.name) or ():
-                if hasattr(type(element), "__schema__"):
-                    yield element
-                    yield from _structs(element, version)
 
 
 def _parts(response: Parts | None) -> Parts:

@@ -225,6 +225,8 @@ def test_a_kill_at_a_fail_point_and_its_end(tmp_path: Path) -> None:
         ("fail", {"api": "Produce", "error": "NONE", "times": 0}, "times must be at least 1"),
         ("fail", {"api": "DescribeLogDirs", "error": "NONE"}, "DESCRIBE_LOG_DIRS cannot fail"),
         ("fail", {"api": "Produce"}, "error"),
+        ("hold", {"api": "EndTxn", "topic": "a"}, "requests of END_TXN name no topic"),
+        ("hold", {"api": "JoinGroup", "topic": "a"}, "requests of JOIN_GROUP name no topic"),
         ("kill_at", {"point": "after-prepar"}, "did you mean after-prepare"),
         ("delay_fsync", {"ms": -1}, "below 0"),
         ("fill_disk", {"patterns": ["("]}, r"pattern '\('"),
