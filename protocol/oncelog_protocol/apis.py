@@ -180,6 +180,26 @@ def api_message(key: ApiKey) -> Callable[[type[T]], type[T]]:
 _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
 
+def api_named(name: str) -> ApiKey:
+    """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`. Raises ValueError, with
+    similar names."""
+    names = {_plain(api.name): api for api in ApiKey}
+    found = names.get(_plain(name))
+    if found is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(_plain(name), names, 3) or names
+        raise ValueError(
+            f"API {name!r} is not known; did you mean one of"
+            f" {', '.join(APIS[names[key]].name for key in near if names[key] in APIS)}?"
+        )
+    return found
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 def api_of(request: type) -> Api:
     """Return the API of a request class. Raises KeyError for any other class."""
     return _BY_REQUEST[request.__name__]

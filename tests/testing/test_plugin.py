@@ -50,7 +50,7 @@ def test_the_same_suite_passes_on_apache_kafka_without_its_faults(
 ) -> None:
     done = run(tmp_path, INNER_SUITE.read_text(), "--oncelog-broker", kafka.address)
     assert outcomes(done.stdout) == {"passed": 4, "skipped": 4}, done.stdout
-    assert "this broker has no faults" in done.stdout
+    assert "the broker of --oncelog-broker has no faults" in done.stdout
 
 
 LEAVING = """
@@ -148,6 +148,119 @@ def test_the_report_of_a_test_that_has_paused_the_broker_says_what_is_not_known(
     assert "not known: TimeoutError" in done.stdout
 
 
+BREAKING = """
+def test_fails(oncelog):
+    oncelog.faults.fail("ListTransactions", "CLUSTER_AUTHORIZATION_FAILED", times=None)
+    assert 0
+
+def test_next(oncelog):
+    assert oncelog.topic("t").committed() == []
+"""
+
+
+def test_faults_of_the_plugins_own_requests_do_not_end_the_run(tmp_path: Path) -> None:
+    done = run(tmp_path, BREAKING)
+    assert outcomes(done.stdout) == {"failed": 1, "passed": 1}, done.stdout
+    assert "not known: KafkaError" in done.stdout or "not known: Authorization" in done.stdout
+    assert '"event":"request refused by a test"' in done.stdout
+
+
+LEAKING = """
+import asyncio, threading
+from oncelog import Consumer
+
+class Application:
+    def __init__(self, servers, topic, group):
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.consumer = Consumer(bootstrap_servers=servers, group_id=group)
+        self.run(self.join(topic))
+    def run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+    async def join(self, topic):
+        await self.consumer.start()
+        await self.consumer.subscribe(topic)
+        while not self.consumer.assignment():
+            await self.consumer.poll(100)
+
+application = None
+
+def test_leaks(oncelog):
+    global application
+    topic = oncelog.topic("t")
+    application = Application(oncelog.bootstrap_servers, topic.name, oncelog.group("g"))
+
+def test_is_innocent(oncelog):
+    assert oncelog.members() == []
+
+def test_end():
+    application.run(application.consumer.close())
+"""
+
+
+def test_what_a_test_leaves_is_charged_to_no_later_test(tmp_path: Path) -> None:
+    done = run(tmp_path, LEAKING, "--oncelog-strict")
+    assert outcomes(done.stdout) == {"passed": 3, "error": 1}, done.stdout
+    assert done.stdout.count("is still in its group") >= 1
+
+
+UNMET = """
+def test_fail(oncelog):
+    oncelog.faults.fail("EndTxn", "COORDINATOR_NOT_AVAILABLE")
+
+def test_hold(oncelog):
+    with oncelog.faults.hold("Produce", topic=oncelog.topic("t"), client_id="c"):
+        pass
+
+def test_kill(oncelog):
+    with oncelog.faults.kill_at("after-prepare"):
+        pass
+
+def test_met(oncelog):
+    oncelog.faults.fail("CreateTopics", "NOT_CONTROLLER")
+    oncelog.topic("t")
+"""
+
+
+def test_a_fault_that_no_request_met_is_reported(tmp_path: Path) -> None:
+    done = run(tmp_path, UNMET, "--oncelog-strict")
+    assert outcomes(done.stdout) == {"passed": 4, "errors": 3}, done.stdout
+    for fault in ("fail('EndTxn')", "hold('Produce', 't-", "kill_at('after-prepare')"):
+        assert f"no request met the fault {fault}" in done.stdout
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.oncelog(setting={"num.partitions": 3})
+def test_misspelt(oncelog): ...
+
+@pytest.mark.oncelog({"num.partitions": 3})
+def test_positional(oncelog): ...
+"""
+
+
+def test_a_marker_with_other_arguments_is_an_error(tmp_path: Path) -> None:
+    done = run(tmp_path, MARKED)
+    assert outcomes(done.stdout) == {"errors": 2}, done.stdout
+    assert done.stdout.count("the marker oncelog takes settings= and fresh=") >= 2
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("localhost", "is not HOST:PORT"), ("127.0.0.1:1", "Connection refused")],
+)
+def test_an_address_without_a_broker_ends_the_run_with_a_sentence(
+    tmp_path: Path, address: str, said: str
+) -> None:
+    suite = "def test_one(oncelog): ...\ndef test_two(oncelog): ..."
+    done = run(tmp_path, suite, "--oncelog-broker", address)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"--oncelog-broker {address}" in (output := done.stdout + done.stderr).replace("'", "")
+    assert said in output
+    assert "Traceback" not in output
+
+
 KILLING = """
 def test_kills(oncelog, oncelog_broker):
     oncelog_broker.kill()
@@ -157,6 +270,7 @@ def test_pauses(oncelog, oncelog_broker):
     oncelog_broker.pause()
 
 def test_leaves_faults(oncelog):
+    oncelog.faults.disk_full()
     oncelog.faults.fail("CreateTopics", "NOT_CONTROLLER", times=None)
     oncelog.faults.hold("Metadata")
 
@@ -167,7 +281,7 @@ def test_next(oncelog):
 
 def test_the_next_test_gets_a_whole_broker(tmp_path: Path) -> None:
     done = run(tmp_path, KILLING)
-    assert outcomes(done.stdout) == {"passed": 4}, done.stdout
+    assert outcomes(done.stdout) == {"passed": 4, "warning": 1}, done.stdout
 
 
 FACTORY = """

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .broker import QUICK, Broker, BrokerFailed
     from .clock import Clock
-    from .faults import Fault, FaultRefused, Faults, Held, Kill
+    from .faults import Fault, FaultRefused, Faults, Held, Kill, Switch
     from .namespace import Namespace, NoFaults
     from .topic import Topic
 
@@ -30,6 +30,7 @@ _HOMES = {
     "Namespace": "namespace",
     "NoFaults": "namespace",
     "QUICK": "broker",
+    "Switch": "faults",
     "Topic": "topic",
 }
 
@@ -45,6 +46,7 @@ __all__ = [
     "Kill",
     "Namespace",
     "NoFaults",
+    "Switch",
     "Topic",
 ]
 

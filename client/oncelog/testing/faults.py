@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 # The broker needs a moment for its response only if it waits for a request.
 RESPONSE_TIMEOUT_S: Final = 10.0
@@ -28,12 +28,17 @@ class FaultRefused(Exception):
 class Faults:
     """The faults of one broker.
 
-    `fail`, `hold` and `kill_at` take effect at once. As context managers they end with the block;
-    otherwise they end when they are used up, or with `clear()`.
+    A fault takes effect at once. It ends when it is used up, with `end()`, or with `clear()`; used
+    as a context manager, it ends with the block. `topic` may be a name or a `Topic`.
+
+    `unmet` describes the faults that have ended without a request that met them, or without a step
+    that reached them. A test with such a fault has tested nothing.
     """
 
     def __init__(self, data: Path) -> None:
         self._data = data
+        self._made: dict[int, str] = {}
+        self.unmet: list[str] = []
 
     def fail(
         self,
@@ -41,7 +46,7 @@ class Faults:
         error: str,
         *,
         times: int | None = 1,
-        topic: str | None = None,
+        topic: object = None,
         client_id: str | None = None,
     ) -> Fault:
         """Let the next `times` requests of this API (`EndTxn`) get an error code
@@ -50,16 +55,14 @@ class Faults:
         `times=None`: all requests until the fault ends. `topic` and `client_id` limit the fault to
         requests with this topic or of this client. Raises FaultRefused for an unknown name.
         """
-        response = self.ask(
-            "fail", api=api, error=error, times=times, topic=topic, client_id=client_id
-        )
-        return Fault(self, response["id"])
+        number = self._make("fail", api, topic, client_id, error=error, times=times)
+        return Fault(self, number)
 
     def hold(
         self,
         api: str,
         *,
-        topic: str | None = None,
+        topic: object = None,
         client_id: str | None = None,
         response: bool = False,
     ) -> Held:
@@ -68,34 +71,26 @@ class Faults:
         With `response=True`, the request takes effect at once, and only its response is held. Later
         requests of the same connection wait too. Raises FaultRefused for an unknown name.
         """
-        arguments = {"api": api, "topic": topic, "client_id": client_id}
-        return Held(self, self.ask("hold", **arguments, holds_response=response)["id"])
+        return Held(self, self._make("hold", api, topic, client_id, holds_response=response))
 
     def kill_at(self, point: str) -> Kill:
         """Let the broker kill itself (SIGKILL) when it reaches a fail point: `after-prepare`, or
         `after-data:3` for the third time. Raises FaultRefused for an unknown point, with the list
         of all points."""
         self.ask("kill_at", point=point)
-        return Kill(self)
+        return Kill(self, point)
 
-    @contextmanager
-    def delay_fsync(self, ms: int) -> Iterator[None]:
-        """Let each fsync take `ms` milliseconds longer, within the block."""
+    def delay_fsync(self, ms: int) -> Switch:
+        """Let each fsync take `ms` milliseconds longer. A broker syncs before it responds only with
+        `oncelog.flush.on.ack` or `flush.messages`."""
         self.ask("delay_fsync", ms=ms)
-        try:
-            yield
-        finally:
-            self._end("delay_fsync", ms=0)
+        return Switch(self, "delay_fsync", ms=0)
 
-    @contextmanager
-    def disk_full(self, *patterns: str) -> Iterator[None]:
-        """Refuse writes as on a full disk, within the block. Each pattern is a regular expression
-        for paths below the data directory; without one, all writes are refused."""
+    def disk_full(self, *patterns: str) -> Switch:
+        """Refuse writes as on a full disk. Each pattern is a regular expression for paths below the
+        data directory, such as `invoices-`; without one, all writes are refused."""
         self.ask("fill_disk", patterns=patterns or [_EVERY_PATH])
-        try:
-            yield
-        finally:
-            self._end("fill_disk", patterns=[])
+        return Switch(self, "fill_disk", patterns=[])
 
     def pending(self) -> int:
         """Return the number of faults of requests that are not used up."""
@@ -103,7 +98,11 @@ class Faults:
 
     def clear(self) -> None:
         """End all faults. Held requests continue. The clock keeps its time."""
-        self.ask("clear")
+        ended = self.ask("clear")
+        self.unmet += [self._made[number] for number in ended["unmet"] if number in self._made]
+        if ended["point"] is not None:
+            self.unmet.append(f"kill_at({ended['point']!r})")
+        self._made.clear()
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a command to the broker, and return its response. Raises FaultRefused. Raises
@@ -125,24 +124,41 @@ class Faults:
             raise FaultRefused(response["error"])
         return response
 
-    def _end(self, command: str, **arguments: Any) -> None:
-        """Send a command that ends a fault. A broker that does not run has no faults."""
+    def _make(
+        self, command: str, api: str, topic: object, client_id: str | None, **more: Any
+    ) -> int:
+        """Make a fault of requests. Return its id."""
+        named = None if topic is None else str(topic)
+        number = int(self.ask(command, api=api, topic=named, client_id=client_id, **more)["id"])
+        limits = "".join(f", {value!r}" for value in (named, client_id) if value is not None)
+        self._made[number] = f"{command}({api!r}{limits})"
+        return number
+
+    def _end(self, number: int) -> None:
+        """End a fault of requests. A broker that does not run has no faults."""
+        made = self._made.pop(number, None)
+        with suppress(OSError):
+            if not self.ask("end", id=number)["met"] and made is not None:
+                self.unmet.append(made)
+
+    def _end_kill(self, point: str) -> None:
+        with suppress(OSError):
+            self.ask("kill_nowhere")
+            self.unmet.append(f"kill_at({point!r})")
+
+    def _switch_off(self, command: str, arguments: dict[str, Any]) -> None:
         with suppress(OSError):
             self.ask(command, **arguments)
 
 
-class Fault:
-    """A fault of requests."""
+class Ending(ABC):
+    """A fault that ends with the block of a `with` statement."""
 
-    def __init__(self, faults: Faults, number: int) -> None:
-        self._faults = faults
-        self._number = number
-
+    @abstractmethod
     def end(self) -> None:
-        """End the fault. Nothing happens if it is over."""
-        self._faults._end("end", id=self._number)
+        """End the fault. Nothing happens if it is over, or if the broker does not run."""
 
-    def __enter__(self) -> Fault:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -152,6 +168,17 @@ class Fault:
         traceback: TracebackType | None,
     ) -> None:
         self.end()
+
+
+class Fault(Ending):
+    """A fault of requests."""
+
+    def __init__(self, faults: Faults, number: int) -> None:
+        self._faults = faults
+        self._number = number
+
+    def end(self) -> None:
+        self._faults._end(self._number)
 
 
 class Held(Fault):
@@ -165,30 +192,29 @@ class Held(Fault):
 
     def release(self, *, lost_response: bool = False) -> None:
         """Let the request continue. With `lost_response` it takes effect, and then its connection
-        breaks, as if the response were lost in the network."""
+        breaks, as if the response were lost in the network. Raises FaultRefused if the broker was
+        started again meanwhile."""
         self._faults.ask("release", id=self._number, lost=lost_response)
 
-    def __enter__(self) -> Held:
-        return self
 
-
-class Kill:
+class Kill(Ending):
     """A fail point at which the broker will kill itself."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, point: str) -> None:
         self._faults = faults
+        self._point = point
 
     def end(self) -> None:
-        """Remove the fail point, if the broker still runs."""
-        self._faults._end("kill_nowhere")
+        self._faults._end_kill(self._point)
 
-    def __enter__(self) -> Kill:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.end()
+class Switch(Ending):
+    """A state of the disk: slow or full."""
+
+    def __init__(self, faults: Faults, command: str, **off: Any) -> None:
+        self._faults = faults
+        self._command = command
+        self._off = off
+
+    def end(self) -> None:
+        self._faults._switch_off(self._command, self._off)

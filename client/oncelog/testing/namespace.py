@@ -21,8 +21,8 @@ class Namespace:
     """Names that no other test has, on a broker that tests share. `close` deletes what has them.
 
     `broker` is None if the tests run against a broker of `--oncelog-broker`, which has no faults
-    and may have other users. Otherwise all open transactions and members on the broker count as
-    this test's, because its tests run one after another.
+    and may have other users. Otherwise all open transactions and members that were not on the
+    broker before count as this test's, because its tests run one after another.
     """
 
     def __init__(self, thread: ClientThread, broker: Broker | None = None) -> None:
@@ -30,25 +30,33 @@ class Namespace:
         self.broker = broker
         self._suffix = secrets.token_hex(4)
         self._thread = thread
-        self._topics: list[Topic] = []
-        self._groups: list[str] = []
-        self._ids: list[str] = []
+        self._topics: dict[str, Topic] = {}
+        self._groups: dict[str, str] = {}
+        # What other tests have left: transactional ids, and ids of members.
+        self._earlier = frozenset(thread.run(self._all_opened()))
+        self._earlier_members = frozenset(thread.run(self._all_members()))
 
     @property
     def faults(self) -> Faults:
-        """Return the faults of the broker. Raises NoFaults if the broker is not oncelog."""
+        """Return the faults of the broker. Raises NoFaults with `--oncelog-broker`."""
         return self._own_broker().faults
 
     @property
     def clock(self) -> Clock:
-        """Return the clock of the broker. Raises NoFaults if the broker is not oncelog."""
+        """Return the clock of the broker. Raises NoFaults with `--oncelog-broker`."""
         return self._own_broker().clock
 
     def topic(
         self, name: str, *, partitions: int = 1, configs: Mapping[str, object] | None = None
     ) -> Topic:
         """Create a topic. Its `name` begins with the given name. `configs` are settings of the
-        topic. Raises KafkaError."""
+        topic. The same name gives the same topic. Raises KafkaError, and ValueError if the topic
+        exists with another number of partitions."""
+        if name in self._topics:
+            found = self._topics[name]
+            if len(found.partitions) != partitions:
+                raise ValueError(f"{found!r} exists, so it cannot have {partitions} partitions")
+            return found
         topic = Topic(self._thread, self._unique(name), partitions)
         settings = {key: setting_text(value) for key, value in (configs or {}).items()}
 
@@ -57,48 +65,40 @@ class Namespace:
             await admin.create_topics([NewTopic(topic.name, partitions, configs=settings)])
 
         self._thread.run(create())
-        self._topics.append(topic)
+        self._topics[name] = topic
         return topic
 
     def id(self, name: str) -> str:
         """Return a transactional id that begins with `name`. The same name gives the same id."""
-        unique = self._unique(name)
-        if unique not in self._ids:
-            self._ids.append(unique)
-        return unique
+        return self._unique(name)
 
     def group(self, name: str) -> str:
         """Return a group id that begins with `name`. The same name gives the same group id."""
-        unique = self._unique(name)
-        if unique not in self._groups:
-            self._groups.append(unique)
-        return unique
+        return self._groups.setdefault(name, self._unique(name))
 
     def open_transactions(self, timeout_s: float = CALL_TIMEOUT_S) -> list[str]:
         """Return the transactional ids of this test with a transaction that is not complete."""
         return self._thread.run(self._opened(), timeout_s)
 
     def members(self) -> list[str]:
-        """Return the client ids of the members of this test's groups."""
-
-        async def described() -> list[str]:
-            admin = await self._thread.admin()
-            known = [listing.group_id for listing in await admin.list_groups()]
-            groups = await admin.describe_groups(filter(self._is_of_this_test, known))
-            return [member.client_id for group in groups.values() for member in group.members]
-
-        return self._thread.run(described())
+        """Return the client ids of the members that this test has in groups."""
+        members = self._thread.run(self._all_members())
+        return [
+            client_id
+            for member_id, client_id in members.items()
+            if member_id not in self._earlier_members
+        ]
 
     def fence(self, transactional_id: str) -> None:
         """Fence the producer of this transactional id, as a new producer with the same id does. An
         open transaction is aborted."""
 
         async def fence() -> None:
-            await (await self._thread.admin()).fence_producers([transactional_id])
+            await (await self._thread.admin()).init_producer(transactional_id)
 
         self._thread.run(fence())
 
-    def hang(self, transactional_id: str, topic: Topic, value: bytes = b"hanging") -> None:
+    def hang(self, transactional_id: str, topic: Topic | str, value: bytes = b"hanging") -> None:
         """Leave a transaction open, with a record in partition 0 of the topic, as a producer does
         that dies. Readers wait behind it until it times out, or until `fence`."""
 
@@ -108,7 +108,7 @@ class Namespace:
             ) as producer:
                 await producer.init_transactions()
                 await producer.begin_transaction()
-                await producer.send(topic.name, value, partition=0)
+                await producer.send(str(topic), value, partition=0)
                 await producer.flush()
                 await producer.hand_over_transaction()
 
@@ -128,24 +128,38 @@ class Namespace:
         admin = await self._thread.admin()
         if opened := await self._opened():
             await admin.fence_producers(opened)
-        for group in self._groups:
+        for group in self._groups.values():
             with suppress(KafkaError):  # no member has ever joined, or one is still there
                 await admin.delete_groups([group])
         if self._topics:
             with suppress(KafkaError):  # the test has deleted some itself
-                await admin.delete_topics([topic.name for topic in self._topics])
+                await admin.delete_topics([topic.name for topic in self._topics.values()])
 
     async def _opened(self) -> list[str]:
+        return sorted(set(await self._all_opened()) - self._earlier)
+
+    async def _all_opened(self) -> list[str]:
         admin = await self._thread.admin()
         listings = await admin.list_transactions(states=_OPEN)
-        return sorted(
+        return [
             listing.transactional_id
             for listing in listings
-            if self._is_of_this_test(listing.transactional_id)
-        )
+            if self._may_be_of_this_test(listing.transactional_id)
+        ]
 
-    def _is_of_this_test(self, name: str) -> bool:
-        """Return True if this test has begun the transaction, or has members in the group."""
+    async def _all_members(self) -> dict[str, str]:
+        """Return the client id of each member of a group, by the id of the member."""
+        admin = await self._thread.admin()
+        known = [listing.group_id for listing in await admin.list_groups()]
+        groups = await admin.describe_groups(filter(self._may_be_of_this_test, known))
+        return {
+            member.member_id: member.client_id
+            for group in groups.values()
+            for member in group.members
+        }
+
+    def _may_be_of_this_test(self, name: str) -> bool:
+        """Return True for a transactional id or a group that this test may use."""
         return self.broker is not None or name.endswith(self._suffix)
 
     def _unique(self, name: str) -> str:
@@ -153,9 +167,9 @@ class Namespace:
 
     def _own_broker(self) -> Broker:
         if self.broker is None:
-            raise NoFaults("this broker has no faults and no clock for tests: it is not oncelog's")
+            raise NoFaults("the broker of --oncelog-broker has no faults and no clock for tests")
         return self.broker
 
 
 class NoFaults(Exception):
-    """The tests run against a broker that is not oncelog's."""
+    """The tests run against a broker that the plugin has not started."""

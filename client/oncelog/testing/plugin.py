@@ -6,6 +6,7 @@ pytest imports this module in every run, so it imports the broker and the client
 from __future__ import annotations
 
 import contextlib
+import socket
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,15 +24,18 @@ MARKER: Final = (
     "oncelog(settings={}, fresh=False): the settings of the broker of this test; `fresh` starts a"
     " broker for this test alone, as `settings` does"
 )
+_ARGUMENTS: Final = frozenset({"settings", "fresh"})
 _SKIPPED: Final = pytest.StashKey[bool]()
-_LOG: Final = pytest.StashKey[tuple["Broker", int]]()
+# The brokers of a test, each with the size of its log before the test.
+_LOGS: Final = pytest.StashKey[list[tuple["Broker", int]]]()
 _NAMESPACE: Final = pytest.StashKey["Namespace"]()
 _LOG_LINES: Final = 40
 _REPORT_TIMEOUT_S: Final = 5.0
+_CONNECT_TIMEOUT_S: Final = 5.0
 
 
 class LeftoverWarning(UserWarning):
-    """A test has left an open transaction, or a member in a group."""
+    """A test has left an open transaction, a member in a group, or a fault that no request met."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,12 +48,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--oncelog-strict",
         action="store_true",
-        help="Fail a test that leaves an open transaction or a member in a group.",
+        help="Fail a test that leaves an open transaction, a member in a group, or an unmet fault.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+    address: str | None = config.getoption("--oncelog-broker")
+    if address is not None and not _is_address(address):
+        raise pytest.UsageError(f"--oncelog-broker {address!r} is not HOST:PORT")
+
+
+def _is_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    return bool(host and colon) and port.isascii() and port.isdecimal() and int(port) < 65536
+
+
+@pytest.fixture(scope="session")
+def _oncelog_address(request: pytest.FixtureRequest) -> str | None:
+    """Return the address of `--oncelog-broker`, None without the option. Ends the run if nothing
+    listens there."""
+    address: str | None = request.config.getoption("--oncelog-broker")
+    if address is not None:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            pytest.exit(f"--oncelog-broker {address}: {error}", pytest.ExitCode.USAGE_ERROR)
+    return address
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +123,7 @@ def oncelog_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFac
         broker = Broker(settings, **arguments)
         started.append(broker)
         broker.start()
+        request.node.stash.setdefault(_LOGS, []).append((broker, 0))
         return broker
 
     yield start
@@ -106,30 +133,28 @@ def oncelog_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFac
 
 @pytest.fixture
 def oncelog(
-    request: pytest.FixtureRequest, _oncelog_clients: Callable[[str], ClientThread]
+    request: pytest.FixtureRequest,
+    _oncelog_address: str | None,
+    _oncelog_clients: Callable[[str], ClientThread],
 ) -> Iterator[Namespace]:
     """Topics, transactional ids and groups of this test, on the broker of the session or of the
     marker `oncelog`. All of them are deleted after the test."""
     from oncelog.testing.client_thread import ClientThread
     from oncelog.testing.namespace import Namespace
 
-    address: str | None = request.config.getoption("--oncelog-broker")
-    broker = _broker_of(request) if address is None or _has_own_broker(request) else None
-    if broker is not None:
-        address = broker.bootstrap_servers
-        size = broker.log.stat().st_size
-        request.node.stash[_LOG] = broker, size
+    own = _has_own_broker(request)
+    broker = _broker_of(request) if own or _oncelog_address is None else None
+    address = _oncelog_address if broker is None else broker.bootstrap_servers
     assert address is not None
     with contextlib.ExitStack() as closing:
-        if _has_own_broker(request):
+        if own:
             thread = closing.enter_context(contextlib.closing(ClientThread(address)))
         else:
             thread = _oncelog_clients(address)
         namespace = request.node.stash[_NAMESPACE] = Namespace(thread, broker)
         yield namespace
-        if broker is not None:
-            _make_whole(broker)
-        left = namespace.leftovers()
+        left = [] if broker is None else _make_whole(broker)
+        left += namespace.leftovers()
         namespace.close()
     if left and not request.node.stash.get(_SKIPPED, False):
         sentence = "the test has left: " + "; ".join(left)
@@ -144,24 +169,32 @@ def _broker_of(request: pytest.FixtureRequest) -> Broker:
         factory: BrokerFactory = request.getfixturevalue("oncelog_broker_factory")
         return factory(request.node.get_closest_marker("oncelog").kwargs.get("settings"))
     broker: Broker = request.getfixturevalue("oncelog_broker")
+    logs = request.node.stash.setdefault(_LOGS, [])
+    logs.append((broker, broker.log.stat().st_size))
     return broker
 
 
 def _has_own_broker(request: pytest.FixtureRequest) -> bool:
     """Return True if the marker of the test asks for a broker of its own."""
     marker = request.node.get_closest_marker("oncelog")
-    return marker is not None and bool(marker.kwargs.get("settings") or marker.kwargs.get("fresh"))
+    if marker is None:
+        return False
+    unknown = sorted(set(marker.kwargs) - _ARGUMENTS)
+    if marker.args or unknown:
+        pytest.fail(f"the marker oncelog takes settings= and fresh=, not {marker.args or unknown}")
+    return bool(marker.kwargs.get("settings") or marker.kwargs.get("fresh"))
 
 
-def _make_whole(broker: Broker) -> None:
+def _make_whole(broker: Broker) -> list[str]:
     """End the faults of a test. Start the broker again if the test has killed it or has advanced
-    its clock."""
+    its clock. Return a sentence for each fault that was not met."""
     if broker.is_running:
         broker.resume()
-        if not broker.clock.is_ahead:
-            broker.faults.clear()
-            return
-    broker.restart()
+        broker.faults.clear()
+    if not broker.is_running or broker.clock.is_ahead:
+        broker.restart()
+    unmet, broker.faults.unmet = broker.faults.unmet, []
+    return [f"no request met the fault {each}" for each in unmet]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -176,28 +209,25 @@ def pytest_runtest_makereport(
 
 
 def _sections(item: pytest.Item) -> list[tuple[str, str]]:
-    """Return the sections about the broker, each with its title."""
+    """Return the sections about the brokers of a test, each with its title."""
     sections = []
+    logs = item.stash.get(_LOGS, [])
     namespace = item.stash.get(_NAMESPACE, None)
-    log = item.stash.get(_LOG, None)
-    if namespace is not None and (log is None or log[0].is_running):
+    if namespace is not None and (namespace.broker is None or namespace.broker.is_running):
         sections.append(("open transactions of this test", _opened(namespace)))
-    if log is not None:
-        broker, size = log
+    for broker, size in logs:
         with broker.log.open("rb") as file:
             file.seek(size)
-            lines = file.read().decode(errors="replace").splitlines()
+            lines = file.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
         title = f"log of oncelog {broker.bootstrap_servers} in this test"
-        sections.append((title, "\n".join(lines[-_LOG_LINES:])))
+        sections.append((title, "\n".join(lines) or "no entries"))
     return sections
 
 
 def _opened(namespace: Namespace) -> str:
-    from oncelog import KafkaError
-
     try:
         return "\n".join(namespace.open_transactions(_REPORT_TIMEOUT_S)) or "none"
-    except (KafkaError, OSError, TimeoutError) as error:  # the test has paused the broker
+    except Exception as error:  # an exception in a hook would end the whole run
         return f"not known: {error!r}"
 
 

@@ -13,10 +13,11 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.apis import api_named
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.faults.faults import Faults
 from oncelog_server.faults.refused_responses import NOT_REFUSED
@@ -76,26 +77,21 @@ class FaultControl:
 
 
 def _scope(api: str, topic: str | None, client_id: str | None) -> Scope:
-    key = _api(api)
+    key = api_named(api)
     if topic is not None and not names_topics(key):
         raise InvalidCommand(f"requests of {key.name} name no topic")
     return Scope(key, topic, client_id)
 
 
-def _api(name: str) -> ApiKey:
-    """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`."""
-    wanted = re.sub(r"[-_ ]", "", name).lower()
-    for api in ApiKey:
-        if api.name.replace("_", "").lower() == wanted:
-            return api
-    raise InvalidCommand(f"API {name!r} is not known")
-
-
 def _code(name: str) -> ErrorCode:
-    try:
-        return ErrorCode[name]
-    except KeyError:
-        raise InvalidCommand(f"error code {name!r} is not known") from None
+    """Return the error code of a name. Raises InvalidCommand with similar names."""
+    codes = {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
+    if name not in codes:
+        near = get_close_matches(name, codes, 3) or codes
+        raise InvalidCommand(
+            f"error code {name!r} is not known; did you mean one of {', '.join(near)}?"
+        )
+    return codes[name]
 
 
 def _fail(
@@ -158,8 +154,7 @@ def _holding(faults: Faults, id: int) -> Holding:
 
 
 def _end(faults: Faults, *, id: int) -> Json:
-    faults.rules.remove(id)
-    return {}
+    return {"met": faults.rules.remove(id)}
 
 
 def _kill_at(faults: Faults, *, point: str) -> Json:
@@ -168,6 +163,7 @@ def _kill_at(faults: Faults, *, point: str) -> Json:
 
 
 def _kill_nowhere(faults: Faults) -> Json:
+    """Remove the fail point. The broker still runs, so it has not reached the point."""
     faults.trap = None
     return {}
 
@@ -201,8 +197,8 @@ def _pending(faults: Faults) -> Json:
 
 
 def _clear(faults: Faults) -> Json:
-    faults.clear()
-    return {}
+    point = None if faults.trap is None else faults.trap.name
+    return {"unmet": faults.clear(), "point": point}
 
 
 COMMANDS: Final[dict[str, Callable[..., Json | Awaitable[Json]]]] = {

@@ -84,9 +84,10 @@ class Faults:
         if self._timers is not None:
             self._timers.follow_clock()
 
-    def clear(self) -> None:
-        """End all faults. Held requests continue. The clocks keep their time."""
+    def clear(self) -> list[int]:
+        """End all faults. Held requests continue. The clocks keep their time. Return the ids of the
+        rules that have applied to no request."""
         self.trap = None
         self.sync_delay_ms = 0
         self.full_disk.patterns = ()
-        self.rules.clear()
+        return self.rules.clear()

@@ -32,15 +32,18 @@ class Scope:
 class Failing:
     """A rule: the next `left` requests get the error code and have no other effect."""
 
-    __slots__ = ("code", "left", "scope")
+    __slots__ = ("code", "is_met", "left", "scope")
 
     def __init__(self, scope: Scope, code: ErrorCode, left: int) -> None:
         self.scope = scope
         self.code = code
         self.left = left
+        # True if the rule has applied to a request.
+        self.is_met = False
 
     def count(self) -> bool:
         """Count a request. Return True if the rule applies to no further request."""
+        self.is_met = True
         if self.left != UNLIMITED:
             self.left -= 1
         return not self.left
@@ -61,6 +64,10 @@ class Holding:
         self.arrived = asyncio.Event()
         # The argument is True if the response is to be lost.
         self._go: Deferred[bool] = Deferred()
+
+    @property
+    def is_met(self) -> bool:
+        return self.arrived.is_set()
 
     def arrive(self, go_on: Callable[[bool], None]) -> None:
         """Note the request, and call `go_on(lost)` at the release."""
@@ -102,17 +109,19 @@ class RequestRules:
         """Return the rule. Raises KeyError if it is removed."""
         return self._rules[number]
 
-    def remove(self, number: int) -> None:
-        """Remove the rule, if it is still there. A held request continues."""
+    def remove(self, number: int) -> bool:
+        """Remove the rule, if it is still there. A held request continues. Return False if the rule
+        has applied to no request."""
         rule = self._rules.pop(number, None)
         if isinstance(rule, Holding):
             rule.release(lost=False)
         self._update()
+        return rule is None or rule.is_met
 
-    def clear(self) -> None:
-        """Remove all rules. Held requests continue."""
-        for number in list(self._rules):
-            self.remove(number)
+    def clear(self) -> list[int]:
+        """Remove all rules. Held requests continue. Return the ids of the rules that have applied
+        to no request."""
+        return [number for number in list(self._rules) if not self.remove(number)]
 
     def apply_to(
         self, api: int, client_id: str | None, topics: Callable[[], Collection[str]]

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import structlog
+
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.codecs import decoder, encode
 from oncelog_protocol.errors import ErrorCode, ProtocolError
@@ -25,6 +27,8 @@ from oncelog_server.faults.trap import Trap
 from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.network.listener import Requests
 from oncelog_server.requests.session import Session
+
+log = structlog.get_logger("oncelog.faults")
 
 
 class WatchedRequests:
@@ -72,11 +76,15 @@ class WatchedRequests:
             header.client_id,
             lambda: requested_topics(decoded(), header.api_version, self._topic_name),
         )
+        if rule is None:
+            return self._serve(frame, session)
+        api = APIS[header.api_key].name
         if isinstance(rule, Failing):
+            log.info("request refused by a test", api=api, client_id=header.client_id,
+                     error=rule.code.name)  # fmt: skip
             return _refuse(header, decoded(), rule.code)
-        if rule is not None:
-            return self._hold(rule, frame, session)
-        return self._serve(frame, session)
+        log.info("request held by a test", api=api, client_id=header.client_id)
+        return self._hold(rule, frame, session)
 
     def _serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         response = self._requests.serve(frame, session)

@@ -20,7 +20,7 @@ from oncelog.testing.proxy.frame import (
     request_frame,
     response_frame,
 )
-from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.apis import ApiKey, api_named
 
 _ACCEPTING_TURNS = 5
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER with 0 s: close sends a reset
@@ -67,16 +67,19 @@ class Proxy:
 
     def on(
         self,
-        api: ApiKey | None,
+        api: ApiKey | str | None,
         fate: Fate,
         *,
         direction: Direction = Direction.REQUEST,
         client_id: str | None = None,
         nth: int = 1,
     ) -> None:
-        """Apply this fate to the `nth` matching frame from now on. All other frames pass."""
+        """Apply this fate to the `nth` matching frame from now on. All other frames pass. `api` is
+        a key or a name such as `EndTxn`; None matches each API. Raises ValueError for an unknown
+        name."""
+        key = api_named(api) if isinstance(api, str) else api
         with self._lock:
-            self._rules.append(_Rule(api, client_id, direction, nth, fate))
+            self._rules.append(_Rule(key, client_id, direction, nth, fate))
 
     def always(self, decide: Callable[[Frame], Fate | None]) -> None:
         """Let `decide` choose the fate of frames without a rule. The proxy's thread calls it."""
