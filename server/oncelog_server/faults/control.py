@@ -49,8 +49,8 @@ class FaultControl:
             self._server = await asyncio.start_unix_server(self._serve, path)
 
     def close(self) -> None:
-        """Stop to listen, remove the socket, and end all faults, so that no request is held."""
-        self._faults.clear()
+        """Stop to listen, remove the socket, and let held requests continue."""
+        self._faults.rules.clear()
         if self._server is not None:
             self._server.close()
             self._server = None
