@@ -1,9 +1,9 @@
 """The control socket: a test process sets faults while the broker runs.
 
-The socket is a Unix socket in the data directory, so that only processes with access to the data
-can use it. A request and its response are one line of JSON each. A request names its `command`, a
-row of COMMANDS, and the arguments of the command. The response is an object; it has the key `error`
-if the request is refused.
+The socket is a Unix socket in the data directory, which only processes of the same user can use. A
+request and its response are one line of JSON each. A request names its `command`, a row of
+COMMANDS, and the arguments of the command. The response is an object; it has the key `error` if the
+request is refused.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from oncelog_server.faults.trap import Trap
 
 Json: TypeAlias = dict[str, Any]
 
+# Whatever the umask of the process is, no other user may make the broker fail.
+OWNER_ONLY: Final = 0o600
+
 
 class InvalidCommand(ValueError):
     """The command or one of its arguments is invalid. The message names it."""
@@ -47,6 +50,7 @@ class FaultControl:
             self._path.unlink()
         with socket_path(self._path.parent) as path:
             self._server = await asyncio.start_unix_server(self._serve, path)
+        self._path.chmod(OWNER_ONLY)
 
     def close(self) -> None:
         """Stop to listen, remove the socket, and let held requests continue."""

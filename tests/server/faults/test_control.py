@@ -4,6 +4,7 @@ command names what is wrong."""
 from __future__ import annotations
 
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -269,6 +270,7 @@ def test_only_a_broker_that_allows_faults_has_a_socket_and_only_while_it_runs(
             Faults(plain.data).clear()
     with Oncelog(tmp_path / "faulty", QUICK, arguments=["--allow-faults"]) as faulty:
         assert (faulty.data / SOCKET_NAME).is_socket()
+        assert stat.S_IMODE((faulty.data / SOCKET_NAME).stat().st_mode) == 0o600
         faulty.kill()
         faulty.start()  # the socket of the killed process is replaced
         Faults(faulty.data).clear()
