@@ -214,8 +214,8 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
     collect_in_short_stops()
-    control = None if faults is None else await _open_control(faults, broker)
-    failure = await announce(broker)
+    control, failure = await _open_control(faults, broker)
+    failure = failure or await announce(broker)
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)
     else:
@@ -227,12 +227,19 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     return 1 if failure else 0
 
 
-async def _open_control(faults: Faults, broker: Broker) -> FaultControl:
+async def _open_control(faults: Faults | None, broker: Broker) -> tuple[FaultControl | None, str]:
+    """Open the control socket of the faults, if faults are allowed. Return the socket, and the
+    reason why it cannot be opened, or ""."""
+    if faults is None:
+        return None, ""
     from oncelog_server.faults.control import FaultControl
 
     control = FaultControl(faults, broker.directory.path)
-    await control.open()
-    return control
+    try:
+        await control.open()
+    except OSError as error:
+        return None, f"the control socket of --allow-faults: {error}"
+    return control, ""
 
 
 async def _announce(broker: Broker) -> str:

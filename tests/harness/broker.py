@@ -46,10 +46,6 @@ class Oncelog(BrokerProcess):
             self._process = start_preloaded(command, self._environment, output, log)
         return self._process
 
-    def __enter__(self) -> Oncelog:
-        self.start()
-        return self
-
 
 class OncelogByAddress(Oncelog):
     """A broker that advertises an IP address and not the name of the computer.
@@ -61,7 +57,3 @@ class OncelogByAddress(Oncelog):
     def _address_arguments(self) -> list[str]:
         advertised = f"advertised.listeners=PLAINTEXT://{self.address}"
         return [*super()._address_arguments(), "--set", advertised]
-
-    def __enter__(self) -> OncelogByAddress:
-        self.start()
-        return self

@@ -55,9 +55,9 @@ class Round:
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:
         settings = {**BROKER_SETTINGS, **self.settings}
         if not self.loses_power:
-            with Photographed(self.directory / "oncelog", settings, self.photographs) as broker:
+            with Photographed(self.directory / "oncelog", settings, self.photographs) as killed:
                 return torture(
-                    broker, records, self.seed, self.directory, tell, faults_wanted=self.faults
+                    killed, records, self.seed, self.directory, tell, faults_wanted=self.faults
                 )
         broker = Traced(self.directory / "oncelog", settings)
         randomness = random.Random(self.seed)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from oncelog.testing.clock import Clock
 from oncelog.testing.faults import Faults
@@ -197,6 +197,10 @@ class BrokerProcess:
         """Return a plain connection to the broker."""
         return socket.create_connection((self.host, self.port), timeout=timeout_s)
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -248,6 +252,7 @@ class Broker(BrokerProcess):
         """Stop the process cleanly if it runs, and start it again on the same data and port. No
         fault stays, and the clock shows the time of the system again."""
         if self.is_running:
+            self.resume()  # a paused process would not stop
             self.stop()
         self.start()
         self.clock.is_ahead = False
@@ -271,10 +276,6 @@ class Broker(BrokerProcess):
             if self._is_temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __enter__(self) -> Broker:
-        self.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -283,7 +284,7 @@ class Broker(BrokerProcess):
     ) -> None:
         self.close()
 
-    async def __aenter__(self) -> Broker:
+    async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
         return self
 

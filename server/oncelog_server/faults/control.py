@@ -62,11 +62,13 @@ class FaultControl:
             self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while line := await reader.readline():
-                writer.write(json.dumps(await self._respond(line)).encode() + b"\n")
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(ConnectionError):
+                while line := await reader.readline():
+                    writer.write(json.dumps(await self._respond(line)).encode() + b"\n")
+                    await writer.drain()
+        finally:  # a defect is logged, and the test need not wait for its deadline
+            writer.close()
 
     async def _respond(self, line: bytes) -> Json:
         try:

@@ -112,13 +112,11 @@ class WatchedRequests:
         def go_on(lost: bool) -> None:
             try:
                 response = served if rule.holds_response else self._serve(kept, session)
+                parts = then(response, _lose if lost else _parts)
             except Exception as failure:
                 held.abandon(failure)
                 return
-            if lost:
-                then(response, lambda _: held.abandon(ProtocolError("a test loses the response")))
-            else:
-                pass_on(then(response, _parts), held)
+            pass_on(parts, held)
 
         rule.arrive(go_on)
         return held
@@ -132,6 +130,11 @@ def _refuse(header: RequestHeader, request: Any, code: ErrorCode) -> Parts:
         raise ProtocolError(f"Produce with acks=0 failed: {code.name}")
     body = encode(refused_response(api, version, request, code), version)
     return [b"".join(with_size([response_header(api, version, header.correlation_id), body]))]
+
+
+def _lose(response: Parts | None) -> Parts:
+    """Raise ProtocolError, which closes the connection instead of sending the response."""
+    raise ProtocolError("a test loses the response")
 
 
 def _parts(response: Parts | None) -> Parts:

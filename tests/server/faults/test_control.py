@@ -39,7 +39,7 @@ def create(wire: Wire, *names: str) -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """A broker whose data directory has a longer path than a Unix socket may have."""
+    """The path of the data directory is too long for a Unix socket."""
     folder = tmp_path_factory.mktemp("control") / ("long" * 30)
     with Oncelog(folder, QUICK, arguments=["--allow-faults"]) as broker, Wire(broker.address) as w:
         create(w, "a", "b")
