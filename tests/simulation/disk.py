@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX
-from tests.simulation.namespace import Inode, NameChange, Namespace, parent
+from tests.simulation.namespace import Inode, Namespace, parent
 
 NO_SPACE: Final = "No space left on device"
 IO_ERROR: Final = "Input/output error"
@@ -81,14 +81,9 @@ class SimDisk:
         self.names = Namespace()
         self.failures: Counter[str] = Counter()
         self.trap: Trap | None = None
-        self._durable = Namespace()
-        # Name changes that no sync of a directory has made durable, oldest first.
-        self._journal: list[NameChange] = []
         # Damaged snapshots that were not written again. The checkers skip them: a broker reads only
         # the newest snapshot of a log, so the damage of older snapshots may stay.
         self.damaged: set[str] = set()
-        # Changes that are synced with their directory. The directory's own name is not durable yet.
-        self._stranded: list[NameChange] = []
         self.power_losses = 0
         self._mix = mix
         self.operations = 0
@@ -112,11 +107,6 @@ class SimDisk:
         trap.spring()
         raise AssertionError("the `spring` of a trap has returned")
 
-    def change(self, kind: str, path: str, target: str = "", inode: Inode | None = None) -> None:
-        change = NameChange(kind, path, target, inode)
-        self.names.apply(change)
-        self._journal.append(change)
-
     def inode(self, operation: str, path: str) -> Inode:
         found = self.names.files.get(path)
         if found is None:
@@ -130,7 +120,7 @@ class SimDisk:
             raise StorageError("create", path, _MISSING)
         self.find_room("create", path)
         self._fail_append("create", path)
-        self.change("create", path, inode=Inode())
+        self.names.create(path)
 
     def append(self, inode: Inode, path: str, data: bytes) -> None:
         trap = self.step("append", path)
@@ -203,43 +193,26 @@ class SimDisk:
             _keep_last(inode.unsynced, written_since)
         return True
 
-    def sync_directory(self, directory: str) -> None:
-        """Make the names in a directory durable. If the directory's own name is not durable yet,
-        the names in it become durable together with that name."""
-        kept: list[NameChange] = []
-        for change in self._journal:
-            if directory in change.directories:
-                self._stranded.append(change)
-                if change.kind == "rename":
-                    # Names below a directory move with it. They never appear in a new directory
-                    # that gets the old name.
-                    kept = [earlier.below(change.path, change.target) for earlier in kept]
-            else:
-                kept.append(change)
-        self._journal = kept
-        self._stranded = _land(self._stranded, self._durable)
+    def sync_directory(self, path: str) -> None:
+        """Make the names in the directory durable, if there is such a directory."""
+        directory = self.names.directories.get(path)
+        if directory is not None:
+            self.names.sync(directory)
 
     # What a power loss leaves.
 
     def lose_power(self, loss: Loss) -> None:
         """Lose the page cache. Durable names and data stay, and some of the rest."""
         self.power_losses += 1
-        names = self._durable.copy()
+        journal = self.names.journal
         if loss.ordered:
-            survivors = self._journal[: self.rng.randint(0, len(self._journal))]
+            survivors = journal[: self.rng.randint(0, len(journal))]
         else:
-            survivors = [change for change in self._journal if self.rng.random() < 0.5]
-        stranded = _land(self._stranded, names)
-        for change in survivors:
-            names.apply(change)
-            stranded = _land(stranded, names)
-        self._journal = []
-        self._stranded = []
-        for path, inode in names.files.items():
+            survivors = [change for change in journal if self.rng.random() < 0.5]
+        self.names.lose_power(survivors)
+        for path, inode in self.names.files.items():
             if self._lose_data(inode, loss) and path.endswith(SNAPSHOT_SUFFIX):
                 self.damaged.add(path)
-        self.names = names
-        self._durable = names.copy()
 
     def _lose_data(self, inode: Inode, loss: Loss) -> bool:
         """Lose unsynced data. Return True if there was any."""
@@ -274,7 +247,7 @@ class SimDisk:
         if path.endswith(SNAPSHOT_SUFFIX):
             self.damaged.add(path)
         if how == "remove":
-            self.change("unlink", path)
+            self.names.unlink(path)
         elif how == "cut":
             _resize(inode.data, self.rng.randrange(len(inode.data) + 1))
         elif inode.data:
@@ -284,23 +257,6 @@ class SimDisk:
     def image(self) -> dict[str, bytes]:
         """Return all files as a process finds them, by path."""
         return {path: bytes(inode.data) for path, inode in sorted(self.names.files.items())}
-
-    @property
-    def is_settled(self) -> bool:
-        return not (self._journal or self._stranded) and not any(
-            i.unsynced for i in self.names.files.values()
-        )
-
-
-def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
-    """Apply the changes if all their directories exist. Return the other changes."""
-    left = []
-    for change in changes:
-        if all(directory in names.directories for directory in change.directories):
-            names.apply(change)
-        else:
-            left.append(change)
-    return left
 
 
 def _keep_last(unsynced: list[tuple[int, bytes | None]], count: int) -> None:

@@ -112,7 +112,7 @@ class SimFiles:
             if directory not in self.disk.names.directories:
                 self.disk.find_room("mkdir", directory)
                 self.disk.step("mkdir", directory)
-                self.disk.change("mkdir", directory)
+                self.disk.names.make_directory(directory)
 
     def rename(self, source: str, target: str) -> None:
         self.check_alive()
@@ -120,7 +120,7 @@ class SimFiles:
             raise StorageError("rename", source, "No such file or directory")
         self.disk.find_room("rename", source, target)
         self.disk.step("rename", source)
-        self.disk.change("rename", source, target)
+        self.disk.names.rename(source, target)
 
     def replace(self, path: str, data: bytes) -> None:
         self.check_alive()
@@ -135,10 +135,10 @@ class SimFiles:
             disk.find_room("rename", temporary, path)
         except StorageError as error:
             if temporary in disk.names.files:
-                disk.change("unlink", temporary)
+                disk.names.unlink(temporary)
             raise StorageError("replace", path, error.reason) from None
         disk.step("rename", temporary)
-        disk.change("rename", temporary, path)
+        disk.names.rename(temporary, path)
         disk.step("sync directory", path)
         disk.sync_directory(parent(path))
 
@@ -148,7 +148,7 @@ class SimFiles:
         self.check_alive()
         if path in self.disk.names.files:
             self.disk.step("unlink", path)
-            self.disk.change("unlink", path)
+            self.disk.names.unlink(path)
             self.disk.sync_directory(parent(path))
 
     def sync(self, files: Sequence[File], done: Done) -> None:
@@ -191,7 +191,7 @@ class SimFiles:
             for path in paths:
                 if self.disk.names.exists(path):
                     self.disk.step("unlink", path)
-                    self.disk.change("unlink", path)
+                    self.disk.names.unlink(path)
             if done is not None:
                 done(None)
 

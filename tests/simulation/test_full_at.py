@@ -48,7 +48,7 @@ def leaving(*times_ms: int) -> type[World]:
             self.node.disk.create(UNFINISHED)
 
         def _remove(self) -> None:
-            self.node.disk.change("unlink", UNFINISHED)
+            self.node.disk.names.unlink(UNFINISHED)
 
     return Leaving
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tests.simulation.namespace import Inode, NameChange, Namespace
+from tests.simulation.namespace import Directory, Inode, NameChange, Namespace
 
 # Probability that the disk has a journaling file system, which loses only the newest name changes.
 # Other file systems may lose any name change.
@@ -33,12 +33,9 @@ class Platter:
         self.names = Namespace()
         self.sizes: dict[int, int] = {}
         self.cuts: dict[int, list[Cut]] = {}
-        self._durable = Namespace()
-        self._pending: list[NameChange] = []
-        # Changes that are synced with their directory. The directory's own name may not be durable
-        # yet.
-        self._synced: set[NameChange] = set()
-        self._syncing: dict[int, set[NameChange]] = {}
+        # For each sync in progress, by descriptor: the directories and the name changes that were
+        # not durable when it began.
+        self._syncing: dict[int, tuple[dict[str, Directory], set[NameChange]]] = {}
         self._numbers: dict[Inode, int] = {}
 
     def number_of(self, inode: Inode) -> int:
@@ -58,19 +55,22 @@ class Platter:
     def _note(self, call: dict[str, Any]) -> None:
         match call:
             case {"create": [path, number]}:
-                inode = Inode()
-                self._numbers[inode] = number
-                self._change(NameChange("create", path, inode=inode))
+                self._numbers[self.names.create(path)] = number
             case {"mkdir": path}:
-                self._change(NameChange("mkdir", path))
+                self.names.make_directory(path)
             case {"rename": [source, target]}:
-                self._change(NameChange("rename", source, target))
+                self.names.rename(source, target)
             case {"unlink": path}:
-                self._change(NameChange("unlink", path))
+                self.names.unlink(path)
             case {"begin": descriptor}:
-                self._syncing[descriptor] = set(self._pending)
-            case {"names": directory, "descriptor": descriptor}:
-                self._sync_names(directory, self._syncing.pop(descriptor))
+                self._syncing[descriptor] = (
+                    dict(self.names.directories),
+                    set(self.names.journal),
+                )
+            case {"names": path, "descriptor": descriptor}:
+                directories, begun = self._syncing.pop(descriptor)
+                if (directory := directories.get(path)) is not None:
+                    self.names.sync(directory, begun)
             case {"synced": [number, size]}:
                 self.sizes[number] = size
                 self.cuts.pop(number, None)
@@ -80,37 +80,13 @@ class Platter:
                 self.cuts.setdefault(number, []).append(cut)
                 self.sizes[number] = min(durable, size)
 
-    def _change(self, change: NameChange) -> None:
-        self.names.apply(change)
-        self._pending.append(change)
-
-    def _sync_names(self, directory: str, begun: set[NameChange]) -> None:
-        self._synced |= {change for change in begun if directory in change.directories}
-        self._land()
-
-    def _land(self) -> None:
-        """Make synced changes durable if the names of their directories are durable."""
-        left = []
-        for change in self._pending:
-            lasts = all(directory in self._durable.directories for directory in change.directories)
-            if change in self._synced and lasts:
-                self._durable.apply(change)
-                self._synced.discard(change)
-            else:
-                left.append(change)
-        self._pending = left
-
     def lose_power(self, randomness: random.Random) -> int:
         """Set `names` to the names after a power loss. Return the number of lost name changes."""
-        pending = [change for change in self._pending if change not in self._synced]
+        journal = self.names.journal
         if randomness.random() < ORDERED_PROBABILITY:
-            survivors = set(pending[: randomness.randint(0, len(pending))])
+            survivors = journal[: randomness.randint(0, len(journal))]
         else:
-            survivors = {change for change in pending if randomness.random() < 0.5}
-        self._synced |= survivors
-        self._land()
-        lost, self._pending = len(self._pending), []
-        self._synced.clear()
+            survivors = [change for change in journal if randomness.random() < 0.5]
+        self.names.lose_power(survivors)
         self._syncing.clear()
-        self.names = self._durable.copy()
-        return lost
+        return len(journal) - len(survivors)
