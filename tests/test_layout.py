@@ -52,6 +52,7 @@ EDGES = {
     "oncelog_client.admin": "waits for responses",
     "oncelog_client.io": "owns sockets, waits for responses",
     "oncelog_client.cli": "a process with files and a terminal",
+    "oncelog_client.kafka_tools": "processes with files and a terminal",
     "oncelog_client.consumer": "waits for responses",
     "oncelog_client.transaction": "waits for responses",
     "oncelog_client.producer": "waits for responses",

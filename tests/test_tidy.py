@@ -35,6 +35,7 @@ OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
 CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
+    "check_same": "tests/harness/kafka/compared.py",
     "check_visible": "tests/spark/record_commit/conftest.py",
     "eventually": "tests/harness/client_reading.py",
     "go_on": "tests/spark/faults/line.py",

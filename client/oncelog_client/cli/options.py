@@ -150,7 +150,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     Raises click.UsageError for a pair without `=`, an unknown setting, a value of the wrong type,
     and a setting for TLS or SASL.
     """
-    types = _setting_types()
+    types = setting_types()
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, value = split_pair(pair)
@@ -178,7 +178,7 @@ def _near_setting(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0] if '_' in name else near[0].replace('_', '.')}?"
 
 
-def _setting_types() -> dict[str, str]:
+def setting_types() -> dict[str, str]:
     """Return the settings of all clients: name -> type, as annotated."""
     from oncelog_client.core.client_config import AdminSettings
     from oncelog_client.core.consumer_config import ConsumerSettings

@@ -1,0 +1,133 @@
+"""Connects a tool to a cluster. A tool waits up to a minute for a broker that is not there yet, as
+Kafka's tools do, because scripts start a tool together with the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from oncelog_client.cli.options import parse_servers, parse_settings, setting_types, split_pair
+from oncelog_client.core.client_config import AdminConfig, admin_config
+from oncelog_client.errors import ConfigError, KafkaError, RetriableError
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.kafka_tools.failures import TIMEOUT, JavaError, of_client, print_log
+
+T = TypeVar("T")
+
+CONFIG_ERROR: Final = "org.apache.kafka.common.config.ConfigException"
+NO_FILE: Final = "java.nio.file.NoSuchFileException"
+NOT_STARTED: Final = (
+    "org.apache.kafka.common.KafkaException",
+    "Failed to create new KafkaAdminClient",
+)
+# Prefixes of settings for features that are not built yet.
+_SECURITY: Final = ("security.", "ssl.", "sasl.")
+# After this time without a connection the tool prints the reason.
+_SILENCE_S: Final = 1.0
+_CONNECTS: Final = "org.apache.kafka.clients.NetworkClient"
+
+
+class Connection:
+    """The cluster of a tool. Its methods raise JavaError."""
+
+    def __init__(self, cluster: Cluster, timeout_ms: int) -> None:
+        self.cluster = cluster
+        self.timeout_ms = timeout_ms
+
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of the first attempt that succeeds. An attempt fails for good with a
+        JavaError, or with a KafkaError that is not retriable."""
+        try:
+            return await self.cluster.retry(attempt, self.timeout_ms)
+        except KafkaError as error:
+            raise of_client(error) from error
+
+    async def call_any(self, request: object, response: type[T]) -> T:
+        """Return the response of any broker."""
+        return await self.retry(lambda: self.cluster.call_any(request, response))
+
+    async def call_controller(self, request: object, response: type[T]) -> T:
+        """Return the response of the controller."""
+        return await self.retry(lambda: self.cluster.call_controller(request, response))
+
+    async def call_node(self, node_id: int, request: object, response: type[T]) -> T:
+        """Return the response of a broker."""
+        return await self.retry(lambda: self.cluster.call(node_id, request, response))
+
+
+@asynccontextmanager
+async def connected(
+    servers: str | None, settings: Mapping[str, Any], first_call: str
+) -> AsyncIterator[Connection]:
+    """Connect to a cluster by its addresses, with the settings of `read_settings`. Raises
+    JavaError. The error of a timeout names `first_call`: the Java client's name of the tool's first
+    request."""
+    client = await _configured(servers or "", settings)
+    cluster = Cluster(client, auto_create=False)
+    await _start(cluster, client.default_api_timeout_ms, first_call)
+    try:
+        yield Connection(cluster, client.default_api_timeout_ms)
+    finally:
+        await cluster.close()
+
+
+async def _configured(servers: str, settings: Mapping[str, Any]) -> AdminConfig:
+    """Return the settings of the client. Raises JavaError for an invalid address or setting, and if
+    no host of the addresses is known."""
+    try:
+        parse_servers(servers)
+        addresses = [part.strip() for part in servers.split(",") if part.strip()]
+        config = admin_config(addresses, settings)  # type: ignore[arg-type]  # typed by name
+    except (ValueError, ConfigError) as error:
+        raise JavaError(*NOT_STARTED) from error
+    loop = asyncio.get_running_loop()
+    for host, port in config.bootstrap_servers:
+        with suppress(OSError):
+            await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return config
+    raise JavaError(*NOT_STARTED)
+
+
+async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
+    starting = asyncio.ensure_future(cluster.start(timeout_ms=timeout_ms))
+    await asyncio.wait({starting}, timeout=_SILENCE_S)
+    if not starting.done():
+        for failure in cluster.failures:
+            print_log("WARN", f"{failure}; trying again for {timeout_ms} ms", _CONNECTS)
+    try:
+        await starting
+    except RetriableError as error:
+        text = f"Timed out waiting for a node assignment. Call: {first_call}"
+        raise JavaError(TIMEOUT, text) from error
+
+
+def read_settings(path: str | None) -> dict[str, Any]:
+    """Return the client settings of a properties file. Settings that this client does not have are
+    ignored, as by Kafka's tools. Raises JavaError for a missing file, a value of the wrong type and
+    a setting for TLS or SASL."""
+    if path is None:
+        return {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise JavaError(NO_FILE, path) from None
+    known = setting_types()
+    settings: dict[str, Any] = {}
+    for name, value in map(split_pair, filter(_is_setting, lines)):
+        if name.replace(".", "_") in known or name.startswith(_SECURITY):
+            try:
+                settings |= parse_settings([f"{name}={value}"])
+            except click.UsageError as error:
+                raise JavaError(CONFIG_ERROR, error.message) from None
+    settings.pop("bootstrap_servers", None)
+    return settings
+
+
+def _is_setting(line: str) -> bool:
+    return "=" in line and line.strip()[0] not in "#!"

@@ -1,0 +1,47 @@
+"""The tools by name. A tool's module is imported when the tool is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, cast
+
+from oncelog_client.cli.failures import exit_code_of
+from oncelog_client.kafka_tools.failures import Ended, JavaError
+
+# tool -> its module, which has a function `main(arguments) -> exit code`
+TOOLS: Final[dict[str, str]] = {
+    "kafka-topics.sh": "topics",
+}
+
+
+def main() -> None:
+    """Run the tool that the first argument names, and exit with its code."""
+    sys.exit(run_tool(sys.argv[1:]))
+
+
+def run_tool(words: Sequence[str]) -> int:
+    """Run a tool: its name and its arguments. Return its exit code."""
+    name, *arguments = words or [""]
+    module = TOOLS.get(name.rpartition("/")[2])
+    if module is None:
+        known = " ".join(sorted(TOOLS))
+        sys.stderr.write(f"{name}: oncelog has no such tool of Kafka. It has {known}\n")
+        return 1
+    return exit_code_of(lambda: _run(module, arguments))
+
+
+def _run(module: str, arguments: Sequence[str]) -> int:
+    from oncelog_client.cli.event_loop import import_asyncio
+
+    import_asyncio()
+    tool = import_module(f"{__package__}.{module}")
+    try:
+        return cast("Callable[[Sequence[str]], int]", tool.main)(arguments)
+    except Ended as ended:
+        return ended.status
+    except JavaError as error:
+        # Java's text for an exception that no code handles.
+        sys.stderr.write(f'Exception in thread "main" {error}\n')
+        return 1

@@ -1,0 +1,1 @@
+"""The tools under Kafka's names, compared with Kafka's own tools."""

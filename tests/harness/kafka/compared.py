@@ -1,0 +1,115 @@
+"""Runs a tool of Apache Kafka and our tool of the same name, each against its own broker, and
+compares what they print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Final, NamedTuple
+
+from tests.harness.kafka.driver import JavaDriver
+from tests.harness.kafka.tools import ToolResult, run_tool
+
+OUR_TIMEOUT_S: Final = 90.0
+# In the arguments of a comparison: the address of the broker.
+BROKER: Final = "BROKER"
+
+# Lines of the log. Kafka's tools have no settings of a log here, so that theirs begin differently.
+_LOG: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\S+ \S+ [A-Z]+ |\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] "
+)
+_TRACE: Final = re.compile(r"\tat |\t\.\.\. \d+ more|Caused by: |\tSuppressed: ")
+_USAGE: Final = re.compile(r"^Option +Description *$")
+_OPTION: Final = re.compile(r"^(?:\* )?(-{1,2}[a-z][a-z0-9-]*)")
+# The driver's exception for an exit, which some tools catch and print.
+_EXIT_OF_DRIVER: Final = ["null", "Driver$Exited"]
+_TOPIC_ID: Final = re.compile(r"(TopicId: )\S{22}")
+# A new cluster of Apache Kafka 4.3 has this setting of its own, because of KIP-966.
+_MIN_ISR: Final = re.compile(r"(\tConfigs: )min\.insync\.replicas=1,?")
+
+
+class Printed(NamedTuple):
+    """What a tool printed, without its log and its stack traces. `options`: the options that its
+    usage text names, if it printed one."""
+
+    status: int
+    out: list[str]
+    errors: list[str]
+    options: set[str]
+
+
+class ToolPair:
+    """The two tools: `kafka` and `oncelog` are the addresses of their brokers."""
+
+    def __init__(self, java_driver: JavaDriver, kafka: str, oncelog: str) -> None:
+        self._java = java_driver
+        self.kafka = kafka
+        self.oncelog = oncelog
+
+    def both(
+        self, script: str, *arguments: str, input: str | None = None
+    ) -> tuple[Printed, Printed]:
+        """Return what Kafka's tool and our tool print. `script` is the name without `.sh`:
+        kafka-topics."""
+        ours = run_ours(script, *_at(self.oncelog, arguments), input=input)
+        short = script.removeprefix("kafka-")
+        theirs = (
+            self._java.tool(short, *_at(self.kafka, arguments), check=False)
+            if input is None
+            else run_tool(short, *_at(self.kafka, arguments), input=input, check=False)
+        )
+        return printed(theirs, self.kafka), printed(ours, self.oncelog)
+
+    def check_same(self, script: str, *arguments: str, input: str | None = None) -> Printed:
+        """Assert that both tools print the same lines and options, and end with the same exit code.
+        Return what our tool prints."""
+        theirs, ours = self.both(script, *arguments, input=input)
+        assert ours == theirs, f"{script} {' '.join(arguments)}\nKafka:   {theirs}\noncelog: {ours}"
+        return ours
+
+
+def run_ours(script: str, *arguments: str, input: str | None = None) -> ToolResult:
+    """Run our tool in its own process, as the image does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "oncelog_client.kafka_tools", f"{script}.sh", *arguments],
+        input=input or "",
+        capture_output=True,
+        text=True,
+        timeout=OUR_TIMEOUT_S,
+        check=False,
+    )
+    return ToolResult(done.returncode, done.stdout, done.stderr)
+
+
+def printed(result: ToolResult, address: str) -> Printed:
+    """Return the lines that a script may depend on, with BROKER in place of the address."""
+    out, _ = _lines(result.stdout, address)
+    errors, options = _lines(result.stderr, address)
+    return Printed(result.returncode, out, errors, options)
+
+
+def _at(address: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(argument.replace(BROKER, address) for argument in arguments)
+
+
+def _lines(text: str, address: str) -> tuple[list[str], set[str]]:
+    lines: list[str] = []
+    options: set[str] = set()
+    in_usage = in_log = False
+    for line in text.replace(address, BROKER).splitlines():
+        if in_usage or _USAGE.match(line):
+            in_usage = True
+            options.update(_OPTION.findall(line))
+        elif _LOG.match(line):
+            in_log = True
+        elif _TRACE.match(line) or (in_log and not line):
+            continue
+        else:
+            in_log = False
+            line = _MIN_ISR.sub(r"\1", _TOPIC_ID.sub(r"\1ID", line))
+            lines.append(line.rstrip())
+    lines = [*"\n".join(lines).rstrip().splitlines()]
+    if lines[-2:] == _EXIT_OF_DRIVER:
+        del lines[-2:]
+    return lines, options
