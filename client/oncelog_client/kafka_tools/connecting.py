@@ -16,7 +16,13 @@ from oncelog_client.cli.options import parse_servers, parse_settings, setting_ty
 from oncelog_client.core.client_config import AdminConfig, admin_config
 from oncelog_client.errors import ConfigError, KafkaError, RetriableError
 from oncelog_client.io.cluster import Cluster
-from oncelog_client.kafka_tools.failures import TIMEOUT, JavaError, of_client, print_log
+from oncelog_client.kafka_tools.failures import (
+    TIMEOUT,
+    JavaError,
+    SettingsError,
+    of_client,
+    print_log,
+)
 
 T = TypeVar("T")
 
@@ -63,14 +69,17 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    servers: str | None, settings: Mapping[str, Any], first_call: str
+    servers: str | None, settings: Mapping[str, Any], first_call: str, *, fail_fast: bool = False
 ) -> AsyncIterator[Connection]:
     """Connect to a cluster by its addresses, with the settings of `read_settings`. Raises
     JavaError. The error of a timeout names `first_call`: the Java client's name of the tool's first
     request."""
     client = await _configured(servers or "", settings)
     cluster = Cluster(client, auto_create=False)
-    await _start(cluster, client.default_api_timeout_ms, first_call)
+    if fail_fast:
+        await cluster.start(timeout_ms=client.default_api_timeout_ms, fail_fast=True)
+    else:
+        await _start(cluster, client.default_api_timeout_ms, first_call)
     try:
         yield Connection(cluster, client.default_api_timeout_ms)
     finally:
@@ -78,20 +87,20 @@ async def connected(
 
 
 async def _configured(servers: str, settings: Mapping[str, Any]) -> AdminConfig:
-    """Return the settings of the client. Raises JavaError for an invalid address or setting, and if
-    no host of the addresses is known."""
+    """Return the settings of the client. Raises SettingsError for an invalid address or setting,
+    and if no host of the addresses is known."""
     try:
         parse_servers(servers)
         addresses = [part.strip() for part in servers.split(",") if part.strip()]
         config = admin_config(addresses, settings)  # type: ignore[arg-type]  # typed by name
     except (ValueError, ConfigError) as error:
-        raise JavaError(*NOT_STARTED) from error
+        raise SettingsError(*NOT_STARTED) from error
     loop = asyncio.get_running_loop()
     for host, port in config.bootstrap_servers:
         with suppress(OSError):
             await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             return config
-    raise JavaError(*NOT_STARTED)
+    raise SettingsError(*NOT_STARTED)
 
 
 async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
@@ -109,14 +118,14 @@ async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
 
 def read_settings(path: str | None) -> dict[str, Any]:
     """Return the client settings of a properties file. Settings that this client does not have are
-    ignored, as by Kafka's tools. Raises JavaError for a missing file, a value of the wrong type and
-    a setting for TLS or SASL."""
+    ignored, as by Kafka's tools. Raises SettingsError for a missing file, a value of the wrong type
+    and a setting for TLS or SASL."""
     if path is None:
         return {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
-        raise JavaError(NO_FILE, path) from None
+        raise SettingsError(NO_FILE, path) from None
     known = setting_types()
     settings: dict[str, Any] = {}
     for name, value in map(split_pair, filter(_is_setting, lines)):
@@ -124,7 +133,7 @@ def read_settings(path: str | None) -> dict[str, Any]:
             try:
                 settings |= parse_settings([f"{name}={value}"])
             except click.UsageError as error:
-                raise JavaError(CONFIG_ERROR, error.message) from None
+                raise SettingsError(CONFIG_ERROR, error.message) from None
     settings.pop("bootstrap_servers", None)
     return settings
 

@@ -35,6 +35,10 @@ class JavaError(Exception):
         return f"{self.java_class}: {self.message}"
 
 
+class SettingsError(JavaError):
+    """An error in the address or in the settings of a client, before it connects."""
+
+
 class Ended(Exception):
     """The tool has printed its reason and ends with `status`."""
 

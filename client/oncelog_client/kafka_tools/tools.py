@@ -12,7 +12,22 @@ from oncelog_client.kafka_tools.failures import Ended, JavaError
 
 # tool -> its module, which has a function `main(arguments) -> exit code`
 TOOLS: Final[dict[str, str]] = {
+    "kafka-acls.sh": "acls",
+    "kafka-broker-api-versions.sh": "broker_api_versions",
+    "kafka-cluster.sh": "cluster",
+    "kafka-configs.sh": "configs",
+    "kafka-console-consumer.sh": "console_consumer",
+    "kafka-console-producer.sh": "console_producer",
+    "kafka-consumer-groups.sh": "consumer_groups",
+    "kafka-delete-records.sh": "delete_records",
+    "kafka-get-offsets.sh": "get_offsets",
+    "kafka-leader-election.sh": "leader_election",
+    "kafka-log-dirs.sh": "log_dirs",
+    "kafka-producer-perf-test.sh": "producer_perf_test",
+    "kafka-run-class.sh": "run_class",
+    "kafka-storage.sh": "storage",
     "kafka-topics.sh": "topics",
+    "kafka-transactions.sh": "transactions",
 }
 
 

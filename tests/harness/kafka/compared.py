@@ -29,6 +29,19 @@ _TOPIC_ID: Final = re.compile(r"(TopicId: )\S{22}")
 _MIN_ISR: Final = re.compile(r"(\tConfigs: )min\.insync\.replicas=1,?")
 
 
+# argparse4j breaks a message into lines, at hyphens too, and fills the lines with spaces.
+_ARGPARSE_USAGE: Final = "usage: "
+_ARGPARSE_ERROR: Final = re.compile(r"^[a-z-]+:\s+error:\s+")
+_ARGPARSE_OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# argparse4j ends the JVM in a way that the driver cannot catch.
+_ENDS_JVM: Final = {
+    "kafka-cluster",
+    "kafka-producer-perf-test",
+    "kafka-storage",
+    "kafka-transactions",
+}
+
+
 class Printed(NamedTuple):
     """What a tool printed, without its log and its stack traces. `options`: the options that its
     usage text names, if it printed one."""
@@ -53,13 +66,16 @@ class ToolPair:
         """Return what Kafka's tool and our tool print. `script` is the name without `.sh`:
         kafka-topics."""
         ours = run_ours(script, *_at(self.oncelog, arguments), input=input)
-        short = script.removeprefix("kafka-")
-        theirs = (
-            self._java.tool(short, *_at(self.kafka, arguments), check=False)
-            if input is None
-            else run_tool(short, *_at(self.kafka, arguments), input=input, check=False)
-        )
+        theirs = self.kafka_tool(script, *_at(self.kafka, arguments), input=input)
         return printed(theirs, self.kafka), printed(ours, self.oncelog)
+
+    def kafka_tool(self, script: str, *arguments: str, input: str | None = None) -> ToolResult:
+        """Run Kafka's tool: in the JVM of the driver, or in a JVM of its own if it reads an input
+        or ends the JVM."""
+        short = script.removeprefix("kafka-")
+        if input is None and script not in _ENDS_JVM:
+            return self._java.tool(short, *arguments, check=False)
+        return run_tool(short, *arguments, input=input, check=False)
 
     def check_same(self, script: str, *arguments: str, input: str | None = None) -> Printed:
         """Assert that both tools print the same lines and options, and end with the same exit code.
@@ -84,8 +100,11 @@ def run_ours(script: str, *arguments: str, input: str | None = None) -> ToolResu
 
 def printed(result: ToolResult, address: str) -> Printed:
     """Return the lines that a script may depend on, with BROKER in place of the address."""
-    out, _ = _lines(result.stdout, address)
-    errors, options = _lines(result.stderr, address)
+    options: set[str] = set()
+    out, errors = (
+        _lines(_without_argparse(text.replace(address, BROKER).splitlines(), options), options)
+        for text in (result.stdout, result.stderr)
+    )
     return Printed(result.returncode, out, errors, options)
 
 
@@ -93,11 +112,26 @@ def _at(address: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(argument.replace(BROKER, address) for argument in arguments)
 
 
-def _lines(text: str, address: str) -> tuple[list[str], set[str]]:
+def _without_argparse(lines: list[str], options: set[str]) -> list[str]:
+    """Return the lines without the usage text of argparse4j, whose options are added to `options`,
+    and with its message as a single line without spaces."""
+    start = next((n for n, line in enumerate(lines) if line.startswith(_ARGPARSE_USAGE)), None)
+    if start is None:
+        return lines
+    errors = (n for n, line in enumerate(lines) if _ARGPARSE_ERROR.match(line))
+    end = next(errors, len(lines))
+    # A hyphen at the end of a line belongs to the option on the next line.
+    usage = re.sub(r"--\s+", "--", " ".join(lines[start:end]))
+    options.update(_ARGPARSE_OPTION.findall(usage))
+    return [*lines[:start], "".join("".join(lines[end:]).split())]
+
+
+def _lines(text: list[str], options: set[str]) -> list[str]:
+    """Return the lines without log, stack traces and the usage text of joptsimple, whose options
+    are added to `options`."""
     lines: list[str] = []
-    options: set[str] = set()
     in_usage = in_log = False
-    for line in text.replace(address, BROKER).splitlines():
+    for line in text:
         if in_usage or _USAGE.match(line):
             in_usage = True
             options.update(_OPTION.findall(line))
@@ -112,4 +146,4 @@ def _lines(text: str, address: str) -> tuple[list[str], set[str]]:
     lines = [*"\n".join(lines).rstrip().splitlines()]
     if lines[-2:] == _EXIT_OF_DRIVER:
         del lines[-2:]
-    return lines, options
+    return lines
