@@ -177,6 +177,14 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         if shares_an_address(listener.host, settings.oncelog_metrics_host):
             reason = f"is also the port of listener {listener.name}: give each its own port"
             found.append(("oncelog.metrics.port", reason))
+    for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        nodes = [node for node in settings.given.get(name, "").split(",") if node.strip()]
+        if len(nodes) > 1:
+            reason = (
+                f"names {len(nodes)} nodes, but oncelog is a single broker for now. Each of these "
+                "nodes would be a cluster of its own"
+            )
+            found.append((name, reason))
     if settings.process_roles and "broker" not in settings.process_roles:
         found.append(("process.roles", "this process is a broker, and can be nothing else"))
     if settings.broker_id not in (-1, settings.node_id) and "node.id" in settings.given:

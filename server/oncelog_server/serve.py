@@ -33,6 +33,12 @@ ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
 # Variables that are no settings. The package `faults` reads them.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
+# The lines that Kafka logs at the end of a start, of KRaft and of ZooKeeper. Programs such as
+# testcontainers wait for one of them.
+KAFKA_LOG_LINES: Final = """\
+[BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING
+[KafkaRaftServer nodeId={id}] Kafka Server started
+[KafkaServer id={id}] started"""
 
 
 @click.command()
@@ -215,6 +221,10 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
         return 1
     collect_in_short_stops()
     control, failure = await _open_control(faults, broker)
+    if settings.oncelog_create_topics:
+        from oncelog_server.first_topics import create_first_topics
+
+        failure = failure or await create_first_topics(broker.metadata, settings)
     failure = failure or await announce(broker)
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)
@@ -256,6 +266,8 @@ async def _announce(broker: Broker) -> str:
         notes.append(f"advertised as {advertised}")
     note = f" ({'; '.join(notes)})" if notes else ""
     click.echo(f"oncelog {__version__} listening on {shown}{note}, data in {broker.directory.path}")
+    if broker.settings.oncelog_kafka_log_lines:
+        click.echo(KAFKA_LOG_LINES.format(id=broker.settings.node_id))
     return ""
 
 

@@ -65,6 +65,28 @@ def test_one_line_has_address_data_directory_and_version(broker: Oncelog) -> Non
         ]
 
 
+def test_a_start_creates_its_topics_and_prints_the_lines_that_kafka_logs(tmp_path: Path) -> None:
+    """The topics exist before the lines are printed. A later start leaves them as they are."""
+    settings = {"oncelog.create.topics": "a:3,b:1:1:compact", "oncelog.kafka.log.lines": "true"}
+    broker = Oncelog(tmp_path, settings)
+    for _ in range(2):
+        with broker:
+            lines = broker.output.read_text().splitlines()
+            with Wire(broker.address) as wire:
+                topics = wire.call(MetadataRequest(topics=None), 12).topics
+        assert {topic.name: len(topic.partitions) for topic in topics} == {"a": 3, "b": 1}
+        assert "Transitioning from RECOVERY to RUNNING" in lines[1]
+        assert "Kafka Server started" in lines[2]
+        assert "[KafkaServer id=1] started" in lines[3]
+
+
+def test_a_topic_that_cannot_be_created_stops_the_start(tmp_path: Path) -> None:
+    broker = Oncelog(tmp_path, {"oncelog.create.topics": "a:1:3"})
+    code, said = start_refused(broker)
+    assert code == 1
+    assert "oncelog cannot start: oncelog.create.topics: a: INVALID_REPLICATION_FACTOR" in said
+
+
 def test_a_second_process_on_the_same_data_is_refused(broker: Oncelog, tmp_path: Path) -> None:
     with broker:
         second = Oncelog(tmp_path)

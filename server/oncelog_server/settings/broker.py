@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oncelog_server.settings.first_topics import valid_first_topics
 from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -146,6 +147,20 @@ class BrokerSettings:
     )
     oncelog_metrics_host: str = honoured(
         Kind.STRING, "", "The address of oncelog.metrics.port; empty: every address."
+    )
+    oncelog_create_topics: tuple[str, ...] = honoured(
+        Kind.LIST,
+        (),
+        "Topics that a start creates if they do not exist, each as name:partitions, "
+        "name:partitions:replicas or name:partitions:replicas:cleanup.policy.",
+        valid_first_topics,
+    )
+    oncelog_kafka_log_lines: bool = honoured(
+        Kind.BOOLEAN,
+        False,
+        "At the end of its start, print the lines that Kafka logs there, for programs that wait "
+        "for these lines.",
+        importance=LOW,
     )
 
     auto_create_topics_enable: bool = honoured(

@@ -29,7 +29,8 @@ A later source wins over an earlier one:
 1. defaults
 2. `--config server.properties`
 3. `KAFKA_*` in the environment, spelled as for Kafka's image: `KAFKA_LOG_RETENTION_MS` is
-   `log.retention.ms`, `__` stands for `_` and `___` for `-`
+   `log.retention.ms`, `__` stands for `_` and `___` for `-`; then `KAFKA_CFG_*`, the same names
+   with the prefix of Bitnami's image; `KAFKA_CREATE_TOPICS` is `oncelog.create.topics`
 4. `ONCELOG_*` in the environment, spelled the same way; `ONCELOG_FLUSH_ON_ACK` is
    `oncelog.flush.on.ack`
 5. `--set name=value`. `--port` and `--data` set `listeners` and `log.dirs`, and are refused

@@ -14,6 +14,8 @@ import msgspec
 from oncelog_protocol.secret import HIDDEN, displayed
 
 KAFKA_PREFIX = "KAFKA_"
+# The prefix of Bitnami's images of Kafka.
+BITNAMI_PREFIX = "KAFKA_CFG_"
 OUR_PREFIX = "ONCELOG_"
 FROM_ARGUMENT = "--set"
 
@@ -21,9 +23,13 @@ FROM_ARGUMENT = "--set"
 # oncelog's own for injected faults.
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
-    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_DELAY_MS"
+    r"|LOG4J_\w+|TOOLS_LOG4J_\w+|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|BOOTSTRAP_SERVER|FAIL_AT|SYNC_DELAY_MS"
     r"|SERVICE_(HOST|PORT)\w*|PORT|PORT_\d+_\w+)"
 )
+
+
+# KAFKA_CREATE_TOPICS of images of Kafka, which Kafka itself does not have.
+_OF_IMAGES = {"create.topics"}
 
 
 class SettingAssignment(msgspec.Struct, frozen=True):
@@ -66,7 +72,7 @@ def name_of_variable(variable: str) -> str:
 def from_environment(
     environment: Mapping[str, str], known: Iterable[str]
 ) -> list[SettingAssignment]:
-    """Return the settings of KAFKA_*, then those of ONCELOG_*, which win over them.
+    """Return the settings of KAFKA_*, then those of KAFKA_CFG_* and of ONCELOG_*. A later one wins.
 
     Variables of other programs are left out. With the prefix ONCELOG_ the name of an oncelog
     setting needs no second prefix: ONCELOG_FLUSH_ON_ACK is oncelog.flush.on.ack, as
@@ -74,13 +80,16 @@ def from_environment(
     """
     names = frozenset(known)
     assignments: list[SettingAssignment] = []
-    for prefix in (KAFKA_PREFIX, OUR_PREFIX):
+    for prefix in (KAFKA_PREFIX, BITNAMI_PREFIX, OUR_PREFIX):
         for variable, text in sorted(environment.items()):
             rest = variable.removeprefix(prefix)
             if rest == variable or not rest or _NOT_SETTINGS.fullmatch(rest):
                 continue
+            if prefix == KAFKA_PREFIX and variable.startswith(BITNAMI_PREFIX):
+                continue
             name = name_of_variable(rest)
-            if prefix == OUR_PREFIX and name not in names and f"oncelog.{name}" in names:
+            may_be_ours = prefix == OUR_PREFIX or name in _OF_IMAGES
+            if may_be_ours and name not in names and f"oncelog.{name}" in names:
                 name = f"oncelog.{name}"
             assignments.append(SettingAssignment(name, text, f"environment variable {variable}"))
     return assignments

@@ -106,6 +106,41 @@ def test_each_source_of_settings_overrides_the_sources_before_it(tmp_path: Path)
     assert (settings.log_roll_ms, settings.node_id) == (4, 5)
 
 
+def test_variables_of_bitnamis_image_are_settings() -> None:
+    """Its own variables without a setting are left out, without a warning."""
+    loaded = load_settings(
+        environment={
+            "KAFKA_CFG_NODE_ID": "0",
+            "KAFKA_CFG_NUM_PARTITIONS": "6",
+            "KAFKA_NUM_PARTITIONS": "2",
+            "KAFKA_ENABLE_KRAFT": "yes",
+            "KAFKA_KRAFT_CLUSTER_ID": "abcdefghijklmnopqrstuv",
+            "ALLOW_PLAINTEXT_LISTENER": "yes",
+        }
+    )
+    assert (loaded.settings.node_id, loaded.settings.num_partitions) == (0, 6)
+    assert loaded.warnings == ()
+    with pytest.raises(SettingsError, match=r"environment variable KAFKA_CFG_NUM_PARTITIONS"):
+        load_settings(environment={"KAFKA_CFG_NUM_PARTITIONS": "many"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093"),
+        ("controller.quorum.bootstrap.servers", "a:9093, b:9093"),
+    ],
+)
+def test_several_voters_of_kraft_stop_the_start(name: str, value: str) -> None:
+    """Each broker of such a compose file would otherwise be a cluster of its own."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(assignments=[f"{name}={value}"])
+    (problem,) = map(str, caught.value.problems)
+    assert f"names {len(value.split(','))} nodes, but oncelog is a single broker" in problem
+    alone = load_settings(assignments=[f"{name}={value.split(',')[0]}"])
+    assert alone.without_effect == (name,)
+
+
 def test_the_options_of_serve_override_the_environment() -> None:
     settings = load_settings(
         environment={"KAFKA_LOG_DIRS": "/var/lib/kafka"}, port=0, data="here"

@@ -1,0 +1,28 @@
+"""Creates the topics of oncelog.create.topics at a start."""
+
+from __future__ import annotations
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.config import Settings
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.first_topics import parse_first_topics
+
+
+async def create_first_topics(metadata: ClusterMetadata, settings: Settings) -> str:
+    """Create the topics that do not exist. An existing topic stays as it is. Return the reason why
+    a topic is refused, or ""."""
+    new = [
+        NewTopic(
+            topic.name,
+            topic.partitions,
+            topic.replication_factor,
+            settings={"cleanup.policy": topic.cleanup_policy} if topic.cleanup_policy else {},
+        )
+        for topic in parse_first_topics(settings.oncelog_create_topics)
+    ]
+    for topic, outcome in zip(new, await metadata.create_topics(new), strict=True):
+        if isinstance(outcome, Refused) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            return f"oncelog.create.topics: {topic.name}: {outcome}"
+    return ""
