@@ -33,6 +33,6 @@ def test_the_image_is_pinned_and_unprivileged_and_has_a_health_check() -> None:
     assert installed
     assert all("--require-hashes" in line for line in installed)
     assert "USER 1000:1000" in lines
-    assert 'ENTRYPOINT ["oncelog"]' in lines
+    assert 'ENTRYPOINT ["oncelog-entrypoint"]' in lines
     assert any(line.startswith("HEALTHCHECK") for line in lines)
     assert any(line.startswith("VOLUME") for line in lines)
