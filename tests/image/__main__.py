@@ -2,8 +2,9 @@
 
 The steps are: build, up, a transactional round trip through the published port, commits of the
 service `job` through the broker's service name, kill -9, up on the same volume, a check that
-nothing is lost, down. The exit code is 1
-if a step fails, for example because a record is lost or doubled.
+nothing is lost, down. Then testcontainers starts the image in four languages, each time with a
+transactional round trip. The exit code is 1 if a step fails, for example because a record is lost
+or doubled.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.image.engine import Engine, Unavailable, say
+from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import read_committed, write_transactions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT = "oncelog-image-test"
+IMAGE = "localhost/oncelog"
 BROKER, JOB, READER = (f"{PROJECT}_{service}_1" for service in ("broker", "job", "reader"))
 START_TIMEOUT_S = 60.0
 JOB_TIMEOUT_S = 240.0
@@ -117,8 +120,22 @@ class ImageTest:
         finally:
             with self.step("down"):
                 self.compose("down", "--volumes")
+        with self.engine.service() as environment:
+            for module in MODULES:
+                with self.step(f"testcontainers for {module.name}"):
+                    self.run_module(module, environment)
         for name, seconds in self.timings:
             say(f"{name:<45} {seconds:6.1f} s")
+
+    def run_module(self, module: Module, environment: dict[str, str]) -> None:
+        self.engine.run("podman", "tag", f"{IMAGE}:latest", f"{IMAGE}:{module.tag}")
+        try:
+            with started(module, IMAGE, environment) as address:
+                compare(write_transactions(address, "first"), read_committed(address, "first"))
+        except Unavailable as missing:
+            if os.environ.get("CI") == "true":
+                raise
+            say(f"skipped: {missing}")
 
 
 def compare(expected: list[str], found: list[str]) -> None:

@@ -11,6 +11,8 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
@@ -112,6 +114,27 @@ graphroot = "{CACHE}/{self.driver}/graph"
             sys.stderr.write(done.stdout + done.stderr)
             raise SystemExit(f"image-test: {' '.join(command)} ended with {done.returncode}")
         return done
+
+    @contextmanager
+    def service(self) -> Iterator[dict[str, str]]:
+        """Serve Docker's API, and return the environment in which a client of Docker uses it."""
+        socket = CACHE / "podman.sock"
+        command = ["podman", "system", "service", "--time=0", f"unix://{socket}"]
+        with (CACHE / "service.log").open("wb") as log:
+            service = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        try:
+            yield {
+                **self.environment,
+                "DOCKER_HOST": f"unix://{socket}",
+                # Its container that removes others needs an image of a registry.
+                "TESTCONTAINERS_RYUK_DISABLED": "true",
+                # Published ports are on this computer, also if it is a container itself.
+                "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
+                "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
+            }
+        finally:
+            service.terminate()
+            service.wait()
 
     def ensure_base_image(self) -> None:
         """Build a replacement for the official base image: Debian bookworm with its Python 3.11."""
