@@ -2,7 +2,8 @@
 
 The steps are: build, up, a transactional round trip through the published port, commits of the
 service `job` through the broker's service name, kill -9, up on the same volume, a check that
-nothing is lost, down. Then testcontainers starts the image in four languages, each time with a
+nothing is lost, down. Then the image takes the place of the brokers of public compose files, and
+their health checks pass. Then testcontainers starts the image in four languages, each time with a
 transactional round trip. The exit code is 1 if a step fails, for example because a record is lost
 or doubled.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.image.compose_files import SERVICES, ComposeService
 from tests.image.engine import Engine, Unavailable, say
 from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import read_committed, write_transactions
@@ -120,12 +122,36 @@ class ImageTest:
         finally:
             with self.step("down"):
                 self.compose("down", "--volumes")
+        with self.step(f"{len(SERVICES)} services of public compose files"):
+            for service in SERVICES:
+                self.check_service(service)
         with self.engine.service() as environment:
             for module in MODULES:
                 with self.step(f"testcontainers for {module.name}"):
                     self.run_module(module, environment)
         for name, seconds in self.timings:
             say(f"{name:<45} {seconds:6.1f} s")
+
+    def check_service(self, service: ComposeService) -> None:
+        """Start the image in place of the image of a compose file, and wait until the health check
+        of the compose file and that of the image pass."""
+        variables = [f"--env={name}={value}" for name, value in service.environment.items()]
+        name = f"{PROJECT}-service"
+        run = ("podman", "run", "--detach", f"--name={name}", f"--hostname={service.host}")
+        self.engine.run(*run, *variables, f"{IMAGE}:latest")
+
+        def passes(*command: str) -> bool:
+            done = self.engine.run("podman", "exec", name, *command, check=False)
+            return done.returncode == 0
+
+        try:
+            self.wait_for(service.name, lambda: passes("sh", "-c", service.health))
+            self.wait_for(f"{service.name}: health", lambda: passes("oncelog-health"))
+        except BaseException:
+            sys.stderr.write(self.logs(name)[-4000:])
+            raise
+        finally:
+            self.engine.run("podman", "rm", "--force", "--time=5", name)
 
     def run_module(self, module: Module, environment: dict[str, str]) -> None:
         self.engine.run("podman", "tag", f"{IMAGE}:latest", f"{IMAGE}:{module.tag}")

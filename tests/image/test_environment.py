@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from oncelog_server.config import Settings, load_settings
 from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, listeners_of
+from tests.image.compose_files import SERVICES, ComposeService
 
 BASE = Path(__file__).resolve().parent.parent.parent / "docker/server.properties"
 
@@ -77,3 +79,18 @@ def test_the_data_is_in_the_volume_unless_the_environment_says_otherwise() -> No
     assert load_settings(config_file=BASE).settings.log_dirs == ("/var/lib/kafka/data",)
     loaded = load_settings(config_file=BASE, environment=TWO_LISTENERS)
     assert loaded.settings.log_dirs == ("/tmp/kraft-combined-logs",)
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_the_listeners_of_public_compose_files(service: ComposeService) -> None:
+    """`make image-test` starts the image with each of these environments."""
+    environment = dict(service.environment)
+    if "," in environment.get("KAFKA_ADVERTISED_LISTENERS", ""):
+        # The entrypoint of the image sets the variable in the same way.
+        hosts = re.compile("://[^,]*:")
+        derived = hosts.sub("://0.0.0.0:", environment["KAFKA_ADVERTISED_LISTENERS"])
+        environment.setdefault("KAFKA_LISTENERS", derived)
+    settings = load_settings(config_file=BASE, environment=environment).settings
+    assert {listener.name: listener.port for listener in listeners_of(settings)} == (
+        service.listeners
+    )
