@@ -1,4 +1,4 @@
-"""Linters check the image and the compose file, without a container."""
+"""Linters check the image and the compose files, without a container."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(sys.executable).parent
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("hadolint", "docker/Dockerfile"),
-        ("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "docker/compose.yaml"),
-    ],
-    ids=["Dockerfile", "compose.yaml"],
-)
-def test_the_linter_finds_no_problem(command: tuple[str, ...]) -> None:
-    tool, *arguments = command
+COMPOSE_FILES = sorted(path.relative_to(ROOT) for path in ROOT.glob("docker/**/*.yaml"))
+
+
+def check_with(tool: str, *arguments: str) -> None:
     done = subprocess.run([TOOLS / tool, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_linter_finds_no_problem_in_the_dockerfile() -> None:
+    check_with("hadolint", "docker/Dockerfile")
+
+
+def test_the_compose_files_follow_the_compose_specification() -> None:
+    assert len(COMPOSE_FILES) == 5
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    check_with("check-jsonschema", *schema, *map(str, COMPOSE_FILES))
 
 
 def test_the_image_is_pinned_and_unprivileged_and_has_a_health_check() -> None:
