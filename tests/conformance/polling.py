@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance.clients.interface import Consumer, Received
 from tests.harness.waiting import DEADLINE_S
@@ -26,19 +25,13 @@ def poll_until(
     what: str,
     deadline_s: float = DEADLINE_S,
 ) -> list[Received]:
-    """Poll all consumers at the same time until `condition()` holds. Return the records that they
-    have read.
-
-    The members of a group must not be polled in turn: kafka-python 3.0.12 forgets a join of the
-    leader that takes longer than a poll, and joins again. In turn, the join of the leader always
-    takes longer, because the other member joins only in its own poll.
-    """
+    """Poll all consumers in turn until `condition()` holds. Return the records that they have
+    read."""
     end = time.monotonic() + deadline_s
     records: list[Received] = []
-    with ThreadPoolExecutor(len(consumers)) as threads:
-        while not condition():
-            found = [sorted(consumer.assignment()) for consumer in consumers]
-            assert time.monotonic() < end, f"not within {deadline_s} s: {what}; assigned: {found}"
-            for batch in threads.map(lambda consumer: consumer.poll(0.1), consumers):
-                records += batch
+    while not condition():
+        found = [sorted(consumer.assignment()) for consumer in consumers]
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}; assigned: {found}"
+        for consumer in consumers:
+            records += consumer.poll(0.1)
     return records

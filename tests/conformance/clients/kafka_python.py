@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import kafka
@@ -102,6 +103,9 @@ class KafkaPythonConsumer:
     def __init__(self, settings: Mapping[str, Any], topic: str, partitions: Sequence[int]) -> None:
         self.consumer = kafka.KafkaConsumer(**settings)
         self._topic = topic
+        self._joins = not partitions
+        self._join: Future[bool] | None = None
+        self._thread = ThreadPoolExecutor(1)
         if partitions:
             self.consumer.assign(
                 [kafka.TopicPartition(topic, partition) for partition in partitions]
@@ -109,14 +113,30 @@ class KafkaPythonConsumer:
         else:
             # Fetch the metadata again before the first join. At the join, kafka-python 3.0.12
             # compares the metadata with the metadata at `subscribe`, and joins again if they
-            # differ. If such a join takes longer than a poll and the member is the leader, the
-            # member forgets the join and sends no heartbeats.
+            # differ.
             self.consumer.subscribe([topic])
             self.consumer.topics()
 
     def poll(self, timeout_s: float) -> list[Received]:
+        if self._joins and not self._has_joined(timeout_s):
+            return []
         batches = _raising(self.consumer.poll, timeout_ms=int(timeout_s * 1000))
         return [_received(record) for batch in batches.values() for record in batch]
+
+    def _has_joined(self, timeout_s: float) -> bool:
+        """Join the group if necessary. Return False if the join takes longer than the timeout.
+
+        kafka-python 3.0.12 forgets a join that ends between two polls, and joins again
+        (`join_group_async` looks only for a join in progress). A leader that joins again causes a
+        rebalance each time. So a thread waits for the end of the join, however short the polls are.
+        """
+        if self._join is None:
+            join = self.consumer._coordinator.ensure_active_group
+            self._join = self._thread.submit(join, timeout_ms=int(ANSWER_TIMEOUT_S * 1000))
+        if not wait([self._join], timeout_s).done:
+            return False
+        ended, self._join = self._join, None
+        return bool(_raising(ended.result))
 
     def assignment(self) -> frozenset[int]:
         return frozenset(partition.partition for partition in self.consumer.assignment())
@@ -133,6 +153,7 @@ class KafkaPythonConsumer:
 
     def close(self) -> None:
         self.consumer.close(autocommit=False)
+        self._thread.shutdown()
 
 
 class KafkaPython:
