@@ -27,12 +27,14 @@ class OptionError(JavaError):
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option. `argument`: the type and the description of its value, as in Kafka's usage text
-    (`String: topic`), or "" for a flag. `default`: the value without the option."""
+    (`String: topic`), or "" for a flag. `default`: the value without the option. The value of an
+    `is_optional` option may be missing."""
 
     name: str
     help: str
     argument: str = ""
     default: str | None = None
+    is_optional: bool = False
 
     @property
     def type(self) -> str:
@@ -50,8 +52,9 @@ class Options:
         """Return the given options. Raises OptionError for an unknown option and for an option
         without its value."""
         values: dict[str, list[str]] = {}
-        words = iter(arguments)
-        for word in words:
+        at = 0
+        while at < len(arguments):
+            word, at = arguments[at], at + 1
             if not word.startswith("-") or word in {"-", "--"}:
                 if word == "--":
                     break
@@ -65,9 +68,17 @@ class Options:
             given = values.setdefault(name, [])
             if not option.argument:
                 continue
-            argument = value if equals else next(words, None)
+            following = arguments[at] if at < len(arguments) else None
             # joptsimple takes no option as a value, but takes other words that begin with a dash.
-            if argument is None or (not equals and self._is_option(argument)):
+            if equals:
+                argument: str | None = value
+            elif following is None or self._is_option(following):
+                argument = None
+            else:
+                argument, at = following, at + 1
+            if argument is None and option.is_optional:
+                continue
+            if argument is None:
                 raise OptionError(
                     f"{_JOPT}.OptionMissingRequiredArgumentException",
                     f"Option {name} requires an argument",

@@ -12,21 +12,19 @@ from oncelog_client.kafka_tools.failures import Ended, JavaError
 
 # tool -> its module, which has a function `main(arguments) -> exit code`
 TOOLS: Final[dict[str, str]] = {
-    "kafka-acls.sh": "acls",
     "kafka-broker-api-versions.sh": "broker_api_versions",
     "kafka-cluster.sh": "cluster",
-    "kafka-configs.sh": "configs",
-    "kafka-console-consumer.sh": "console_consumer",
-    "kafka-console-producer.sh": "console_producer",
     "kafka-consumer-groups.sh": "consumer_groups",
-    "kafka-delete-records.sh": "delete_records",
     "kafka-get-offsets.sh": "get_offsets",
-    "kafka-leader-election.sh": "leader_election",
-    "kafka-log-dirs.sh": "log_dirs",
-    "kafka-producer-perf-test.sh": "producer_perf_test",
     "kafka-run-class.sh": "run_class",
     "kafka-storage.sh": "storage",
     "kafka-topics.sh": "topics",
+}
+# A tool that has the flags of Kafka's, but still prints as our own command does -> the command.
+COMMANDS: Final[dict[str, str]] = {
+    "kafka-configs.sh": "config",
+    "kafka-console-consumer.sh": "consume",
+    "kafka-console-producer.sh": "produce",
     "kafka-transactions.sh": "transactions",
 }
 
@@ -39,9 +37,14 @@ def main() -> None:
 def run_tool(words: Sequence[str]) -> int:
     """Run a tool: its name and its arguments. Return its exit code."""
     name, *arguments = words or [""]
-    module = TOOLS.get(name.rpartition("/")[2])
+    name = name.rpartition("/")[2]
+    if name in COMMANDS:
+        from oncelog_client.cli import oncelog
+
+        oncelog([COMMANDS[name], *arguments], prog_name="oncelog")
+    module = TOOLS.get(name)
     if module is None:
-        known = " ".join(sorted(TOOLS))
+        known = " ".join(sorted({*TOOLS, *COMMANDS}))
         sys.stderr.write(f"{name}: oncelog has no such tool of Kafka. It has {known}\n")
         return 1
     return exit_code_of(lambda: _run(module, arguments))

@@ -23,6 +23,9 @@ class Described(Protocol):
     def help(self) -> str: ...
 
     @property
+    def is_optional(self) -> bool: ...
+
+    @property
     def default(self) -> str | None: ...
 
 
@@ -30,7 +33,8 @@ def usage(options: Iterable[Described]) -> str:
     """Return the usage text: the options by name, each with its type and description."""
     lines = [_row("Option", "Description"), _row("------", "-----------")]
     for option in sorted(options, key=lambda option: option.name):
-        left = f"--{option.name}" + (f" <{option.argument}>" if option.argument else "")
+        form = f" [{option.argument}]" if option.is_optional else f" <{option.argument}>"
+        left = f"--{option.name}" + (form if option.argument else "")
         default = f" (default: {option.default})" if option.default is not None else ""
         lefts = textwrap.wrap(left, _LEFT, subsequent_indent="  ")
         rights = textwrap.wrap(option.help + default, _RIGHT, subsequent_indent="  ") or [""]

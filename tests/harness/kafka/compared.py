@@ -29,6 +29,8 @@ _TOPIC_ID: Final = re.compile(r"(TopicId: )\S{22}")
 _MIN_ISR: Final = re.compile(r"(\tConfigs: )min\.insync\.replicas=1,?")
 
 
+# Java's words for an exception that no code handles. The driver of the JVM handles it.
+_UNCAUGHT: Final = 'Exception in thread "main" '
 # argparse4j breaks a message into lines, at hyphens too, and fills the lines with spaces.
 _ARGPARSE_USAGE: Final = "usage: "
 _ARGPARSE_ERROR: Final = re.compile(r"^[a-z-]+:\s+error:\s+")
@@ -141,6 +143,7 @@ def _lines(text: list[str], options: set[str]) -> list[str]:
             continue
         else:
             in_log = False
+            line = line.removeprefix(_UNCAUGHT)
             line = _MIN_ISR.sub(r"\1", _TOPIC_ID.sub(r"\1ID", line))
             lines.append(line.rstrip())
     lines = [*"\n".join(lines).rstrip().splitlines()]

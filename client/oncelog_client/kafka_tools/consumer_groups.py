@@ -1,0 +1,176 @@
+"""kafka-consumer-groups.sh: lists, describes and deletes groups. The other actions run our own
+command `oncelog groups`, which has the same flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
+from oncelog_client.admin.groups import delete_groups, describe_groups, list_groups
+from oncelog_client.cli.options import run
+from oncelog_client.errors import KafkaError
+from oncelog_client.io.group_offsets import fetch_offsets
+from oncelog_client.io.log_offsets import LATEST, list_offsets
+from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
+from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client
+from oncelog_client.kafka_tools.group_options import ACTIONS, OPTIONS, check_options
+from oncelog_client.kafka_tools.group_tables import (
+    members_table,
+    offsets_table,
+    rows_of,
+    state_table,
+)
+from oncelog_client.kafka_tools.options import Given
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+_DEAD: Final = "Dead"
+_WITHOUT_MEMBERS: Final = {
+    "Empty": "\nConsumer group '{group}' has no active members.\n",
+    "PreparingRebalance": "\nWarning: Consumer group '{group}' is rebalancing.\n",
+    "CompletingRebalance": "\nWarning: Consumer group '{group}' is rebalancing.\n",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tool and return its exit code."""
+    given = OPTIONS.parse(arguments)
+    if not arguments:
+        given.fail(OPTIONS.about)
+    check_options(given)
+    action = next(filter(given.has, ACTIONS))
+    if action not in _ACTIONS:
+        return _run_our_command(arguments)
+    settings = read_settings(given.value("command-config"))
+    try:
+        run(_act(given, settings, action))
+    except JavaError as error:
+        sys.stdout.write(f"\nError: Executing consumer group command failed due to {error}\n")
+        sys.stderr.write(f"java.util.concurrent.ExecutionException: {error}\n")
+    return 0
+
+
+def _run_our_command(arguments: Sequence[str]) -> int:
+    from oncelog_client.cli import oncelog
+
+    oncelog(["groups", *arguments], prog_name="oncelog")
+    return 0
+
+
+async def _act(given: Given, settings: Mapping[str, Any], action: str) -> None:
+    first_call = "listGroups" if given.has("all-groups") or action == "list" else "describeGroups"
+    async with connected(given.value("bootstrap-server"), settings, first_call) as connection:
+        try:
+            await _ACTIONS[action](connection, given)
+        except KafkaError as error:
+            raise of_client(error) from error
+
+
+async def _list(connection: Connection, given: Given) -> None:
+    states = _words(given.value("state"))
+    types = _words(given.value("type"))
+    groups = [
+        group
+        for group in await _listed(connection)
+        if (not states or group.state.lower() in states)
+        and (not types or group.type.lower() in types)
+    ]
+    columns = [name for name in ("type", "state") if given.has(name)]
+    if not columns:
+        sys.stdout.write("".join(f"{group.group_id}\n" for group in groups))
+        return
+    width = max(25, *(len(group.group_id) for group in groups)) if groups else 25
+    lines = [("GROUP", {name: name.upper() for name in columns})]
+    lines += [
+        (group.group_id, {"state": group.state, "type": group.type.capitalize()})
+        for group in groups
+    ]
+    for group_id, values in lines:
+        cells = "".join(f" {values[name]:<20}" for name in columns)
+        sys.stdout.write(f"{group_id:<{width}}{cells}\n")
+
+
+def _words(text: str | None) -> list[str]:
+    """Return the words of a list that commas separate, in lower case."""
+    return [word.strip() for word in (text or "").lower().split(",") if word.strip()]
+
+
+async def _listed(connection: Connection) -> list[GroupListing]:
+    groups = await list_groups(connection.cluster, (), connection.timeout_ms)
+    return [group for group in groups if group.protocol_type in ("consumer", "")]
+
+
+async def _wanted(connection: Connection, given: Given) -> list[str]:
+    if given.has("all-groups"):
+        return [group.group_id for group in await _listed(connection)]
+    return list(dict.fromkeys(given.values("group")))
+
+
+async def _describe(connection: Connection, given: Given) -> None:
+    names = await _wanted(connection, given)
+    described = await describe_groups(connection.cluster, names, connection.timeout_ms)
+    for name, group in described.items():
+        if group.state == _DEAD:
+            raise java_error(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.")
+    for group in described.values():
+        sys.stderr.write(_WITHOUT_MEMBERS.get(group.state, "").format(group=group.group_id))
+        sys.stdout.write(f"\n{await _table(connection, given, group)}")
+
+
+async def _table(connection: Connection, given: Given, group: GroupDescription) -> str:
+    if given.has("state"):
+        return state_table(group)
+    if given.has("members"):
+        return members_table(group, verbose=given.has("verbose"))
+    committed = await fetch_offsets(
+        connection.cluster, group.group_id, None, connection.timeout_ms, require_stable=False
+    )
+    partitions = {*committed, *(place for member in group.members for place in member.assignment)}
+    ends = await _ends(connection, partitions)
+    offsets = {place: (row.offset, row.leader_epoch) for place, row in committed.items()}
+    return offsets_table(
+        group.group_id, rows_of(group, offsets, ends), verbose=given.has("verbose")
+    )
+
+
+async def _ends(
+    connection: Connection, partitions: set[TopicPartition]
+) -> dict[TopicPartition, int]:
+    found = await list_offsets(
+        connection.cluster,
+        dict.fromkeys(partitions, LATEST),
+        connection.timeout_ms,
+        read_committed=False,
+    )
+    return {place: row.offset for place, row in found.items()}
+
+
+async def _delete(connection: Connection, given: Given) -> None:
+    names = await _wanted(connection, given)
+    deleted: list[str] = []
+    failed: dict[str, JavaError] = {}
+    for name in names:
+        try:
+            await delete_groups(connection.cluster, [name], connection.timeout_ms)
+            deleted.append(name)
+        except KafkaError as error:
+            failed[name] = java_error(error.code)
+    if not failed:
+        shown = ", ".join(f"'{name}'" for name in deleted)
+        sys.stdout.write(f"Deletion of requested consumer groups ({shown}) was successful.\n")
+        return
+    sys.stdout.write("\nError: Deletion of some consumer groups failed:\n")
+    for name, failure in failed.items():
+        sys.stdout.write(f"* Group '{name}' could not be deleted due to: {failure}\n")
+    if deleted:
+        shown = ", ".join(f"'{name}'" for name in deleted)
+        sys.stdout.write(f"\nThese consumer groups were deleted successfully: {shown}\n")
+
+
+_ACTIONS: Final[dict[str, Callable[[Connection, Given], Awaitable[None]]]] = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+}

@@ -1,0 +1,74 @@
+"""The options of kafka-consumer-groups.sh."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog_client.kafka_tools.options import Given, Option, Options
+
+ACTIONS: Final = (
+    "list",
+    "describe",
+    "delete",
+    "reset-offsets",
+    "delete-offsets",
+    "validate-regex",
+)
+
+OPTIONS: Final = Options(
+    "This tool helps to list all consumer groups, describe a consumer group, delete consumer group "
+    "info, or reset consumer group offsets.",
+    [
+        Option("all-groups", "All groups."),
+        Option("all-topics", "To reset: all topics of the group."),
+        Option("bootstrap-server", "REQUIRED: a broker.", "String: server to connect to"),
+        Option("by-duration", "To reset: an age, PnDTnHnMnS.", "String: duration"),
+        Option("command-config", "Client settings.", "String: command config property file"),
+        Option("delete", "Delete groups."),
+        Option("delete-offsets", "Delete offsets of a group."),
+        Option("describe", "Print the offsets and the lag of groups."),
+        Option("dry-run", "To reset: change nothing."),
+        Option("execute", "To reset: change the offsets."),
+        Option("export", "To reset: print lines for --from-file."),
+        Option("from-file", "To reset: a file of offsets.", "String: path to CSV file"),
+        Option("group", "A group. May be repeated.", "String: consumer group"),
+        Option("list", "Print the names of the groups."),
+        Option("members", "To describe: the members."),
+        Option("offsets", "To describe: the offsets, as without this option."),
+        Option("reset-offsets", "Move the offsets of a group."),
+        Option("shift-by", "To reset: a distance.", "Long: number-of-offsets"),
+        Option("state", "The states of the groups, or only these.", "String", is_optional=True),
+        Option("timeout", "How long to wait.", "Long: timeout (ms)", default="30000"),
+        Option("to-current", "To reset: the committed offsets."),
+        Option("to-datetime", "To reset: a time.", "String: datetime"),
+        Option("to-earliest", "To reset: the start of the log."),
+        Option("to-latest", "To reset: the end of the log."),
+        Option("to-offset", "To reset: an offset.", "Long: offset"),
+        Option("topic", "A topic, or topic:0,1. May be repeated.", "String: topic"),
+        Option("type", "The types of the groups, or only these.", "String", is_optional=True),
+        Option("validate-regex", "Check an expression.", "String: regex"),
+        Option("verbose", "To describe: more columns."),
+    ],
+)
+
+
+def check_options(given: Given) -> None:
+    """End the tool for options that do not fit together, in the order of Kafka's checks."""
+    given.end_for_help_or_version()
+    if not given.has("validate-regex"):
+        given.require("bootstrap-server")
+    for action in ("describe", "delete"):
+        if given.has(action) and not (given.has("group") or given.has("all-groups")):
+            given.fail(f"Option [{action}] takes one of these options: [group], [all-groups]")
+    shown = [name for name in ("members", "offsets", "state") if given.has(name)]
+    if given.has("describe") and len(shown) > 1:
+        given.fail(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
+    given.refuse_with("group", ["list"])
+    given.refuse_with("all-groups", ["list"])
+    if sum(map(given.has, ACTIONS)) != 1:
+        given.fail(
+            "Command must include exactly one action: --list, --describe, --delete, "
+            "--reset-offsets, --delete-offsets, --validate-regex"
+        )

@@ -1,0 +1,142 @@
+"""kafka-consumer-groups.sh of the image prints the lines of Kafka's tool of this name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
+from tests.harness.waiting import wait_until
+
+SERVER = ("--bootstrap-server", BROKER)
+# The id of a member, which the broker draws.
+MEMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--help",),
+        ("--version",),
+        ("--list",),
+        (*SERVER, "--nosuch"),
+        (*SERVER,),
+        (*SERVER, "--list", "--describe", "--group", "g"),
+        (*SERVER, "--describe", "--group", "g", "--members", "--state"),
+        (*SERVER, "--describe", "--group", "nosuch"),
+        (*SERVER, "--delete", "--group", "nosuch"),
+    ],
+    ids=" ".join,
+)
+def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> None:
+    tools.check_same("kafka-consumer-groups", *arguments)
+
+
+@pytest.mark.parametrize("action", ["--describe", "--delete"])
+def test_an_action_without_a_group(tools: ToolPair, action: str) -> None:
+    """Java lists the possible options in any order."""
+    printed = tools.both("kafka-consumer-groups", *SERVER, action)
+    theirs, ours = ([set(line.split()) for line in tool.errors] for tool in printed)
+    assert [{word.strip(",") for word in line} for line in ours] == [
+        {word.strip(",") for word in line} for line in theirs
+    ]
+
+
+@pytest.fixture
+def group(tools: ToolPair, name: str) -> Iterator[str]:
+    """A group that owns a topic of three partitions and has read it, on both brokers. Yield the
+    name of both. The same member id is not possible, so the tests hide it."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name, "--partitions", "3")
+    consumers = []
+    for address in (tools.kafka, tools.oncelog):
+        producer = Producer({"bootstrap.servers": address})
+        for at in range(10):
+            producer.produce(name, b"v", partition=at % 2)
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": name,
+                "client.id": "a-client",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumers.append(consumer)
+        consumer.subscribe([name])
+        wait_until(partial(_polled, consumer), "the member owns the partitions")
+        consumer.commit(
+            offsets=[TopicPartition(name, 0, 5), TopicPartition(name, 1, 2)], asynchronous=False
+        )
+    yield name
+    for consumer in consumers:
+        consumer.close()
+
+
+def _polled(consumer: Consumer) -> bool:
+    consumer.poll(0.1)
+    return len(consumer.assignment()) == 3
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        (),
+        ("--offsets",),
+        ("--verbose",),
+        ("--members",),
+        ("--members", "--verbose"),
+    ],
+    ids=" ".join,
+)
+def test_a_group_with_a_member(tools: ToolPair, group: str, what: tuple[str, ...]) -> None:
+    arguments = ("--describe", "--group", group, *what)
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *arguments)
+    hidden = [MEMBER.sub("ID", line) for line in ours.out]
+    assert hidden == [MEMBER.sub("ID", line) for line in theirs.out]
+    assert len(ours.out) == (3 if "--members" in what else 5)
+    assert (ours.errors, ours.status) == (theirs.errors, theirs.status) == ([], 0)
+
+
+def test_the_state_of_a_group_with_a_member(tools: ToolPair, group: str) -> None:
+    """Both brokers have a coordinator of their own. Its address differs."""
+    arguments = ("--describe", "--group", group, "--state")
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *arguments)
+    assert [line.split()[0:1] + line.split()[-3:] for line in ours.out] == [
+        line.split()[0:1] + line.split()[-3:] for line in theirs.out
+    ]
+    asked = ("--bootstrap-server", tools.kafka, *arguments)
+    same = tools.kafka_tool("kafka-consumer-groups", *asked)
+    assert run_ours("kafka-consumer-groups", *asked) == same
+    assert same.lines[1].endswith("range                Stable               1")
+    tools.check_same("kafka-consumer-groups", *SERVER, "--delete", "--group", group)
+
+
+def test_a_group_without_members(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name, "--partitions", "3")
+    for address in (tools.kafka, tools.oncelog):
+        consumer = Consumer({"bootstrap.servers": address, "group.id": name})
+        offsets = [TopicPartition(name, 0, 0), TopicPartition(name, 2, 0)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+
+    def same(*arguments: str) -> list[str]:
+        printed = tools.check_same("kafka-consumer-groups", *SERVER, *arguments)
+        return [*printed.out, *printed.errors]
+
+    assert len(same("--describe", "--group", name)) == 6
+    assert len(same("--describe", "--group", name, "--members")) == 4
+    for address in (tools.kafka, tools.oncelog):
+        for what in ((), ("--state",), ("--state", "empty,stable"), ("--type", "--state")):
+            arguments = ("--bootstrap-server", address, "--list", *what)
+            theirs = tools.kafka_tool("kafka-consumer-groups", *arguments)
+            ours = run_ours("kafka-consumer-groups", *arguments)
+            # Kafka's tool prints the groups in any order.
+            assert sorted(ours.lines) == sorted(theirs.lines)
+    assert "was successful" in same("--delete", "--group", name)[0]
+    assert "could not be deleted" in same("--delete", "--group", name)[2]
