@@ -146,7 +146,9 @@ SERVICES: Final = (
             **_ONE_NODE,
             **_ONE_REPLICA,
             "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",
-            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092",
+            "KAFKA_ADVERTISED_LISTENERS": (
+                "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092"
+            ),
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": _INSIDE_AND_HOST,
             "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
             "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
@@ -262,7 +264,9 @@ SERVICES: Final = (
             **_ONE_NODE,
             **_ONE_REPLICA,
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": _INSIDE_AND_HOST,
-            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:9091,PLAINTEXT_HOST://localhost:29091",
+            "KAFKA_ADVERTISED_LISTENERS": (
+                "PLAINTEXT://broker:9091,PLAINTEXT_HOST://localhost:29091"
+            ),
             "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
             "KAFKA_LISTENERS": (
                 "PLAINTEXT://broker:9091,CONTROLLER://broker:29093,PLAINTEXT_HOST://0.0.0.0:29091"
