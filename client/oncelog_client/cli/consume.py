@@ -122,6 +122,7 @@ BOUNDED_POLL_MS: Final = 50
     metavar="NAME=VALUE",
     help="A setting of the consumer.",
 )
+@click.option("--kafka-summary", is_flag=True, hidden=True)  # for kafka-console-consumer.sh
 def consume(
     *,
     output: str,
@@ -156,7 +157,7 @@ def consume(
     async def call() -> Stop:
         consumer = Consumer(where.bootstrap_server, **settings)
         stop = Stop()
-        printed = Printed(uncommitted=consumer.count_uncommitted())
+        printed = Printed(uncommitted=consumer.count_uncommitted(), as_kafka=flags["kafka_summary"])
         with stop.listening():
             stop.words = printed.summary
             try:
@@ -287,10 +288,13 @@ class Printed:
     count: int = 0
     is_begun: bool = False
     uncommitted: UncommittedRecords | None = None
+    as_kafka: bool = False
 
     def summary(self) -> str:
         """Return the summary for people. By default the command prints records of open and aborted
         transactions, as Kafka's tool does, so the summary counts these records."""
+        if self.as_kafka:
+            return f"Processed a total of {self.count} messages"
         if not self.is_begun:
             return "interrupted"
         text = count_text(self.count, "record")

@@ -92,6 +92,7 @@ UNANSWERED: Final = 10_000  # maximum number of records without a response
     metavar="NAME=VALUE",
     help="A setting of the producer.",
 )
+@click.option("--kafka-summary", is_flag=True, hidden=True)  # for kafka-console-producer.sh
 @click.option("--transactional-id", type=NAME, metavar="ID", help="Write in transactions.")
 @click.option(
     "--transaction-size",
@@ -151,7 +152,8 @@ def produce(
                 if written is None or not stop.is_set:
                     raise
             # Signals are still handled here, so that another signal does not interrupt the message.
-            _say(written, output)
+            if not flags["kafka_summary"]:  # Kafka's tool prints no summary
+                _say(written, output)
             stop.words = lambda: ""
         return stop
 

@@ -14,6 +14,8 @@ from oncelog_client.kafka_tools.failures import Ended, JavaError
 TOOLS: Final[dict[str, str]] = {
     "kafka-broker-api-versions.sh": "broker_api_versions",
     "kafka-cluster.sh": "cluster",
+    "kafka-console-consumer.sh": "console_consumer",
+    "kafka-console-producer.sh": "console_producer",
     "kafka-consumer-groups.sh": "consumer_groups",
     "kafka-delete-records.sh": "delete_records",
     "kafka-get-offsets.sh": "get_offsets",
@@ -25,8 +27,6 @@ TOOLS: Final[dict[str, str]] = {
 # A tool that has the flags of Kafka's, but still prints as our own command does -> the command.
 COMMANDS: Final[dict[str, str]] = {
     "kafka-configs.sh": "config",
-    "kafka-console-consumer.sh": "consume",
-    "kafka-console-producer.sh": "produce",
     "kafka-transactions.sh": "transactions",
 }
 
