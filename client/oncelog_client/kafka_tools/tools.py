@@ -14,6 +14,7 @@ from oncelog_client.kafka_tools.failures import Ended, JavaError
 TOOLS: Final[dict[str, str]] = {
     "kafka-broker-api-versions.sh": "broker_api_versions",
     "kafka-cluster.sh": "cluster",
+    "kafka-configs.sh": "configs",
     "kafka-console-consumer.sh": "console_consumer",
     "kafka-console-producer.sh": "console_producer",
     "kafka-consumer-groups.sh": "consumer_groups",
@@ -26,7 +27,6 @@ TOOLS: Final[dict[str, str]] = {
 }
 # A tool that has the flags of Kafka's, but still prints as our own command does -> the command.
 COMMANDS: Final[dict[str, str]] = {
-    "kafka-configs.sh": "config",
     "kafka-transactions.sh": "transactions",
 }
 

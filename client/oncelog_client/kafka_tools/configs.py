@@ -1,0 +1,190 @@
+"""kafka-configs.sh: describes and alters the settings of topics and brokers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from oncelog_client.cli.options import run
+from oncelog_client.kafka_tools.config_options import OPTIONS, Entity, added, deleted, entity_of
+from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
+from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
+from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.topic_names import listed
+from oncelog_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+# The type of a resource in DescribeConfigs, and the source of its own settings (KIP-226)
+_RESOURCES: Final = {"topics": 2, "brokers": 4}
+_OWN_SOURCE: Final = {"topics": 1, "brokers": 2}
+_DEFAULT_BROKER: Final = 3
+_SOURCES: Final = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+}
+_SET: Final = 0
+_DELETE: Final = 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tool and return its exit code."""
+    try:
+        given = OPTIONS.parse(arguments)
+        entity = _checked(given, arguments)
+        changes = _changes(given)
+        settings = read_settings(given.value("command-config"))
+    except JavaError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
+    try:
+        run(_act(given, settings, entity, changes))
+    except JavaError as error:
+        sys.stderr.write(
+            f"Error while executing config command with args '{' '.join(arguments)}'\n"
+            f"java.util.concurrent.ExecutionException: {error}\n"
+        )
+        return 1
+    return 0
+
+
+def _checked(given: Given, arguments: Sequence[str]) -> Entity:
+    """Return the entity of the command. Ends the tool for options that do not fit together. Raises
+    JavaError."""
+    if not arguments:
+        given.fail(OPTIONS.about)
+    given.end_for_help_or_version()
+    if given.has("describe") == given.has("alter"):
+        given.fail("Command must include exactly one action: --describe, --alter")
+    entity = entity_of(given)
+    if not given.has("bootstrap-server"):
+        raise JavaError(
+            ILLEGAL_ARGUMENT,
+            "Either --bootstrap-server or --bootstrap-controller must be specified."
+            if not given.has("bootstrap-controller")
+            else "oncelog has no listener for controllers: use --bootstrap-server",
+        )
+    if given.has("alter"):
+        if not any(map(given.has, ("add-config", "add-config-file", "delete-config"))):
+            raise JavaError(
+                ILLEGAL_ARGUMENT,
+                "At least one of --add-config, --add-config-file, or --delete-config must be "
+                "specified with --alter",
+            )
+        if entity.name is None:
+            raise JavaError(
+                ILLEGAL_ARGUMENT,
+                f"an entity-name or entity-default of {entity.type} must be specified with --alter",
+            )
+        if entity.type not in _RESOURCES:
+            raise JavaError(ILLEGAL_ARGUMENT, f"oncelog has no settings of {entity.type} yet")
+    return entity
+
+
+def _changes(given: Given) -> list[AlterableConfig]:
+    changes = [
+        AlterableConfig(name=name, config_operation=_SET, value=value)
+        for name, value in added(given).items()
+    ]
+    return changes + [
+        AlterableConfig(name=name, config_operation=_DELETE, value="") for name in deleted(given)
+    ]
+
+
+async def _act(
+    given: Given, settings: Mapping[str, Any], entity: Entity, changes: list[AlterableConfig]
+) -> None:
+    async with connected(given.value("bootstrap-server"), settings, "describeConfigs") as found:
+        if given.has("alter"):
+            await _alter(found, entity, changes)
+        elif entity.type in _RESOURCES:
+            for name in await _names(found, entity):
+                await _describe(found, Entity(entity.type, name), is_all=given.has("all"))
+
+
+async def _names(connection: Connection, entity: Entity) -> list[str]:
+    """Return the names of the entities to describe. For a name that does not exist, print so."""
+    if entity.name == "":
+        return [""]
+    if entity.type == "topics":
+        existing = [topic.name for topic in await listed(connection) if topic.name]
+    else:
+        existing = [str(node) for node in sorted(connection.cluster.metadata.brokers)]
+    if entity.name is None:
+        return existing if entity.type == "topics" else [*existing, ""]
+    if entity.name in existing:
+        return [entity.name]
+    sys.stdout.write(
+        f"The {entity.type[:-1]} '{entity.name}' doesn't exist and doesn't have dynamic config.\n"
+    )
+    return []
+
+
+async def _describe(connection: Connection, entity: Entity, *, is_all: bool) -> None:
+    own = _DEFAULT_BROKER if entity.name == "" else _OWN_SOURCE[entity.type]
+    if entity.name == "":
+        heading = f"Default configs for {entity.type} in the cluster are:"
+    else:
+        which = "All" if is_all else "Dynamic"
+        heading = f"{which} configs for {entity.type[:-1]} {entity.name} are:"
+    resource = DescribeConfigsResource(
+        resource_type=_RESOURCES[entity.type],
+        resource_name=entity.name or "",
+        configuration_keys=None,
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    if entity.type == "brokers" and entity.name:
+        response = await connection.call_node(int(entity.name), request, DescribeConfigsResponse)
+    else:
+        response = await connection.call_any(request, DescribeConfigsResponse)
+    (described,) = response.results
+    check(described.error_code, described.error_message)
+    sys.stdout.write(f"{heading}\n")
+    for row in sorted(described.configs, key=lambda row: row.name):
+        if (is_all and entity.name) or row.config_source == own:
+            sys.stdout.write(_line(row))
+
+
+def _line(row: DescribeConfigsResourceResult) -> str:
+    synonyms = ", ".join(
+        f"{_SOURCES[synonym.source]}:{synonym.name}={_text(synonym.value)}"
+        for synonym in row.synonyms
+    )
+    sensitive = "true" if row.is_sensitive else "false"
+    return f"  {row.name}={_text(row.value)} sensitive={sensitive} synonyms={{{synonyms}}}\n"
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+async def _alter(connection: Connection, entity: Entity, changes: list[AlterableConfig]) -> None:
+    resource = AlterConfigsResource(
+        resource_type=_RESOURCES[entity.type], resource_name=entity.name or "", configs=changes
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    if entity.type == "brokers" and entity.name:
+        node = int(entity.name) if entity.name.isdecimal() else -1
+        response = await connection.call_node(node, request, IncrementalAlterConfigsResponse)
+    else:
+        response = await connection.call_controller(request, IncrementalAlterConfigsResponse)
+    for row in response.responses:
+        check(row.error_code, row.error_message)
+    if entity.name:
+        sys.stdout.write(f"Completed updating config for {entity.type[:-1]} {entity.name}.\n")
+    else:
+        sys.stdout.write(f"Completed updating default config for {entity.type} in the cluster.\n")
