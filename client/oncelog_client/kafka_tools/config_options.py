@@ -40,8 +40,8 @@ OPTIONS: Final = Options(
         Option("entity-name", "A name of an --entity-type.", "String"),
         Option("entity-type", "A type of entity.", "String"),
         *(
-            Option(one, f"An entity of the type {name}.", "String")
-            for name, (one, _) in _TYPES.items()
+            Option(option, f"An entity of the type {name}.", "String")
+            for name, (option, _) in _TYPES.items()
         ),
         *(
             Option(defaults, f"The defaults of {name}.")
@@ -53,7 +53,7 @@ OPTIONS: Final = Options(
 
 
 class Entity(NamedTuple):
-    """What a command is about. `name` is None for all entities of the type, "" for the defaults."""
+    """The entity of a command. `name` is None for all entities of the type, "" for the defaults."""
 
     type: str
     name: str | None
@@ -61,9 +61,9 @@ class Entity(NamedTuple):
 
 def entity_of(given: Given) -> Entity:
     """Return the entity. Raises JavaError if there is none, or if the type is unknown."""
-    for name, (one, defaults) in _TYPES.items():
-        if given.has(one):
-            return Entity(name, given.value(one))
+    for name, (option, defaults) in _TYPES.items():
+        if given.has(option):
+            return Entity(name, given.value(option))
         if defaults and given.has(defaults):
             return Entity(name, "")
     text = given.value("entity-type")

@@ -1,4 +1,4 @@
-"""What both console tools share: former names of options, and the call of our own command."""
+"""Former names of options, and the call of our own command, for both console tools."""
 
 from __future__ import annotations
 

@@ -48,5 +48,8 @@ def _message(message: str) -> str:
     """Return argparse4j's message for a message of argparse."""
     if not message.startswith(_MISSING):
         return message.removeprefix("argument command: ")
-    first = message.removeprefix(_MISSING).split(", ")[0]
-    return f"argument {first} is required" if first.startswith("-") else "too few arguments"
+    missing = message.removeprefix(_MISSING).split(", ")
+    # A sub-command that is missing comes first.
+    if not all(name.startswith("-") for name in missing):
+        return "too few arguments"
+    return f"argument {missing[0]} is required"

@@ -24,10 +24,11 @@ TOOLS: Final[dict[str, str]] = {
     "kafka-run-class.sh": "run_class",
     "kafka-storage.sh": "storage",
     "kafka-topics.sh": "topics",
-}
-# A tool that has the flags of Kafka's, but still prints as our own command does -> the command.
-COMMANDS: Final[dict[str, str]] = {
     "kafka-transactions.sh": "transactions",
+}
+# A tool that our own command replaces, with the same flags and lines -> the words of the command
+COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "kafka-dump-log.sh": ("logs", "dump"),
 }
 
 
@@ -43,7 +44,7 @@ def run_tool(words: Sequence[str]) -> int:
     if name in COMMANDS:
         from oncelog_client.cli import oncelog
 
-        oncelog([COMMANDS[name], *arguments], prog_name="oncelog")
+        oncelog([*COMMANDS[name], *arguments], prog_name="oncelog")
     module = TOOLS.get(name)
     if module is None:
         known = " ".join(sorted({*TOOLS, *COMMANDS}))

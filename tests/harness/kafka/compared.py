@@ -33,7 +33,7 @@ _MIN_ISR: Final = re.compile(r"(\tConfigs: )min\.insync\.replicas=1,?")
 _UNCAUGHT: Final = 'Exception in thread "main" '
 # argparse4j breaks a message into lines, at hyphens too, and fills the lines with spaces.
 _ARGPARSE_USAGE: Final = "usage: "
-_ARGPARSE_ERROR: Final = re.compile(r"^[a-z-]+:\s+error:\s+")
+_ARGPARSE_ERROR: Final = re.compile(r"^[a-z.-]+:\s+error:\s+")
 _ARGPARSE_OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # argparse4j ends the JVM in a way that the driver cannot catch.
 _ENDS_JVM: Final = {

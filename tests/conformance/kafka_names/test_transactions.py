@@ -1,0 +1,62 @@
+"""kafka-transactions.sh of the image prints the lines of Kafka's tool of this name."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
+
+SERVER = ("--bootstrap-server", BROKER)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("list",),
+        SERVER,
+        (*SERVER, "nosuch"),
+        (*SERVER, "describe"),
+        (*SERVER, "describe-producers", "--topic", "t"),
+        (*SERVER, "describe", "--transactional-id", "nosuch"),
+    ],
+    ids=" ".join,
+)
+def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> None:
+    refused = tools.check_same("kafka-transactions", *arguments)
+    assert refused.status == 1
+
+
+def test_open_and_empty_transactions(tools: ToolPair, name: str) -> None:
+    """Asked of the same broker, both tools print the same lines, but for the duration."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    for address in (tools.kafka, tools.oncelog):
+        settings = {"bootstrap.servers": address}
+        producer = Producer(settings | {"transactional.id": name})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(name, b"v", partition=0)
+        assert producer.flush(30) == 0
+        Producer(settings | {"transactional.id": f"{name}-and-more"}).init_transactions(30)
+
+        def same(*arguments: str, server: str = address) -> list[str]:
+            words = ("--bootstrap-server", server, *arguments)
+            ours = run_ours("kafka-transactions", *words)
+            theirs = tools.kafka_tool("kafka-transactions", *words)
+            assert sorted(map(_timeless, ours.lines)) == sorted(map(_timeless, theirs.lines))
+            return ours.lines
+
+        assert sum(name in line for line in same("list")) == 2
+        assert "Ongoing" in same("describe", "--transactional-id", name)[1]
+        assert "Empty" in same("describe", "--transactional-id", f"{name}-and-more")[1]
+        producers = ("describe-producers", "--topic", name, "--partition", "0")
+        assert len(same(*producers)) == 2
+        producer.abort_transaction(30)
+
+
+def _timeless(line: str) -> list[str]:
+    """Return the cells of a line without the duration of a transaction, the only column that
+    differs from call to call."""
+    cells = [cell.strip() for cell in line.split("\t")]
+    return [cell for at, cell in enumerate(cells) if at != 7]
