@@ -24,6 +24,7 @@ PACKAGES: Final = ("oncelog", "oncelog_client", "oncelog_protocol", "pyspark_onc
 LEFT_OUT: Final = (
     "oncelog/__main__.py",
     "oncelog_client/cli",
+    "oncelog_client/kafka_tools",
     "oncelog_client/spark/__main__.py",
     "oncelog_client/spark/executors_zip.py",
 )
