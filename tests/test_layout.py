@@ -79,6 +79,7 @@ EDGES = {
     "oncelog_server.late_imports": "imports modules that the start does not need",
     "oncelog_server.links": "sends to other brokers",
     "oncelog_server.metadata": "keeps metadata in sqlite",
+    "oncelog_server.migration": "its commands print and copy data directories",
     "oncelog_server.network": "owns sockets",
     "oncelog_server.broker_views": "asks the disk for its free space",
     "oncelog_server.broker_services": "refers to all parts of the broker, also those that act",

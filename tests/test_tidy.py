@@ -53,6 +53,7 @@ MAY_OPEN = {
     "oncelog_client.process": "the process: its standard streams",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
+    "oncelog_server.migration.copies": "makes the copy of a data directory durable",
     "oncelog_server.metadata.reserve": "keeps space for deletions on a full disk",
     "oncelog_server.metadata.text_copy": "keeps the copy of the metadata store",
     "oncelog_server.offline.read_only_files": "is the disk of a log that is only read",
@@ -60,6 +61,7 @@ MAY_OPEN = {
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.data_directory.lock": "keeps a second process out",
     "oncelog_server.faults.socket_path": "opens the data directory",
+    "oncelog_server.operating_system.kafka_lock": "keeps Apache Kafka out",
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 

@@ -16,6 +16,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.broker_views import BrokerViews
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.config import Settings
+from oncelog_server.coordinator.routing import routing_of
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
@@ -279,6 +280,7 @@ class Broker:
     def _new_group_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
             partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
+            partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
             config=_group_config(self.settings),
             new_member_id=self._new_member_id,
             timers=self._timers,
@@ -295,6 +297,7 @@ class Broker:
         leaders = ImageLeaders(self.settings.node_id, self.metadata.follower, local, remote.sender)
         return TransactionCoordinator(
             partition_count=leaders.shard_count,
+            partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
             leaders=leaders,
             new_producer_id=self._producer_ids.take,
             is_given_id=self._producer_ids.is_given,

@@ -46,8 +46,8 @@ KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "dev": ("oncelog_server.dev:dev", "Run a temporary broker, which leaves no files."),
     "logs": ("oncelog_server.offline.commands:logs", "Print and check the files of logs."),
     "storage": (
-        "oncelog_server.salvage.commands:storage",
-        "Rebuild or back up the metadata of a broker.",
+        "oncelog_server.migration.commands:storage",
+        "Recover or back up metadata, import data of Apache Kafka.",
     ),
 }
 

@@ -88,6 +88,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
 
     revision: int = 0
     cluster_id: str = ""
+    absolute_hash: bool = False
     controller_id: int = -1
     controller_epoch: int = -1
     brokers: Mapping[int, BrokerImage] = msgspec.field(default_factory=dict)
@@ -186,7 +187,9 @@ class _Draft:
             self._changed["controller_id"] = controller.broker_id if controller else -1
             self._changed["controller_epoch"] = entry.create_revision if entry else -1
         elif key == records.CLUSTER and entry is not None:
-            self._changed["cluster_id"] = records.decode(ClusterRecord, entry.value).id
+            cluster = records.decode(ClusterRecord, entry.value)
+            self._changed["cluster_id"] = cluster.id
+            self._changed["absolute_hash"] = cluster.absolute_hash
         elif key == records.FEATURES and entry is not None:
             self._changed["features"] = records.decode(FeaturesRecord, entry.value).levels
             self._changed["features_epoch"] = entry.mod_revision

@@ -39,9 +39,14 @@ class ControllerRecord(msgspec.Struct, frozen=True):
 
 
 class ClusterRecord(msgspec.Struct, frozen=True):
-    """`cluster`: written once."""
+    """`cluster`: written once.
+
+    With `absolute_hash`, an id belongs to the partition of the absolute value of its hash, as in
+    Apache Kafka, from which such a cluster was imported.
+    """
 
     id: str
+    absolute_hash: bool = False
 
 
 class TopicRecord(msgspec.Struct, frozen=True):

@@ -3,16 +3,22 @@ This module also lists the internal topics that transactions never write to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 
 # No transaction writes to these topics, so a marker in them would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
+# (id, number of partitions) -> the partition that owns the id.
+PartitionOf: TypeAlias = Callable[[str, int], int]
+
 # Hashes of longer ids are not cached.
 _KEPT_NAME: Final = 256
+# Java's Integer.MIN_VALUE.
+_SMALLEST: Final = -(1 << 31)
 
 
 @lru_cache(maxsize=16_384)
@@ -32,5 +38,21 @@ def partition_for(id_: str, partitions: int) -> int:
     Kafka takes the absolute value of the hash, so Kafka's partition is a different one if the hash
     is negative (docs/semantics.md).
     """
+    return (_hash(id_) & 0x7FFFFFFF) % partitions
+
+
+def kafkas_partition_for(id_: str, partitions: int) -> int:
+    """Return the partition of an id in Apache Kafka (Utils.abs, which is 0 for the smallest
+    number)."""
+    hashed = _hash(id_)
+    return 0 if hashed == _SMALLEST else abs(hashed) % partitions
+
+
+def routing_of(*, absolute_hash: bool) -> PartitionOf:
+    """Return the function of a cluster (`ClusterRecord.absolute_hash`)."""
+    return kafkas_partition_for if absolute_hash else partition_for
+
+
+def _hash(id_: str) -> int:
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
-    return (hash_of(id_) & 0x7FFFFFFF) % partitions
+    return hash_of(id_)

@@ -19,6 +19,7 @@ from oncelog_server.storage.layout import (
     META_PROPERTIES,
     METADATA_FILE,
     METADATA_NAME,
+    MIGRATION,
     TXN_INDEX_CHECKPOINT,
     parse_partition_directory,
     parse_segment_file,
@@ -51,7 +52,7 @@ class Owner(Enum):
 
     EMPTY: it has no files, except perhaps `.lock` and `lost+found`. LOST: it is oncelog's, but its
     metadata store is missing. UNKNOWN: it has partitions, but no file tells which program wrote
-    them.
+    them. MIGRATING: an import or export that writes it has not ended.
     """
 
     EMPTY = "empty"
@@ -59,6 +60,7 @@ class Owner(Enum):
     LOST = "lost"
     UNKNOWN = "unknown"
     FOREIGN = "foreign"
+    MIGRATING = "migrating"
 
 
 def owner_of(path: Path) -> Owner:
@@ -73,7 +75,7 @@ def check_ownership(path: Path) -> None:
     """
     names = _names(path)
     owner = _owner(path, names)
-    if owner in (Owner.FOREIGN, Owner.UNKNOWN):
+    if owner in (Owner.FOREIGN, Owner.MIGRATING, Owner.UNKNOWN):
         raise ForeignDirectory(_refusal(path, names))
     if owner is Owner.LOST:
         raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {METADATA_FILE}")
@@ -94,6 +96,8 @@ def _names(path: Path) -> set[str]:
 def _owner(path: Path, names: Collection[str]) -> Owner:
     if not names:
         return Owner.EMPTY
+    if MIGRATION in names:
+        return Owner.MIGRATING
     if METADATA_FILE in names:
         return Owner.ONCELOG
     if CLOSED_LOGS_CHECKPOINT in names or any(name.startswith(METADATA_NAME) for name in names):
@@ -129,13 +133,18 @@ def _is_our_properties(path: Path) -> bool:
 
 
 def _refusal(path: Path, names: Collection[str]) -> str:
+    if _owner(path, names) is Owner.MIGRATING:
+        return (
+            f"{path} is written by an import or export that has not ended: run the same `oncelog "
+            "storage import` or `export` again"
+        )
     from_kafka = KAFKA_BOOTSTRAP in names or META_PROPERTIES in names
     found = _shown(path, names)
     advice = "Give --data a directory that is empty or does not exist"
     if from_kafka or any(parse_partition_directory(name) is not None for name in names):
         advice += (
-            "; a later release will have `oncelog storage import`, to take over data of Apache "
-            "Kafka"
+            f". If Apache Kafka wrote it: `oncelog storage import {path}` shows how it would be "
+            "taken over, and takes it over with --yes"
         )
     if _owner(path, names) is Owner.UNKNOWN:
         advice += (

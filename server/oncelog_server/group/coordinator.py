@@ -11,7 +11,7 @@ from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
-from oncelog_server.coordinator.routing import partition_for
+from oncelog_server.coordinator.routing import PartitionOf, partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
@@ -31,7 +31,8 @@ R = TypeVar("R")
 
 class GroupCoordinator:
     """Passes requests to the shards of this broker. `partition_count` returns the number of
-    partitions of `__consumer_offsets`, 0 before the topic is created."""
+    partitions of `__consumer_offsets`, 0 before the topic is created. `partition_of` returns the
+    partition of a group."""
 
     def __init__(
         self,
@@ -42,9 +43,11 @@ class GroupCoordinator:
         timers: Timers,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
+        partition_of: PartitionOf = partition_for,
         work: Work = at_its_end,
     ) -> None:
         self._partition_count = partition_count
+        self._partition_of = partition_of
         self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
@@ -99,7 +102,7 @@ class GroupCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
+        return TopicPartition(CONSUMER_OFFSETS, self._partition_of(group_id, count))
 
     def log_of(self, group_id: str) -> Partition:
         """Return the partition for the group's transactional offsets. Raises Refused with the codes
@@ -107,7 +110,7 @@ class GroupCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        return self.runtime.partition(partition_for(group_id, count))
+        return self.runtime.partition(self._partition_of(group_id, count))
 
     def run(self, group_id: str, decide: Callable[[GroupShard], Decision[R]]) -> R | Deferred[R]:
         """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR,
@@ -115,7 +118,7 @@ class GroupCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        index = partition_for(group_id, count)
+        index = self._partition_of(group_id, count)
         shard = self.runtime.shard(index)
         if self.runtime.partition(index).offline is not None:
             # The state in memory may not be on disk, so no response may show it.
@@ -137,7 +140,7 @@ class GroupCoordinator:
         if count == 0:
             return None
         try:
-            shard = self.runtime.shard(partition_for(group_id, count))
+            shard = self.runtime.shard(self._partition_of(group_id, count))
         except Refused as refused:
             if refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 raise
@@ -150,7 +153,7 @@ class GroupCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        shard = self.runtime.shard(partition_for(group_id, count))
+        shard = self.runtime.shard(self._partition_of(group_id, count))
         return shard.outdated(group_id, generation_id)
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
@@ -159,7 +162,7 @@ class GroupCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        shard = self.runtime.shard(partition_for(request.group_id, count))
+        shard = self.runtime.shard(self._partition_of(request.group_id, count))
         return shard.concurrent_producers(request)
 
     def check_loaded(self) -> None:

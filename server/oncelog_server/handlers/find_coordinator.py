@@ -20,7 +20,7 @@ from oncelog_protocol.messages.find_coordinator import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from oncelog_server.coordinator.routing import partition_for
+from oncelog_server.coordinator.routing import routing_of
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -105,7 +105,8 @@ def _leader(
     topic = image.topics.get(topic_name)
     if topic is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
-    partition = topic.partitions[partition_for(key, len(topic.partitions))]
+    partition_of = routing_of(absolute_hash=image.absolute_hash)
+    partition = topic.partitions[partition_of(key, len(topic.partitions))]
     leader = services.views.leader_of(topic_name, partition)
     broker = image.brokers.get(leader)
     endpoint = None if broker is None else broker.endpoint(context.listener_name)

@@ -48,7 +48,7 @@ _data = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def storage() -> None:
-    """Rebuild or back up a broker's metadata: topics, ids and settings."""
+    """Rebuild or back up a broker's metadata, and exchange directories with Apache Kafka."""
 
 
 @storage.command(epilog=RECOVER_EXAMPLES, short_help="Rebuild the metadata from the folders.")
@@ -90,7 +90,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         PlannedChanges(path).make(plan, store_is_right=is_right)
         click.echo(f"\nDone. Start the broker on {path}.")
     except (DirectoryInUse, OSError, StorageError) as error:
-        _fail(str(error))
+        fail(str(error))
     finally:
         directory.release()
 
@@ -107,7 +107,7 @@ def backup(destination: Path, data: Path) -> None:
     try:
         snapshot = back_up(data.absolute(), destination)
     except (BackupFailed, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
     topics = sum(entry.key.startswith(records.TOPICS) for entry in snapshot.entries)
     click.echo(
         f"{topics} topics at revision {snapshot.revision} copied to {destination}: "
@@ -117,15 +117,15 @@ def backup(destination: Path, data: Path) -> None:
 
 def _check(path: Path) -> None:
     if not path.is_dir():
-        _fail(f"{path} is not a directory")
+        fail(f"{path} is not a directory")
     owner = owner_of(path)
     if owner is Owner.EMPTY:
-        _fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
-    if owner is Owner.FOREIGN:
-        _fail(refusal_of(path))
+        fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
+    if owner in (Owner.FOREIGN, Owner.MIGRATING):
+        fail(refusal_of(path))
     if is_in_use(str(path)):
         process = lock_owner((path / LOCK).resolve()) or "a broker"
-        _fail(f"{process} uses {path}: stop it first")
+        fail(f"{process} uses {path}: stop it first")
 
 
 def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
@@ -146,12 +146,12 @@ def _show(
 ) -> None:
     topics = sum(entry.key.startswith(records.TOPICS) for entry in plan.snapshot.entries)
     partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in plan.snapshot.entries)
-    _lines("Found", [*found.notes, f"{_count(len(facts), 'folder')} of partitions"], verbose)
-    plans = [f"{_count(topics, 'topic')} with {_count(partitions, 'partition')}", *plan.notes]
+    show_lines("Found", [*found.notes, f"{count(len(facts), 'folder')} of partitions"], verbose)
+    plans = [f"{count(topics, 'topic')} with {count(partitions, 'partition')}", *plan.notes]
     if found.meta is None:
         plans.append(f"meta.properties is written: {_shown(plan, is_done=is_done)}")
-    _lines("Plan", plans, verbose)
-    _lines("Left as it is", [f"{name}: {why}" for name, why in plan.left], verbose)
+    show_lines("Plan", plans, verbose)
+    show_lines("Left as it is", [f"{name}: {why}" for name, why in plan.left], verbose)
 
 
 def _nothing_to_do(plan: Plan) -> str:
@@ -159,7 +159,7 @@ def _nothing_to_do(plan: Plan) -> str:
         return "Nothing to do: the metadata is whole and agrees with the folders."
     return (
         "Nothing to do: the metadata is whole. "
-        f"{_count(plan.without_folder, 'partition')} without a folder will be empty when a "
+        f"{count(plan.without_folder, 'partition')} without a folder will be empty when a "
         "broker starts here: if they had records, put their folders back first."
     )
 
@@ -173,11 +173,11 @@ def _shown(plan: Plan, *, is_done: bool) -> str:
     return f"{node} of cluster {plan.cluster_id}"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _lines(title: str, lines: list[str], verbose: bool) -> None:
+def show_lines(title: str, lines: list[str], verbose: bool) -> None:
     if not lines:
         return
     shown = lines if verbose else lines[:SHOWN]
@@ -188,6 +188,6 @@ def _lines(title: str, lines: list[str], verbose: bool) -> None:
         click.echo(f"  and {len(lines) - len(shown)} more (--verbose shows them)")
 
 
-def _fail(message: str) -> NoReturn:
+def fail(message: str) -> NoReturn:
     click.echo(f"Error: {message}", err=True)
     sys.exit(1)

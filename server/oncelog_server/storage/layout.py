@@ -47,6 +47,8 @@ METADATA_NAME: Final = "oncelog-metadata"
 METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
 METADATA_COPY: Final = f"{METADATA_NAME}.txt"
 METADATA_RESERVE: Final = f"{METADATA_NAME}.reserve"
+# Oncelog's own: the directory belongs to an import or export that has not ended.
+MIGRATION: Final = "oncelog-migration"
 
 _MAX_NAME: Final = 255
 _SEGMENT_FILE = re.compile(

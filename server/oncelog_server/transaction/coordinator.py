@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS, partition_for
+from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS, PartitionOf, partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordinator.shard import EffectRow
 from oncelog_server.deferred import Deferred
@@ -77,10 +77,11 @@ class Leaders(Protocol):
 
 class TransactionCoordinator:
     """Passes commands to shards and completes decided transactions. `partition_count` returns the
-    number of partitions of `__transaction_state`, 0 before the topic is created. `on_stray_markers`
-    is called after the load of a partition of `__transaction_state` that contains markers, which do
-    not belong there. It gets the partition's index and the number of markers. The coordinator
-    ignores these markers."""
+    number of partitions of `__transaction_state`, 0 before the topic is created. `partition_of`
+    returns the partition of a transactional id or a group. `on_stray_markers` is called after the
+    load of a partition of `__transaction_state` that contains markers, which do not belong there.
+    It gets the partition's index and the number of markers. The coordinator ignores these
+    markers."""
 
     def __init__(
         self,
@@ -95,9 +96,11 @@ class TransactionCoordinator:
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
         on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
+        partition_of: PartitionOf = partition_for,
         work: Work = at_its_end,
     ) -> None:
         self._partition_count = partition_count
+        self._partition_of = partition_of
         self._leaders = leaders
         self._new_producer_id = new_producer_id
         self._timers = timers
@@ -108,8 +111,7 @@ class TransactionCoordinator:
         # Number of aborted and of committed transactions with partitions, since the start.
         self.decided = [0, 0]
         # Transactional ids with a consumer group, in all shards of this coordinator.
-        grouped: Counter[str] = Counter()
-        self._grouped = grouped
+        self._grouped: Counter[str] = Counter()
         # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
@@ -118,7 +120,7 @@ class TransactionCoordinator:
                 epoch,
                 index=index,
                 max_timeout_ms=max_timeout_ms,
-                grouped=grouped,
+                grouped=self._grouped,
                 fences=self.fences,
                 is_given_id=is_given_id,
             ),
@@ -132,7 +134,6 @@ class TransactionCoordinator:
             wall_ms=wall_ms,
             work=work,
         )
-
         self.views = TransactionViews(
             self.runtime,
             self.fences,
@@ -206,7 +207,7 @@ class TransactionCoordinator:
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        index = partition_for(key, count)
+        index = self._partition_of(key, count)
         if self.runtime.is_loading:
             # A transactional id with a group is in the shard of the group, and the id alone does
             # not say which shard that is. So all shards must be loaded first.

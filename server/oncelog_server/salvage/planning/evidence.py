@@ -27,6 +27,7 @@ from oncelog_server.log.checkpoints import (
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.producer_snapshot import decode as decode_snapshot
 from oncelog_server.log.whole_files import read_whole
+from oncelog_server.salvage.planning.coordinator_ids import COORDINATOR_TOPICS, coordinator_ids
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
@@ -41,6 +42,8 @@ from oncelog_server.storage.layout import (
     parse_stray_directory,
 )
 
+# Maximum number of ids that are read from a coordinator's folder.
+_IDS: Final = 64
 _LARGEST_BATCH_BYTES: Final = 64 << 20
 NONE: Final = -1
 
@@ -65,6 +68,8 @@ class FolderFacts(msgspec.Struct, frozen=True):
     # True if the log was compacted: the cleaner's checkpoint names the partition, or offsets are
     # missing in the log.
     is_compacted: bool = False
+    # In a coordinator's folder: some of the transactional ids or groups.
+    ids: tuple[str, ...] = ()
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
@@ -83,6 +88,9 @@ def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[Fo
             )
             if (partition.topic, partition.partition) in cleaned and not is_stray:
                 facts = msgspec.structs.replace(facts, is_compacted=True)
+            if partition.topic in COORDINATOR_TOPICS:
+                ids = coordinator_ids(files, f"{root}/{name}", partition.topic, _IDS)
+                facts = msgspec.structs.replace(facts, ids=ids)
             if facts.is_partition:
                 yield facts
 

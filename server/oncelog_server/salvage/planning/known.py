@@ -36,7 +36,7 @@ class KnownRecords:
         self.partitions: dict[tuple[str, int], PartitionRecord] = {}
         self.deletions: dict[bytes, DeletionRecord] = {}
         self.next_producer_id = 0
-        self.cluster_id: str | None = None
+        self.cluster: ClusterRecord | None = None
         self.unreadable: list[str] = []
         for entry in () if known is None else known.snapshot.entries:
             try:
@@ -58,6 +58,6 @@ class KnownRecords:
         elif key == records.PRODUCER_IDS:
             self.next_producer_id = records.decode(ProducerIdsRecord, value).next_producer_id
         elif key == records.CLUSTER:
-            self.cluster_id = records.decode(ClusterRecord, value).id
+            self.cluster = records.decode(ClusterRecord, value)
         elif not key.startswith(records.BROKERS) and key != records.CONTROLLER:
             self.others[key] = entry

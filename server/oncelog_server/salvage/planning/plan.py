@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
+from oncelog_server.salvage.planning.hashes import uses_absolute_hash
 from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
@@ -97,7 +99,7 @@ class Planner:
         self._is_last = known is not None and known.is_last
 
     def plan(self) -> Plan:
-        draws_cluster_id = self._meta is None and self._old.cluster_id is None
+        draws_cluster_id = self._meta is None and self._old.cluster is None
         for name, folders in self._by_topic().items():
             self._choose(name, folders)
         self._note_age()
@@ -222,7 +224,7 @@ class Planner:
     # --- the records
 
     def _values(self) -> dict[str, bytes]:
-        values: dict[str, Any] = {records.CLUSTER: ClusterRecord(self._cluster_id)}
+        values: dict[str, Any] = {records.CLUSTER: self._cluster}
         if records.FEATURES not in self._old.others:
             values[records.FEATURES] = FeaturesRecord(dict(self._features))
             self._notes.append("the levels of the cluster's features are those of a new cluster")
@@ -344,9 +346,19 @@ class Planner:
     def _cluster_id(self) -> str:
         if self._meta is not None:
             return self._meta.cluster_id
-        if self._old.cluster_id is None:
-            self._old.cluster_id = uuid_to_string(self._new_uuid())
-        return self._old.cluster_id
+        return self._cluster.id
+
+    @cached_property
+    def _cluster(self) -> ClusterRecord:
+        """The record of the cluster. If it is lost, the ids in the coordinators' folders show which
+        hash the cluster uses."""
+        old = self._old.cluster
+        if old is None:
+            drawn = "" if self._meta is not None else uuid_to_string(self._new_uuid())
+            old = ClusterRecord(drawn, absolute_hash=uses_absolute_hash(self._folders))
+        if self._meta is None:
+            return old
+        return msgspec.structs.replace(old, id=self._meta.cluster_id)
 
     def _find_node_id(self) -> int:
         if self._meta is not None:

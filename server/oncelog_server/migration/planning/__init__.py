@@ -1,0 +1,1 @@
+"""What an import or an export will do. Planning reads files and changes nothing."""

@@ -1,0 +1,89 @@
+"""What the folder of a partition of Apache Kafka shows: topic id, newest leader epoch and producer
+id, and batches of an old message format. Only the headers of batches are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from oncelog_protocol.records.batch import MAGIC, MAGIC_POSITION
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition_metadata
+from oncelog_server.log.scan import WALK_CHUNK, Scan
+from oncelog_server.log.whole_files import read_whole
+from oncelog_server.storage.files import Files
+from oncelog_server.storage.layout import (
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    parse_partition_directory,
+    parse_segment_file,
+)
+
+NONE: Final = -1
+# The folder of a copy that moves to another directory of the broker (KIP-113).
+FUTURE_SUFFIX: Final = "-future"
+
+
+class KafkaFolder(msgspec.Struct, frozen=True):
+    """A partition's folder. `topic_id` is None if partition.metadata is missing or damaged.
+
+    `leader_epoch` and `producer_id` are the highest of all batches, or NONE. `old_format` names the
+    first batch of message format v0 or v1, None without one.
+    """
+
+    folder: str
+    topic: str
+    partition: int
+    topic_id: bytes | None
+    log_bytes: int
+    leader_epoch: int = NONE
+    producer_id: int = NONE
+    old_format: str | None = None
+
+
+def look_at_all(files: Files, root: str, names: Iterable[str]) -> Iterator[KafkaFolder]:
+    """Yield what each partition folder among `names` shows. Raises StorageError."""
+    for name in names:
+        partition = parse_partition_directory(name)
+        if partition is not None:
+            yield _look_at(files, f"{root}/{name}", name, partition.topic, partition.partition)
+
+
+def _look_at(files: Files, path: str, folder: str, topic: str, partition: int) -> KafkaFolder:
+    log_bytes, epoch, producer_id = 0, NONE, NONE
+    old_format = None
+    for name in files.list(path):
+        parsed = parse_segment_file(name)
+        if parsed is None or parsed.state or parsed.suffix != LOG_SUFFIX:
+            continue
+        file = files.open(f"{path}/{name}")
+        try:
+            log_bytes += file.size
+            scan = Scan(file, chunk_size=WALK_CHUNK)
+            for _, header in scan:
+                epoch = max(epoch, header.partition_leader_epoch)
+                producer_id = max(producer_id, header.producer_id)
+            old_format = old_format or _old_format(scan, f"{folder}/{name}")
+        finally:
+            file.close()
+    topic_id = _topic_id(read_whole(files, f"{path}/{PARTITION_METADATA}"))
+    return KafkaFolder(
+        folder, topic, partition, topic_id, log_bytes, epoch, producer_id, old_format
+    )
+
+
+def _old_format(scan: Scan, name: str) -> str | None:
+    """Return the description of the batch at which the scan ended, None if it is not a batch of an
+    old format. The byte of the format has the same position in all formats."""
+    found = scan.file.read(scan.position + MAGIC_POSITION, 1) if scan.problem is not None else b""
+    if not found or found[0] >= MAGIC:
+        return None
+    return f"{name} has records of message format v{found[0]} at byte {scan.position}"
+
+
+def _topic_id(data: bytes | None) -> bytes | None:
+    try:
+        return None if data is None else decode_partition_metadata(data)
+    except MalformedCheckpoint:
+        return None

@@ -1,0 +1,243 @@
+"""The plan of an import: what becomes of topics, ids and levels, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.internal.cluster_metadata import (
+    MESSAGES,
+    AccessControlEntryRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+    ZkMigrationStateRecord,
+)
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.log.checkpoints import MetaProperties
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES
+from oncelog_server.migration.planning.folders import KafkaFolder
+from oncelog_server.migration.planning.groups import GroupKind
+from oncelog_server.migration.planning.import_plan import ImportPlan, ImportPlanner
+from oncelog_server.migration.planning.kafka_cluster import KafkaCluster
+from oncelog_server.settings.model import Settings
+from tests.server.migration.kafka_folder import (
+    CLUSTER_ID,
+    DIRECTORY_ID,
+    NODE,
+    TOPIC_ID,
+    topic,
+    usual_records,
+)
+
+TYPES = {cls: record_type for record_type, cls in MESSAGES.items()}
+META = MetaProperties(CLUSTER_ID, NODE, uuid_to_string(DIRECTORY_ID))
+FOLDER = KafkaFolder("orders-0", "orders", 0, TOPIC_ID, 100, leader_epoch=3, producer_id=17)
+Groups = Mapping[GroupKind, Mapping[str, Sequence[int]]]
+
+
+def plan_of(
+    *records: object, folders: Sequence[KafkaFolder] = (FOLDER,), groups: Groups | None = None
+) -> ImportPlan:
+    cluster = KafkaCluster()
+    for record in records:
+        cluster.replay(TYPES[type(record)], record)
+    planner = ImportPlanner(
+        cluster, META, folders, groups or {}, features=SUPPORTED_FEATURES, settings=Settings()
+    )
+    return planner.plan()
+
+
+def image_of(plan: ImportPlan) -> ClusterImage:
+    assert plan.refusals == []
+    return ClusterImage.of(plan.snapshot)
+
+
+def test_topics_keep_ids_settings_and_epochs() -> None:
+    image = image_of(
+        plan_of(*usual_records(), ConfigRecord(2, "orders", "cleanup.policy", "compact"))
+    )
+    found = image.topics["orders"]
+    assert (found.id, dict(found.settings)) == (TOPIC_ID, {"cleanup.policy": "compact"})
+    (partition,) = found.partitions
+    assert (partition.leader_epoch, partition.replicas, partition.isr) == (4, (NODE,), (NODE,))
+    assert image.cluster_id == CLUSTER_ID
+    assert dict(image.features) == {"transaction.version": 2}
+
+
+def test_ids_belong_to_the_partitions_that_kafka_has_chosen() -> None:
+    assert image_of(plan_of(*usual_records())).absolute_hash
+
+
+def test_an_epoch_of_the_log_above_that_of_the_metadata_counts() -> None:
+    folder = KafkaFolder("orders-0", "orders", 0, TOPIC_ID, 100, leader_epoch=9)
+    image = image_of(plan_of(*usual_records(), folders=[folder]))
+    assert image.topics["orders"].partitions[0].leader_epoch == 9
+
+
+@pytest.mark.parametrize(("highest", "following"), [(17, 1000), (999, 1000), (1000, 2000)])
+def test_the_next_producer_id_is_above_all_ids_in_the_logs(highest: int, following: int) -> None:
+    folder = KafkaFolder("orders-0", "orders", 0, TOPIC_ID, 100, producer_id=highest)
+    plan = plan_of(*usual_records(), folders=[folder])
+    (value,) = [entry.value for entry in plan.snapshot.entries if entry.key == "producer_ids"]
+    assert value == b'{"next_producer_id":%d}' % following
+
+
+def test_a_cluster_without_transaction_version_has_level_0() -> None:
+    assert dict(image_of(plan_of(ProducerIdsRecord(1, 5, 1000), folders=[])).features) == {
+        "transaction.version": 0
+    }
+
+
+def test_folders_without_a_topic_are_left_out() -> None:
+    folders = [
+        FOLDER,
+        KafkaFolder("gone-0", "gone", 0, b"g" * 16, 100),
+        KafkaFolder("orders-1", "orders", 1, TOPIC_ID, 100),
+    ]
+    assert plan_of(*usual_records(), folders=folders).strays == ["gone-0", "orders-1"]
+
+
+def test_a_folder_of_an_earlier_topic_of_the_same_name_is_left_out() -> None:
+    folder = KafkaFolder("orders-0", "orders", 0, b"g" * 16, 100, old_format="old")
+    plan = plan_of(*usual_records(), folders=[folder])
+    assert (plan.strays, plan.refusals) == (["orders-0"], [])
+    assert "partition orders-0 has no folder and will be empty" in plan.notes
+
+
+@pytest.mark.parametrize(
+    "name", ["leader.replication.throttled.replicas", "message.format.version"]
+)
+def test_settings_without_effect_are_left_out_with_a_note(name: str) -> None:
+    plan = plan_of(*usual_records(), ConfigRecord(2, "orders", name, "3.0-IV1"))
+    assert image_of(plan).topics["orders"].settings == {}
+    assert f"orders: {name}=3.0-IV1 is left out: it has no effect" in plan.notes
+
+
+def test_the_setting_of_each_new_cluster_is_no_obstacle() -> None:
+    assert plan_of(ConfigRecord(4, "", "min.insync.replicas", "1"), folders=[]).refusals == []
+
+
+def test_settings_of_groups_and_metrics_have_a_note() -> None:
+    plan = plan_of(
+        ConfigRecord(32, "g", "consumer.session.timeout.ms", "50000"),
+        ConfigRecord(16, "m", "interval.ms", "1000"),
+        folders=[],
+    )
+    assert plan.refusals == []
+    assert any("the settings of group g are left out" in note for note in plan.notes)
+    assert "the subscription m to client metrics is left out" in plan.notes
+
+
+@pytest.mark.parametrize("kind", [GroupKind.CONSUMER, GroupKind.STREAMS])
+def test_members_of_newer_protocols_join_again(kind: GroupKind) -> None:
+    plan = plan_of(*usual_records(), groups={kind: {"g": [3]}})
+    assert plan.refusals == []
+    assert any("group g keeps its offsets" in note for note in plan.notes)
+
+
+def on(*replicas: int, **fields: Any) -> list[object]:
+    """Return the records of a topic with one partition on these brokers."""
+    values: dict[str, Any] = {
+        "isr": list(replicas),
+        "leader": replicas[0],
+        "leader_epoch": 4,
+    } | fields
+    return [TopicRecord("orders", TOPIC_ID), PartitionRecord(0, TOPIC_ID, list(replicas), **values)]
+
+
+@pytest.mark.parametrize(
+    ("records", "refusal"),
+    [
+        ([ZkMigrationStateRecord(2)], "the migration from ZooKeeper is not finalized"),
+        (
+            [AccessControlEntryRecord(b"1" * 16, principal="User:alice", resource_name="orders")],
+            "there is an ACL of User:alice on orders",
+        ),
+        (
+            [ConfigRecord(4, "", "log.retention.ms", "1")],
+            "the dynamic setting log.retention.ms=1 of all brokers",
+        ),
+        (
+            [ConfigRecord(4, "1", "log.cleaner.threads", "2")],
+            "the dynamic setting log.cleaner.threads=2 of broker 1",
+        ),
+        ([ConfigRecord(99, "x", "a", "b")], "the unknown resource type 99"),
+        (
+            [*topic(), ConfigRecord(2, "orders", "remote.storage.enable", "true")],
+            "topic orders: ",
+        ),
+        ([*topic(), ConfigRecord(2, "orders", "unknown", "1")], "Unknown topic config name"),
+        ([FeatureLevelRecord("transaction.version", 3)], "transaction.version is at level 3"),
+        (on(2, 3), r"partition orders-0 is only on the brokers \[2, 3\]"),
+        (on(2, NODE, isr=[2]), "orders-0: this broker is not in the ISR"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(records: list[object], refusal: str) -> None:
+    folders = [FOLDER] if any(isinstance(record, TopicRecord) for record in records) else []
+    (found,) = plan_of(*records, folders=folders).refusals
+    assert refusal.replace("\\", "") in found
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        on(NODE, isr=[]),
+        on(2, NODE, isr=[2, NODE]),
+        on(2, NODE, isr=[2], eligible_leader_replicas=[NODE]),
+    ],
+)
+def test_a_replica_with_all_committed_records_is_enough(records: list[object]) -> None:
+    """The only replica, a replica in the ISR and an eligible leader replica (KIP-966) have them."""
+    image = image_of(plan_of(*records))
+    assert image.topics["orders"].partitions[0].replicas == (NODE,)
+
+
+@pytest.mark.parametrize(
+    ("directories", "refusal"),
+    [
+        ([b"another-director"], True),
+        ([], True),
+        ([DIRECTORY_ID], False),
+        ([bytes(16)], False),
+    ],
+)
+def test_a_partition_in_another_directory_of_the_broker_is_refused(
+    directories: list[bytes], refusal: bool
+) -> None:
+    plan = plan_of(*on(NODE, directories=directories), folders=[])
+    if refusal:
+        assert plan.refusals == [
+            "partition orders-0 is in another directory of this broker (log.dirs)"
+        ]
+    else:
+        assert "partition orders-0 has no folder and will be empty" in plan.notes
+
+
+def test_a_gap_in_the_partitions_is_refused() -> None:
+    records = [TopicRecord("orders", TOPIC_ID), PartitionRecord(1, TOPIC_ID, [NODE], [NODE])]
+    refusals = plan_of(*records, folders=[]).refusals
+    assert "partition orders-0 is not in the metadata" in refusals
+
+
+def test_old_message_formats_are_refused() -> None:
+    folder = KafkaFolder("orders-0", "orders", 0, TOPIC_ID, 100, old_format="orders-0/0.log has v1")
+    (found,) = plan_of(*usual_records(), folders=[folder]).refusals
+    assert found.startswith("orders-0/0.log has v1.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        (GroupKind.SHARE, "g is a share group"),
+        (GroupKind.UNKNOWN, "group g has records of the unknown types 99"),
+    ],
+)
+def test_groups_that_oncelog_does_not_have_are_refused(kind: GroupKind, refusal: str) -> None:
+    (found,) = plan_of(*usual_records(), groups={kind: {"g": [99]}}).refusals
+    assert refusal in found

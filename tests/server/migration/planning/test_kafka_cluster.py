@@ -1,0 +1,141 @@
+"""The metadata of an Apache Kafka cluster after each type of record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.internal.cluster_metadata import (
+    MESSAGES,
+    AccessControlEntryRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    DelegationTokenRecord,
+    EntityData,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RecordType,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
+)
+from oncelog_server.migration.planning.kafka_cluster import KafkaCluster, MetadataConflict
+from tests.server.migration.kafka_folder import TOPIC_ID, topic
+
+TYPES = {cls: record_type for record_type, cls in MESSAGES.items()}
+USER = [EntityData("user", "alice")]
+
+
+def after(*records: object) -> KafkaCluster:
+    cluster = KafkaCluster()
+    for record in records:
+        cluster.replay(TYPES[type(record)], record)
+    return cluster
+
+
+def change(**fields: Any) -> PartitionChangeRecord:
+    return PartitionChangeRecord(0, TOPIC_ID, **fields)
+
+
+@pytest.mark.parametrize("record_type", set(RecordType) - set(MESSAGES))
+def test_types_without_a_table_have_no_effect(record_type: RecordType) -> None:
+    cluster = after(*topic())
+    cluster.replay(record_type, None)
+    assert list(cluster.topics) == [TOPIC_ID]
+
+
+def test_a_change_of_the_leader_raises_the_epoch() -> None:
+    """KIP-631: a PartitionChangeRecord that names a leader, also the same, raises the epoch."""
+    partition = after(*topic(), change(leader=1), change(leader=-1)).topics[TOPIC_ID].partitions[0]
+    assert (partition.leader, partition.leader_epoch) == (-1, 6)
+
+
+def test_a_change_without_a_leader_keeps_the_epoch() -> None:
+    changed = change(isr=[], eligible_leader_replicas=[1], replicas=[1, 2], directories=[b"d" * 16])
+    partition = after(*topic(), changed).topics[TOPIC_ID].partitions[0]
+    assert (partition.leader, partition.leader_epoch) == (1, 4)
+    assert (partition.isr, partition.eligible) == ([], [1])
+    assert (partition.replicas, partition.directories) == ([1, 2], [b"d" * 16])
+
+
+@pytest.mark.parametrize(("name", "eligible"), [("", []), ("orders", []), ("other", [1])])
+def test_eligible_replicas_end_for_a_topic_or_for_all(name: str, eligible: list[int]) -> None:
+    changed = change(eligible_leader_replicas=[1])
+    cluster = after(*topic(), changed, ClearElrRecord(name))
+    assert cluster.topics[TOPIC_ID].partitions[0].eligible == eligible
+
+
+def test_a_deleted_topic_loses_its_settings() -> None:
+    cluster = after(
+        *topic(), ConfigRecord(2, "orders", "retention.ms", "1"), RemoveTopicRecord(TOPIC_ID)
+    )
+    assert cluster.topics == {}
+    assert cluster.settings == {}
+
+
+def test_a_null_value_removes_a_setting() -> None:
+    cluster = after(
+        ConfigRecord(4, "", "a", "1"), ConfigRecord(4, "", "b", "2"), ConfigRecord(4, "", "a", None)
+    )
+    assert cluster.settings == {(4, ""): {"b": "2"}}
+
+
+def test_level_0_removes_a_feature() -> None:
+    assert after(FeatureLevelRecord("f", 1), FeatureLevelRecord("f", 0)).features == {}
+
+
+@pytest.mark.parametrize(
+    ("added", "removed", "shown"),
+    [
+        (
+            AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 3, 3),
+            RemoveAccessControlEntryRecord(b"1" * 16),
+            "an ACL of User:alice on orders",
+        ),
+        (
+            UserScramCredentialRecord("alice", 1),
+            RemoveUserScramCredentialRecord("alice", 1),
+            "the SCRAM credential of user alice",
+        ),
+        (
+            DelegationTokenRecord("User:alice", token_id="t"),
+            RemoveDelegationTokenRecord("t"),
+            "a delegation token of User:alice",
+        ),
+        (
+            ClientQuotaRecord(USER, "producer_byte_rate", 1.0),
+            ClientQuotaRecord(USER, "producer_byte_rate", 0.0, remove=True),
+            "the quota producer_byte_rate of user alice",
+        ),
+    ],
+)
+def test_rights_and_quotas_are_in_force_until_they_are_removed(
+    added: object, removed: object, shown: str
+) -> None:
+    assert list(after(added).rights.values()) == [shown]
+    assert after(added, removed).rights == {}
+
+
+@pytest.mark.parametrize(("state", "migrates"), [(0, False), (1, True), (2, True), (3, False)])
+def test_a_migration_from_zookeeper_is_under_way_until_it_is_finalized(
+    state: int, migrates: bool
+) -> None:
+    assert after(ZkMigrationStateRecord(state)).is_migrating_from_zookeeper is migrates
+
+
+@pytest.mark.parametrize("record", [change(), PartitionRecord(0, TOPIC_ID)])
+def test_a_record_of_an_unknown_topic_is_a_conflict(record: object) -> None:
+    with pytest.raises(MetadataConflict, match="unknown topic"):
+        after(record)
+
+
+def test_a_change_of_an_unknown_partition_is_a_conflict() -> None:
+    with pytest.raises(MetadataConflict, match="unknown orders-0"):
+        after(TopicRecord("orders", TOPIC_ID), change())
