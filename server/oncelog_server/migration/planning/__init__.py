@@ -1,1 +1,1 @@
-"""What an import or an export will do. Planning reads files and changes nothing."""
+"""The plans of imports and exports. Planning reads files and changes nothing."""

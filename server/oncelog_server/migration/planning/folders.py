@@ -1,5 +1,5 @@
-"""What the folder of a partition of Apache Kafka shows: topic id, newest leader epoch and producer
-id, and batches of an old message format. Only the headers of batches are read."""
+"""The facts that the folder of a partition of Apache Kafka shows: topic id, newest leader epoch and
+producer id, and batches of an old message format. Only the headers of batches are read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KafkaFolder(msgspec.Struct, frozen=True):
 
 
 def look_at_all(files: Files, root: str, names: Iterable[str]) -> Iterator[KafkaFolder]:
-    """Yield what each partition folder among `names` shows. Raises StorageError."""
+    """Yield the facts about each partition folder among `names`. Raises StorageError."""
     for name in names:
         partition = parse_partition_directory(name)
         if partition is not None:

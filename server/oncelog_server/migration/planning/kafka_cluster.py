@@ -193,8 +193,7 @@ class KafkaCluster:
         return topic
 
     def _no_effect(self, record: Any) -> None:
-        """Ignore a record about the brokers and controllers of the cluster, of which only one
-        remains."""
+        """Ignore a record about brokers and controllers: only this node remains."""
 
 
 _REPLAYS: Final[dict[RecordType, Callable[[KafkaCluster, Any], None]]] = {

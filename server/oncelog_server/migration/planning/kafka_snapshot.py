@@ -1,0 +1,124 @@
+"""A snapshot of Apache Kafka's metadata, made from oncelog's (KIP-630; KIP-853 for the voters)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.internal.cluster_metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+    encode_metadata_record,
+)
+from oncelog_protocol.internal.kraft_control import (
+    Endpoint,
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    Voter,
+    VotersRecord,
+    encode_kraft_control,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
+from oncelog_server.migration.planning.kafka_cluster import TOPIC_RESOURCE
+
+# The levels that `kafka-storage.sh format` of Apache Kafka 4.3.1 writes, without eligible leader
+# replicas (KIP-966): with them, the controller takes the ISR of every partition from a broker that
+# it does not know. The first level is that of metadata.version 4.3-IV0.
+FEATURES: Final[Mapping[str, int]] = {
+    "metadata.version": 30,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
+EPOCH: Final = 1
+# Version of the partition records without eligible leader replicas.
+_PARTITION_VERSION: Final = 1
+_RECORDS_OF_A_BATCH: Final = 500
+
+
+class ControllerAddress(NamedTuple):
+    """The controller listener of the node that will start on the exported directory."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class KafkaSnapshot(NamedTuple):
+    """The snapshot's file name and content."""
+
+    name: str
+    data: bytes
+
+
+def kafka_snapshot(
+    image: ClusterImage,
+    *,
+    node_id: int,
+    directory_id: bytes,
+    controller: ControllerAddress,
+    next_producer_id: int,
+    now_ms: int,
+) -> KafkaSnapshot:
+    """Return the snapshot for the only node of a cluster."""
+    voter = Voter(node_id, directory_id, [Endpoint(*controller)], KRaftVersionFeature(0, 1))
+    controls = [
+        SnapshotHeaderRecord(0, now_ms),
+        KRaftVersionRecord(0, 1),
+        VotersRecord(0, [voter]),
+    ]
+    values = list(_values(image, node_id, directory_id, next_producer_id))
+    batches = [_controls(0, controls, now_ms)]
+    offset = len(controls)
+    for start in range(0, len(values), _RECORDS_OF_A_BATCH):
+        chunk = values[start : start + _RECORDS_OF_A_BATCH]
+        records = [NewRecord(now_ms, None, value) for value in chunk]
+        batches.append(build_batch(records, base_offset=offset, leader_epoch=EPOCH))
+        offset += len(records)
+    batches.append(_controls(offset, [SnapshotFooterRecord(0)], now_ms))
+    return KafkaSnapshot(f"{offset + 1:020d}-{EPOCH:010d}.checkpoint", b"".join(batches))
+
+
+def _controls(base_offset: int, controls: Iterable[object], now_ms: int) -> bytearray:
+    records = [NewRecord(now_ms, *encode_kraft_control(control)) for control in controls]
+    return build_batch(records, base_offset=base_offset, leader_epoch=EPOCH, is_control=True)
+
+
+def _values(
+    image: ClusterImage, node_id: int, directory_id: bytes, next_producer_id: int
+) -> Iterator[bytes]:
+    levels = {**FEATURES, TRANSACTION_VERSION: image.features.get(TRANSACTION_VERSION, 0)}
+    for name, level in levels.items():
+        if level:
+            yield encode_metadata_record(FeatureLevelRecord(name, level), 0)
+    for topic in image.topics.values():
+        yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
+        for partition in topic.partitions:
+            record = _partition(partition, node_id, directory_id)
+            yield encode_metadata_record(record, _PARTITION_VERSION)
+        for name, value in topic.settings.items():
+            yield encode_metadata_record(ConfigRecord(TOPIC_RESOURCE, topic.name, name, value), 0)
+    yield encode_metadata_record(ProducerIdsRecord(node_id, -1, next_producer_id), 0)
+
+
+def _partition(partition: PartitionImage, node_id: int, directory_id: bytes) -> PartitionRecord:
+    """Return the record of a partition without a leader. The controller elects the node, its only
+    replica, when the node has registered."""
+    return PartitionRecord(
+        partition.partition,
+        partition.topic_id,
+        [node_id],
+        [node_id],
+        leader=NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=0,
+        directories=[directory_id],
+    )
