@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import click
 from click.testing import CliRunner, Result
@@ -114,12 +114,12 @@ def state_of(broker: Oncelog, groups: Sequence[str] = GROUPS) -> State:
                     last_stable_offset(wire, name, number),
                 )
         for group in groups:
-            state.offsets |= _offsets(wire, group)
-        state.transactions = _transactions(wire)
+            state.offsets |= group_offsets(wire, group)
+        state.transactions = transaction_states(wire)
     return state
 
 
-def _offsets(wire: Wire, group: str) -> dict[tuple[str, str, int], int]:
+def group_offsets(wire: Wire, group: str) -> dict[tuple[str, str, int], int]:
     find_coordinator(wire, group, 0)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
     answers: list[Any] = []
@@ -136,7 +136,7 @@ def _offsets(wire: Wire, group: str) -> dict[tuple[str, str, int], int]:
     }
 
 
-def _transactions(wire: Wire) -> dict[str, tuple[str, int, int]]:
+def transaction_states(wire: Wire) -> dict[str, tuple[str, int, int]]:
     find_coordinator(wire, "any")
     answers: list[Any] = []
 
@@ -159,11 +159,25 @@ def _transactions(wire: Wire) -> dict[str, tuple[str, int, int]]:
     }
 
 
-class Workload:
-    """Random steps against a running broker."""
+class Broker(Protocol):
+    """A broker of either kind."""
 
-    def __init__(self, broker: Oncelog, rng: random.Random) -> None:
-        self._broker = broker
+    @property
+    def address(self) -> str: ...
+
+    def start(self) -> object: ...
+
+    def stop(self) -> object: ...
+
+    def kill(self) -> object: ...
+
+
+class Workload:
+    """Random steps against a running broker. `broker` may be replaced by another one with the same
+    data."""
+
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
+        self.broker = broker
         self._rng = rng
         self._made = 0
         self._topics: dict[str, int] = {}
@@ -174,7 +188,7 @@ class Workload:
             (self._create, 3), (self._write, 8), (self._transact, 8), (self._commit_offsets, 4),
             (self._widen, 1), (self._delete, 1), (self._take_ids, 1),
         ]  # fmt: skip
-        with Wire(self._broker.address) as wire:
+        with Wire(self.broker.address) as wire:
             self._create(wire)
             find_coordinator(wire, "any")
             for group in GROUPS:
@@ -184,12 +198,15 @@ class Workload:
                 step(wire)
 
     def restart(self) -> None:
-        self._broker.kill() if self._rng.random() < 0.5 else self._broker.stop()
-        self._broker.start()
+        self.broker.kill() if self._rng.random() < 0.5 else self.broker.stop()
+        self.broker.start()
 
     def _place(self) -> tuple[str, int]:
         name = self._rng.choice(sorted(self._topics))
         return name, self._rng.randrange(self._topics[name])
+
+    # A subclass for another broker may wait until a new topic has a leader.
+    _produce = staticmethod(produce)
 
     def _create(self, wire: Wire) -> None:
         self._made += 1
@@ -207,7 +224,8 @@ class Workload:
         producer = new_identity(wire)
         for sequence in range(self._rng.randrange(1, 4)):
             data = batch(producer, sequence, value=b"%d" % self._rng.getrandbits(32))
-            assert produce(wire, name, data, partition=partition).error_code == ErrorCode.NONE
+            sent = self._produce(wire, name, data, partition=partition)
+            assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
 
     def _transact(self, wire: Wire) -> None:
         producer = new_identity(wire, f"id-{self._rng.randrange(6)}")
@@ -217,7 +235,7 @@ class Workload:
                 Identity(producer.producer_id, producer.producer_epoch, producer.transactional_id),
                 0,
             )
-            sent = produce(wire, name, data, producer=producer, partition=partition)
+            sent = self._produce(wire, name, data, producer=producer, partition=partition)
             assert sent.error_code in (ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         if self._rng.random() < 0.9:
             end_transaction(wire, producer, commit=self._rng.random() < 0.7)
