@@ -52,6 +52,8 @@ class Visible:
     partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     transactions: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    # Leader epochs are no part of a comparison, because each start raises them.
+    epochs: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
 
 
 def visible(address: str, groups: Sequence[str]) -> Visible:
@@ -67,6 +69,9 @@ def visible(address: str, groups: Sequence[str]) -> Visible:
         for topic in wire.call(MetadataRequest(topics=None), 12).topics:
             found.topics[topic.name] = topic.topic_id, len(topic.partitions)
             found.settings[topic.name] = _settings(wire, topic.name)
+            for partition in topic.partitions:
+                place = topic.name, partition.partition_index
+                found.epochs[place] = partition.leader_epoch
             if not topic.name.startswith("__"):
                 for number in range(len(topic.partitions)):
                     found.partitions[topic.name, number] = _partition(wire, topic.name, number)

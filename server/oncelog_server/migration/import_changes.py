@@ -29,10 +29,8 @@ from oncelog_server.salvage.changes import (
     sync_directory,
 )
 from oncelog_server.storage.layout import (
-    BOOT,
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
-    CLOSED_LOGS_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
@@ -50,8 +48,6 @@ CHECKPOINTS: Final = (
     HIGH_WATERMARK_CHECKPOINT,
     CLEANER_CHECKPOINT,
 )
-# The marks of an earlier start or stop. Without them, the first start checks the end of each log.
-_LAST_STOP: Final = (CLEAN_SHUTDOWN, BOOT, CLOSED_LOGS_CHECKPOINT)
 # The order matters: the folder of the metadata comes last.
 _KAFKAS_OWN: Final = (KAFKA_BOOTSTRAP, METADATA_LOG)
 
@@ -78,7 +74,7 @@ class ImportChanges:
             folders = [name for name in folders if name != METADATA_LOG]
             copy_all(self._source, self._target, [*folders, *CHECKPOINTS], self._about_to)
         self._write_metadata(plan)
-        self._forget_last_stop()
+        self._forget_clean_stop()
         if self._target == self._source:
             self._set_aside(plan)
         self.finish()
@@ -105,10 +101,11 @@ class ImportChanges:
         self._about_to(f"write {META_PROPERTIES}")
         replace_file(target / META_PROPERTIES, encode_meta_properties(plan.meta))
 
-    def _forget_last_stop(self) -> None:
-        for name in _LAST_STOP:
-            self._about_to(f"remove {name}")
-            (self._target / name).unlink(missing_ok=True)
+    def _forget_clean_stop(self) -> None:
+        """Remove the mark of Kafka's clean stop, so that the first start checks the end of each
+        log."""
+        self._about_to(f"remove {CLEAN_SHUTDOWN}")
+        (self._target / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         sync_directory(self._target)
 
     def _set_aside(self, plan: ImportPlan) -> None:
