@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 30.0
 # Options for tests, not for measurements: with the first compiler stage alone, a JVM starts faster.
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
-_CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
+CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
 # The files of a formatted folder depend on these settings.
 _FORMATTED = ("process.roles", "node.id", "log.dirs")
 # Metadata v1 without topics, from a client without a name. The response lists live brokers.
@@ -79,7 +79,7 @@ class Kafka:
         if not self.data.exists():
             self._format()
         command = [java(), *self.jvm_options, "-Dorg.apache.logging.log4j.level=INFO"]
-        command += ["-cp", classpath(), "kafka.Kafka", str(self._properties)]
+        command += ["-cp", self._class_path(), "kafka.Kafka", str(self._properties)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -131,6 +131,9 @@ class Kafka:
     ) -> None:
         self.stop()
 
+    def _class_path(self) -> str:
+        return classpath()
+
     def _write_properties(self) -> None:
         lines = [f"{name}={value}" for name, value in self._settings.items()]
         self._properties.write_text("\n".join(lines) + "\n")
@@ -140,7 +143,7 @@ class Kafka:
         files that `_formatted_files` returns. Otherwise run Kafka's storage tool."""
         defaults = self._default_settings()
         if any(self._settings[name] != defaults[name] for name in _FORMATTED):
-            run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+            run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
             return
         files = _formatted_files()
         self.data.mkdir()
@@ -189,5 +192,5 @@ def _formatted_files() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         kafka = Kafka(Path(folder))
         kafka._write_properties()
-        run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(kafka._properties))
+        run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(kafka._properties))
         return {file.name: file.read_bytes() for file in kafka.data.iterdir()}
