@@ -38,6 +38,7 @@ CHECKS = {
     "check_same": "tests/harness/kafka/compared.py",
     "check_visible": "tests/spark/record_commit/conftest.py",
     "eventually": "tests/harness/client_reading.py",
+    "exchange": "tests/faults/exchanges.py",
     "go_on": "tests/spark/faults/line.py",
     "poll_until": "tests/harness/client_reading.py",
     "random_folder": "tests/faults/recoveries.py",

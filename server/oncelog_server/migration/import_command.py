@@ -99,25 +99,21 @@ def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> Non
 
 @contextmanager
 def _locked(source: Path, target: Path, *, changes: bool) -> Iterator[None]:
-    """Lock both directories against brokers. A plan locks only the source, for a moment."""
+    """Lock the source against Apache Kafka, and the directory that changes against a broker."""
     if not source.is_dir():
         fail(f"{source} is not a directory")
     _check_target(source, target)
     theirs = KafkaLock(source, LOCK)
     if not theirs.take():
         raise DirectoryInUse(f"Apache Kafka uses {source}: stop it first")
-    directories = [DataDirectory(str(source))]
+    ours = DataDirectory(str(target))
     try:
         if changes:
-            if target != source:
-                target.mkdir(parents=True, exist_ok=True)
-                directories.append(DataDirectory(str(target)))
-            for directory in directories:
-                directory.take()
+            target.mkdir(parents=True, exist_ok=True)
+            ours.take()
         yield
     finally:
-        for directory in directories:
-            directory.release()
+        ours.release()
         theirs.release()
 
 
