@@ -95,10 +95,10 @@ def die_at_every_change(command: Callable[[], None], target: Path) -> int:
                 changes += 1
 
 
-def test_an_import_in_place_may_die_at_every_change(
+def test_an_import_in_place_may_die_before_its_last_change(
     kafkas: Path, stopped: tuple[Path, Visible], tmp_path: Path
 ) -> None:
-    """Each run goes on in the directory that the interrupted run before has left."""
+    """The second run finds the directory as the interrupted run has left it."""
     data = tmp_path / "data"
     shutil.copytree(kafkas, data)
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from oncelog_server.cluster import records
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import Owner, owner_of
@@ -198,10 +199,14 @@ def _meta(source: Path) -> MetaProperties:
 
 def _show(found: _Found, source: Path, target: Path, verbose: bool) -> None:
     size = sum(folder.log_bytes for folder in found.folders)
+    entries = found.plan.snapshot.entries
+    topics = sum(entry.key.startswith(records.TOPICS) for entry in entries)
+    partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in entries)
     show_lines(
         "Found",
         [
             f"cluster {found.meta.cluster_id} of Apache Kafka, node {found.meta.node_id}",
+            f"{count(topics, 'topic')} with {count(partitions, 'partition')}",
             f"{count(len(found.folders), 'folder')} of partitions with {size:,} bytes of records",
             *found.notes,
         ],

@@ -7,14 +7,14 @@ id that has joined a group of transactions is in the partition of its group only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.internal.group_metadata import decode_key
-from oncelog_protocol.internal.transaction_group import decode_transaction_group_key
 from oncelog_protocol.internal.transaction_log import (
+    TransactionLogValue,
     TransactionState,
     decode_transaction_log_key,
     decode_transaction_log_value,
@@ -23,6 +23,7 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import kafkas_partition_for
 from oncelog_server.migration.planning.coordinator_records import CoordinatorRecords
+from oncelog_server.migration.planning.transactions import is_transaction_group
 
 # By the number of the partition.
 Folders = Mapping[int, CoordinatorRecords]
@@ -83,39 +84,59 @@ def _group_of(key: bytes) -> str | None:
         return None
 
 
+class _State(NamedTuple):
+    """A record of a transactional id, in the partition `partition`."""
+
+    partition: int
+    key: bytes
+    data: bytes
+    value: TransactionLogValue
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The newest record of an id has the highest value."""
+        return self.value.transaction_last_update_timestamp_ms, self.value.producer_id
+
+
 def _move_transactions(folders: Folders, moves: Moves) -> None:
+    found = _states(folders, moves)
     ongoing: set[str] = set()
-    deciders: dict[str, list[str]] = {}
-    for partition, found in folders.items():
-        for key, value in found.newest.items():
-            if _is_transaction_group(key):
+    for id_, states in found.items():
+        newest = max(states, key=lambda state: state.age)
+        ongoing.update(
+            id_ for state in states if state.value.transaction_status == TransactionState.ONGOING
+        )
+        target = kafkas_partition_for(id_, len(folders))
+        moves.ids += newest.partition != target
+        for state in states:
+            # An id that joins a group of transactions leaves a record at its former coordinator.
+            if state.partition != target:
+                moves._append(TRANSACTION_STATE, state.partition, state.key, None)
+        if newest.partition != target:
+            moves._append(TRANSACTION_STATE, target, newest.key, newest.data)
+    for id_, states in found.items():
+        for state in states:
+            members = {member.transactional_id for member in state.value.decided_members}
+            if state.value.transaction_status in _DECIDED and ongoing & members:
+                moves.refusals.append(
+                    f"the group commit of {id_} is not complete: start the broker, and stop it "
+                    "again"
+                )
+
+
+def _states(folders: Folders, moves: Moves) -> dict[str, list[_State]]:
+    """Return the records of each transactional id. Oncelog's own records are deleted."""
+    found: dict[str, list[_State]] = {}
+    for partition, records in folders.items():
+        for key, data in records.newest.items():
+            if is_transaction_group(key):
                 moves._append(TRANSACTION_STATE, partition, key, None)
                 continue
             try:
                 id_ = decode_transaction_log_key(key).transactional_id
-                state = decode_transaction_log_value(value)
+                state = _State(partition, key, data, decode_transaction_log_value(data))
             except (ProtocolError, UnknownRecordVersion) as error:
                 moves.refusals.append(f"{TRANSACTION_STATE}-{partition}: {error}")
                 continue
-            if state.transaction_status == TransactionState.ONGOING:
-                ongoing.add(id_)
-            if state.transaction_status in _DECIDED and state.decided_members:
-                deciders[id_] = [member.transactional_id for member in state.decided_members]
-            target = kafkas_partition_for(id_, len(folders))
-            if target != partition:
-                moves.ids += 1
-                moves._move(TRANSACTION_STATE, partition, target, key, value)
-    for id_, members in deciders.items():
-        if ongoing.intersection(members):
-            moves.refusals.append(
-                f"the group commit of {id_} is not complete: start the broker, and stop it again"
-            )
-
-
-def _is_transaction_group(key: bytes) -> bool:
-    """Return True for a record of oncelog's own type, which Kafka's coordinator skips."""
-    try:
-        decode_transaction_group_key(key)
-    except (ProtocolError, UnknownRecordVersion):
-        return False
-    return True
+            found.setdefault(id_, []).append(state)
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.internal.transaction_group import decode_transaction_group_key
 from oncelog_protocol.internal.transaction_log import (
     TransactionState,
     decode_transaction_log_key,
@@ -32,6 +33,8 @@ def open_transactions(
     unknown: list[str] = []
     for folder in folders:
         for record in records_in_folder(files, f"{root}/{folder}"):
+            if is_transaction_group(record.key or b""):
+                continue  # deleted by the export that wrote this directory
             try:
                 transactional_id = decode_transaction_log_key(record.key or b"").transactional_id
                 found.pop(transactional_id, None)
@@ -43,3 +46,13 @@ def open_transactions(
             except (ProtocolError, UnknownRecordVersion, ValueError) as error:
                 unknown.append(f"{folder}, offset {record.offset}: {error}")
     return found, unknown
+
+
+def is_transaction_group(key: bytes) -> bool:
+    """Return True for the key of a record type of oncelog's own, which Kafka's coordinator
+    skips."""
+    try:
+        decode_transaction_group_key(key)
+    except (ProtocolError, UnknownRecordVersion):
+        return False
+    return True

@@ -39,10 +39,12 @@ def folders(**records: CoordinatorRecords) -> Folders:
     return {number: records.get(f"p{number}", CoordinatorRecords()) for number in range(COUNT)}
 
 
-def state(status: TransactionState, *members: str) -> bytes:
+def state(status: TransactionState, *members: str, updated_ms: int = 1) -> bytes:
     return encode_transaction_log_value(
         TransactionLogValue(
-            transaction_status=status, decided_members=[DecidedMember(name) for name in members]
+            transaction_status=status,
+            transaction_last_update_timestamp_ms=updated_ms,
+            decided_members=[DecidedMember(name) for name in members],
         )
     )
 
@@ -69,6 +71,18 @@ def test_an_id_in_kafkas_partition_stays() -> None:
     found = CoordinatorRecords({ID_KEY: state(TransactionState.EMPTY)})
     assert moves_to_kafka(folders(p38=CoordinatorRecords({OFFSET_KEY: b"5"})), {}) == Moves()
     assert moves_to_kafka({}, folders(p38=found)) == Moves()
+
+
+@pytest.mark.parametrize("former", [OURS, KAFKAS])
+def test_the_record_at_a_former_coordinator_gives_way(former: int) -> None:
+    """A transactional id that joins a group of transactions leaves a record behind."""
+    old, new = (state(TransactionState.COMPLETE_ABORT, updated_ms=at) for at in (5, 6))
+    records = {f"p{former}": CoordinatorRecords({ID_KEY: old})}
+    found = folders(p7=CoordinatorRecords({ID_KEY: new}), **records)
+    moves = moves_to_kafka({}, found)
+    assert moves.records.pop((STATE, KAFKAS)) == {ID_KEY: new}
+    assert moves.records == {(STATE, at): {ID_KEY: None} for at in {7, former} - {KAFKAS}}
+    assert moves.ids == 1
 
 
 def test_oncelogs_own_records_are_deleted() -> None:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.internal.transaction_group import (
+    TransactionGroupKey,
+    encode_transaction_group_key,
+)
 from oncelog_protocol.internal.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
@@ -61,3 +65,8 @@ def test_an_unknown_value_is_named(tmp_path: Path, damaged: bytes) -> None:
 def test_an_unknown_key_is_named(tmp_path: Path) -> None:
     _, unknown = found(tmp_path, value(0), key=b"\0\x09")
     assert unknown == [f"{FOLDER}, offset 0: unknown version 9 of a transaction log key"]
+
+
+def test_oncelogs_own_records_are_skipped(tmp_path: Path) -> None:
+    key = encode_transaction_group_key(TransactionGroupKey("g", "id"))
+    assert found(tmp_path, None, key=key) == ({}, [])
