@@ -170,7 +170,7 @@ class ImportPlanner:
 
     def _check_groups(self) -> None:
         kept = len(self._groups.get(GroupKind.CLASSIC, ()))
-        self._notes.append(f"the committed offsets of {kept} groups are kept")
+        self._notes.append(f"groups that keep their committed offsets: {kept}")
         for kind in (GroupKind.CONSUMER, GroupKind.STREAMS):
             for group in self._groups.get(kind, ()):
                 self._notes.append(
