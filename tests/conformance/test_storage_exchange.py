@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import confluent_kafka as ck
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
@@ -44,6 +45,8 @@ QUICK = {
 OPEN_ID = "a-transaction-that-stays-open"
 
 
+GROUP = "a-group-of-kip-848"
+CONSUMER_PROTOCOL = {"group.protocol": "consumer"}
 # Number of the records that `write` commits.
 COMMITTED = 180
 
@@ -188,3 +191,67 @@ def check(found: Seen, expected: Seen) -> None:
     """Check that nothing has changed, and that the leader epochs go on."""
     assert found == expected
     assert all(found.state.epochs[at] > epoch for at, epoch in expected.state.epochs.items())
+
+
+def poll_and_commit(address: str, count: int, **settings: str) -> None:
+    """Read this number of records as a member of `GROUP`, and commit."""
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+            **settings,
+        }
+    )
+    consumer.subscribe([ORDERS])
+    found: list[Any] = []
+
+    def has_all() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message)
+            consumer.commit(message, asynchronous=False)
+        return len(found) == count
+
+    wait_until(has_all, f"{count} records")
+    consumer.close()
+
+
+def committed(address: str) -> int:
+    """Return the offset that `GROUP` has committed."""
+    admin: Any = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)]).values()
+    (partition,) = future.result().topic_partitions
+    offset: int = partition.offset
+    return offset
+
+
+def test_a_group_of_the_consumer_protocol_goes_on_with_the_classic_protocol(
+    tmp_path: Path, kafka_jars: str
+) -> None:
+    """oncelog does not have the protocol of KIP-848. The group keeps its offsets, and Kafka accepts
+    the records of both protocols."""
+    with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as kafka:
+        admin: Any = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
+        create_topic(admin, ORDERS)
+        producer = ck.Producer({"bootstrap.servers": kafka.address, "log_level": 0})
+        for number in range(30):
+            producer.produce(ORDERS, b"%d" % number)
+        producer.flush()
+        poll_and_commit(kafka.address, 5, **CONSUMER_PROTOCOL)
+    broker = Oncelog(tmp_path / "oncelog", QUICK)
+    broker.directory.mkdir()
+    imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
+    assert f"group {GROUP} keeps its offsets" in imported.output
+    with broker:
+        wait_until(lambda: committed(broker.address) == 5, "the committed offset")
+        poll_and_commit(broker.address, 5)
+        broker.stop()
+    after = Kafka(tmp_path / "after", QUICK | QUICK_RESTART)
+    after.directory.mkdir()
+    assert invoke("export", str(after.data), "--data", str(broker.data), "--yes").exit_code == 0
+    with after:
+        poll_and_commit(after.address, 5, **CONSUMER_PROTOCOL)
+        assert committed(after.address) == 15
