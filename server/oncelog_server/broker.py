@@ -92,7 +92,7 @@ class Broker:
         self.directory = environment.directory
         self._files = environment.files
         self.partitions = Partitions()
-        self._group_flush = GroupFlush(self._files)
+        self._group_flush = GroupFlush(self._files, self._clock.monotonic_ns)
         self._tasks = RequestTasks()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
@@ -211,6 +211,10 @@ class Broker:
         requests = self._environment.watched(
             self._dispatch, lambda topic_id: self.metadata.image.topic_name(topic_id)
         )
+        if settings.oncelog_metrics_port >= 0:
+            from oncelog_server.observe.timed_requests import TimedRequests
+
+            requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
         self._listener = Listener(requests, Limits.of(settings), clock)
         self._background_tasks = BackgroundTasks(
             settings,
@@ -355,7 +359,12 @@ class Broker:
         from oncelog_server.observe.serving import bind_metrics
 
         metrics = await bind_metrics(
-            self.services, self._dispatch, self._listener, lambda: self._late_cleaner.cleaner
+            self.services,
+            self._dispatch,
+            self._listener,
+            lambda: self._late_cleaner.cleaner,
+            self._timed,
+            self._group_flush.latencies,
         )
         self._bound.callback(metrics.stop)
         return metrics

@@ -18,6 +18,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import SUMMARY
 from tests.harness.broker import Oncelog
 from tests.harness.driving import list_offset
 from tests.harness.kafka.kafka import Kafka, free_ports, quick_jvm_options
@@ -31,6 +32,7 @@ from tests.harness.writing import batch, end_transaction, find_coordinator, new_
 MORE_LABELS = {
     metrics.CONNECTIONS.name: {"networkProcessor"},
     metrics.CONNECTIONS_MADE.name: {"listener", "networkProcessor"},
+    metrics.CLIENTS.name: {"networkProcessor"},
     metrics.UNCLEANABLE.name: {"logDirectory"},
 }
 LATEST = -1
@@ -132,7 +134,8 @@ def test_every_metric_with_kafkas_name_exists_in_kafka_with_the_same_labels(
         in_kafka.setdefault(name, set()).add(frozenset(label for label, _ in labels))
     for metric in metrics.METRICS:
         if metric.name.startswith("kafka_") and metric.name not in OF_EXPORTERS:
-            known = frozenset({*metric.labels, *MORE_LABELS.get(metric.name, ())})
+            quantile = {"quantile"} if metric.kind == SUMMARY else set()
+            known = frozenset({*metric.labels, *quantile, *MORE_LABELS.get(metric.name, ())})
             assert known in in_kafka.get(metric.name, set()), metric.name
 
 
@@ -154,6 +157,9 @@ def test_all_other_metrics_are_listed_here_as_not_compared() -> None:
         *OF_EXPORTERS,
         metrics.CONNECTIONS.name,
         metrics.CONNECTIONS_MADE.name,
+        metrics.CLIENTS.name,
+        metrics.TOTAL_TIME.name,
+        metrics.FLUSH_TIME.name,
         metrics.FETCH_SESSIONS.name,
         metrics.UNCLEANABLE.name,
         metrics.CLEANER_IDLE.name,
@@ -171,6 +177,7 @@ def test_all_other_metrics_are_listed_here_as_not_compared() -> None:
         ("kafka.log:type=Log,name=Size,topic=a.b,partition=0:Value=7", "kafka_log_log_size"),
         ("kafka.server:type=X,name=BytesInPerSec:Count=7", "kafka_server_x_bytesin_total"),
         ("kafka.server:type=x-metrics:load-time=7", "kafka_server_x_metrics_load_time"),
+        ("kafka.server:type=X,name=TimeMs:99thPercentile=7", "kafka_server_x_timems"),
         ("kafka.server:type=X,name=BytesInPerSec:MeanRate=7", None),
         ("kafka.server:type=X,name=Y:Value=text", None),
         ("java.lang:type=Memory:Count=7", None),

@@ -45,10 +45,15 @@ def scraped(lines: Iterable[str]) -> Scraped:
     return Scraped("".join(lines))
 
 
-def scrape(broker: Oncelog) -> Scraped:
-    """Read the page of metrics at the address that the broker's log events contain."""
+def metrics_url(broker: Oncelog) -> str:
+    """Return the address of the metrics port, which the broker's log events contain."""
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:
+    return f"http://{address}"
+
+
+def scrape(broker: Oncelog) -> Scraped:
+    """Read the page of metrics."""
+    with urllib.request.urlopen(f"{metrics_url(broker)}/metrics", timeout=60) as response:
         assert response.headers["Content-Type"] == CONTENT_TYPE
         return Scraped(response.read().decode())

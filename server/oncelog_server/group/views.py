@@ -22,6 +22,11 @@ class GroupViews:
     def __init__(self, runtime: ShardRuntime[GroupShard]) -> None:
         self._runtime = runtime
 
+    @property
+    def is_loading(self) -> bool:
+        """Return True while a part of the groups is loaded and cannot be shown."""
+        return self._runtime.is_loading
+
     def count(self) -> int:
         """Return the number of groups."""
         return sum(len(shard.table.groups) for _, shard in self._runtime.shards())

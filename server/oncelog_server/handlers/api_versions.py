@@ -51,6 +51,10 @@ def handle(
         and _CLIENT_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.api_version >= NAMED_CLIENT_SINCE:
+        software = context.session.software
+        software.name = request.client_software_name
+        software.version = request.client_software_version
     if _is_misrouted(services, request):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     image = services.metadata.image

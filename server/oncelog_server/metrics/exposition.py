@@ -5,7 +5,7 @@ lines."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -32,13 +32,15 @@ TURN: Final = _Turn()
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
+SUMMARY: Final = "summary"
 
 _ESCAPED: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _ESCAPED_HELP: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One row of the table: `kind` is COUNTER or GAUGE, `labels` are the names of its labels."""
+    """One row of the table: `kind` is COUNTER, GAUGE or SUMMARY, `labels` are the names of its
+    labels. A summary also has the label `quantile`."""
 
     name: str
     kind: str
@@ -53,6 +55,17 @@ class Metric(msgspec.Struct, frozen=True):
     def line(self, value: float, *labels: str) -> str:
         """Return the line of one sample. Raises ValueError if a label is missing."""
         return f"{self.name}{label_text(self.labels, labels)} {value}\n"
+
+    def summary(
+        self, quantiles: Mapping[str, float], total: float, count: int, *labels: str
+    ) -> Iterator[str]:
+        """Yield the lines of a summary: its quantiles, and the sum and number of all values."""
+        for quantile, value in quantiles.items():
+            names = label_text((*self.labels, "quantile"), (*labels, quantile))
+            yield f"{self.name}{names} {value}\n"
+        names = label_text(self.labels, labels)
+        yield f"{self.name}_sum{names} {total}\n"
+        yield f"{self.name}_count{names} {count}\n"
 
     def only(self, value: float) -> Iterator[str]:
         """Yield the lines of a metric without labels."""

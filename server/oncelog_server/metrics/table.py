@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog_server.group.classic.states import GroupState
-from oncelog_server.metrics.exposition import COUNTER, GAUGE, Metric
+from oncelog_server.metrics.exposition import COUNTER, GAUGE, SUMMARY, Metric
 
 _TOPIC = ("topic",)
 _CAUSE = ("cause",)
@@ -255,11 +255,35 @@ REQUESTS: Final = Metric(
     "Requests since the start, by API and version.",
     ("request", "version"),
 )
+TOTAL_TIME: Final = Metric(
+    "kafka_network_requestmetrics_totaltimems",
+    SUMMARY,
+    "Time from a complete request to its response, in ms. As in Kafka, the time of a Fetch contains"
+    " its wait for records. The quantiles are those of the last one to two minutes with a scrape.",
+    ("request",),
+)
+FLUSH_TIME: Final = Metric(
+    "kafka_log_logflushstats_logflushrateandtimems",
+    SUMMARY,
+    "Time of a sync, which makes all logs with new records durable, in ms.",
+)
+LOOP_LAG: Final = Metric(
+    "oncelog_loop_lag_ms",
+    SUMMARY,
+    "Time by which the event loop calls a timer too late, in ms: other requests hold it up.",
+)
 CONNECTIONS: Final = Metric(
     "kafka_server_socket_server_metrics_connection_count",
     GAUGE,
     "Open connections.",
     ("listener",),
+)
+CLIENTS: Final = Metric(
+    "kafka_server_socket_server_metrics_connections",
+    GAUGE,
+    "Open connections by the name and version of the client's software (KIP-511). Older clients are"
+    " unknown.",
+    ("clientSoftwareName", "clientSoftwareVersion", "listener"),
 )
 CONNECTIONS_MADE: Final = Metric(
     "kafka_server_socket_server_metrics_connection_creation_total",
@@ -298,6 +322,17 @@ ACTIVE_BROKERS: Final = Metric(
 )
 BROKER_STATE: Final = Metric(
     "kafka_server_kafkaserver_brokerstate", GAUGE, "Always 3, which means running."
+)
+
+# --- disk
+
+DISK_SIZE: Final = Metric(
+    "oncelog_disk_size_bytes", GAUGE, "Size of the disk with the data directory; -1 if unknown."
+)
+DISK_FREE: Final = Metric(
+    "oncelog_disk_free_bytes",
+    GAUGE,
+    "Bytes that the broker may still write to that disk (KIP-827); -1 if unknown.",
 )
 
 # --- process

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger("oncelog.network")
 
 SWEEP_MS: Final = 5_000
+# A client chooses the name and version of its software, so the metrics show only this number.
+MOST_SOFTWARE: Final = 100
+OTHER: Final = "other"
 
 
 class Requests(Protocol):
@@ -106,6 +109,11 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
+    @property
+    def is_stopping(self) -> bool:
+        """Return True if no more requests are served, because the broker stops."""
+        return self._stopping
+
     def by_listener(self) -> list[tuple[str, int]]:
         """Return (listener's name, open connections) for each listener."""
         open_now = Counter(
@@ -114,6 +122,21 @@ class Listener:
             if connection.session is not None
         )
         return [(name, open_now[name]) for name in self._names]
+
+    def by_software(self) -> list[tuple[str, str, str, int]]:
+        """Return (name of the clients' software, version, listener, open connections). The rarest
+        are counted together if there are many."""
+        counts = Counter(
+            (session.software.name, session.software.version, session.listener)
+            for connection in self.connections
+            if (session := connection.session) is not None
+        )
+        shown = dict(counts.most_common(MOST_SOFTWARE))
+        rest: Counter[str] = Counter()
+        for (_, _, listener), count in counts.items() - shown.items():
+            rest[listener] += count
+        found = [(*key, count) for key, count in sorted(shown.items())]
+        return found + [(OTHER, OTHER, listener, count) for listener, count in rest.items()]
 
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms()

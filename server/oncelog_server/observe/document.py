@@ -24,6 +24,11 @@ for Kafka work. After the same work, Kafka and oncelog show the same figures
 Counters begin at 0 when the broker starts. If a topic is deleted and created again, its counters
 begin at 0 again. Metrics by topic have no line for all topics together.
 
+The same port has health checks. `GET /health/live` gets 200 as long as the event loop serves
+requests. `GET /health/ready` gets 200 if clients can use the broker, and 503 with the reason while
+groups or transactions are still being loaded, or the broker stops. The health check of the image
+needs no port for metrics ([image.md](image.md#compose-files-and-health-checks)).
+
 Every client that can connect to the port can read the names of topics and groups.
 `oncelog.metrics.host` binds the port to one address.
 
@@ -49,6 +54,11 @@ _QUESTIONS: Final = (
     (
         "Is the transaction decided, but not complete?",
         f"`{metrics.MARKERS_PENDING.name}` above 0 for long",
+    ),
+    (
+        "Are requests slow, and is the disk or the event loop the cause?",
+        f'`{metrics.TOTAL_TIME.name}{{quantile="0.99"}}`, beside `{metrics.FLUSH_TIME.name}` and '
+        f"`{metrics.LOOP_LAG.name}`",
     ),
     (
         "Which producer opened the transaction, and how can it be ended?",

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for GET /metrics. It runs only if a setting names its port.
+"""A small HTTP/1.1 server for metrics and health checks. It runs only if a setting names its port.
 
 A page is made in slices with the loop's other work in between, so that even a scrape of 10,000
 partitions delays a request by at most one slice. A connection gets one response; only the head of
@@ -27,15 +27,27 @@ MAX_PAGES: Final = 8
 MAX_CONNECTIONS: Final = 64
 BACKLOG: Final = 100
 
-_WHERE: Final = b"metrics are at /metrics\n"
+_WHERE: Final = b"metrics are at /metrics, health checks at /health/live and /health/ready\n"
+_METRICS: Final = b"/metrics"
+# The loop has served this request, so the broker lives.
+_LIVE: Final = b"/health/live"
+_READY: Final = b"/health/ready"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MetricsListener:
-    """The server. `lines` returns the lines of a new page."""
+    """The server. `lines` returns the lines of a new page. `unready` returns the reason for which
+    the broker cannot serve all requests, or an empty text."""
 
-    def __init__(self, lines: Callable[[], Iterator[str]]) -> None:
+    def __init__(
+        self,
+        lines: Callable[[], Iterator[str]],
+        unready: Callable[[], str] = lambda: "",
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
         self._lines = lines
+        self._unready = unready
+        self._on_stop = on_stop
         self._server: asyncio.Server | None = None
         self._place: BindAddress | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
@@ -64,6 +76,7 @@ class MetricsListener:
         return asyncio.StreamReaderProtocol(reader, self._connected, loop=loop)
 
     def stop(self) -> None:
+        self._on_stop()
         if self._server is not None:
             self._server.close()
         for scrape in self._scrapes:
@@ -105,7 +118,13 @@ class MetricsListener:
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
             status, kind, body = HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b""
-        elif path != b"/metrics":
+        elif path == _LIVE:
+            status, kind, body = HTTPStatus.OK, _TEXT, b"live\n"
+        elif path == _READY:
+            reason = self._unready()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+            kind, body = _TEXT, f"{reason or 'ready'}\n".encode()
+        elif path != _METRICS:
             status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, _WHERE
         elif self._pages >= MAX_PAGES:
             status, kind, body = HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b""

@@ -15,16 +15,20 @@ from oncelog_server.metrics.exposition import as_work
 from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import LATE_AFTER_MS, partition_lines
+from oncelog_server.metrics.timings import Timings
 
 # Kafka's BrokerState.
 RUNNING: Final = 3
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
-    """Figures of this process from the operating system."""
+    """Figures of this process and its disk from the operating system. A number of bytes is -1 if it
+    is unknown."""
 
     resident_bytes: int
     cpu_seconds: float
+    disk_bytes: int
+    disk_free_bytes: int
 
 
 class Served(Protocol):
@@ -35,12 +39,21 @@ class Served(Protocol):
 
 class Connected(Protocol):
     @property
+    def is_stopping(self) -> bool:
+        """Return True if the broker stops."""
+        ...
+
+    @property
     def accepted(self) -> int:
         """Return the number of connections accepted since the start."""
         ...
 
     def by_listener(self) -> Iterable[tuple[str, int]]:
         """Return (listener's name, number of open connections) for each listener."""
+        ...
+
+    def by_software(self) -> Iterable[tuple[str, str, str, int]]:
+        """Return (name of the clients' software, version, listener, number of open connections)."""
         ...
 
 
@@ -68,6 +81,7 @@ class Page(msgspec.Struct, frozen=True):
     started_ms: int
     process: Callable[[], ProcessFigures]
     group_lag: GroupLag
+    timings: Timings
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the page. The caller may do other work between two lines."""
@@ -77,6 +91,7 @@ class Page(msgspec.Struct, frozen=True):
         yield from self._process_lines()
         yield from self._cluster_lines()
         yield from self._request_lines()
+        yield from self.timings.lines(services.clock.monotonic_ms())
         yield from self._cleaner_lines()
         yield metrics.PRODUCER_IDS_REFUSED.head()
         for setting, count in services.producer_id_quota.refused.counts.items():
@@ -96,6 +111,8 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.BUILD_INFO.line(1, __version__)
         yield from metrics.RESIDENT_BYTES.only(figures.resident_bytes)
         yield from metrics.CPU_SECONDS.only(figures.cpu_seconds)
+        yield from metrics.DISK_SIZE.only(figures.disk_bytes)
+        yield from metrics.DISK_FREE.only(figures.disk_free_bytes)
         yield from metrics.START_TIME.only(self.started_ms / 1000)
 
     def _cluster_lines(self) -> Iterator[str]:
@@ -120,5 +137,8 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.CONNECTIONS.head()
         for listener, count in self.connected.by_listener():
             yield metrics.CONNECTIONS.line(count, listener)
+        yield metrics.CLIENTS.head()
+        for software, software_version, listener, count in self.connected.by_software():
+            yield metrics.CLIENTS.line(count, software, software_version, listener)
         yield from metrics.CONNECTIONS_MADE.only(self.connected.accepted)
         yield from metrics.FETCH_SESSIONS.only(len(self.services.fetch_sessions))

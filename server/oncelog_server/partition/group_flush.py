@@ -6,6 +6,9 @@ completes many requests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from oncelog_server.latencies import Latencies
 from oncelog_server.log.results import Flush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.waiting import raise_all
@@ -13,8 +16,13 @@ from oncelog_server.storage.files import File, Files, StorageError
 
 
 class GroupFlush:
-    def __init__(self, files: Files) -> None:
+    """Syncs partitions together. `latencies` has the times of the rounds."""
+
+    def __init__(self, files: Files, monotonic_ns: Callable[[], int] = lambda: 0) -> None:
         self._files = files
+        self._monotonic_ns = monotonic_ns
+        self._began_ns = 0
+        self.latencies = Latencies()
         self._dirty: dict[Partition, None] = {}
         self._running: list[tuple[Partition, Flush]] = []
 
@@ -29,11 +37,13 @@ class GroupFlush:
         dirty, self._dirty = self._dirty, {}
         self._running = [(partition, partition.begin_flush()) for partition in dirty]
         files: list[File] = [file for _, flush in self._running for file in flush.files]
+        self._began_ns = self._monotonic_ns()
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
         """End the round and call the partitions' callbacks. Then re-raise the exceptions of the
         callbacks."""
+        self.latencies.add((self._monotonic_ns() - self._began_ns) // 1000)
         running, self._running = self._running, []
         for partition, flush in running:
             partition.finish_flush(flush, error)

@@ -14,6 +14,18 @@ import msgspec
 
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
+# Kafka's name and version of a client that sends none.
+UNKNOWN_SOFTWARE: Final = "unknown"
+
+
+class ClientSoftware:
+    """The name and version of a client's software, from its last ApiVersions (KIP-511)."""
+
+    __slots__ = ("name", "version")
+
+    def __init__(self) -> None:
+        self.name = self.version = UNKNOWN_SOFTWARE
+
 
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection after its handshake. `host` is the client's address. `has_hung_up`
@@ -24,6 +36,7 @@ class Session(msgspec.Struct, frozen=True):
     host: str
     listener: str
     has_hung_up: Callable[[], bool]
+    software: ClientSoftware = msgspec.field(default_factory=ClientSoftware)
 
     @property
     def address(self) -> str:

@@ -52,6 +52,11 @@ class TransactionViews:
         self.has_all_shards = has_all_shards
         self._monotonic_ms = monotonic_ms
 
+    @property
+    def is_loading(self) -> bool:
+        """Return True while a part of the transactional ids is loaded and cannot be shown."""
+        return self._runtime.is_loading
+
     def count(self) -> int:
         """Return the number of transactional ids."""
         return sum(len(shard.transactions) for _, shard in self._runtime.shards())

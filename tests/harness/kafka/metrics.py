@@ -12,6 +12,8 @@ from tests.harness.kafka.tools import run_tool
 
 _LINE = re.compile(r"(kafka[\w.]*):([^=]+=.*?):([\w-]+)=(.*)")
 
+_PERCENTILE = re.compile(r"(\d+)thPercentile")
+
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -57,7 +59,10 @@ def exported(line: str) -> Exported | None:
     except ValueError:
         return None
     kind, name = keys.pop("type", ""), keys.pop("name", None)
-    if name is None:
+    percentile = _PERCENTILE.fullmatch(attribute)
+    if percentile is not None:
+        keys["quantile"] = f"0.{percentile[1]}"
+    elif name is None:
         name = attribute
     elif attribute == "Count" and "PerSec" in name:
         name = re.sub(r"PerSec\w*$", "_total", name)

@@ -22,9 +22,11 @@ CLOSED: tuple[str, dict[str, str], bytes] = ("", {}, b"")
 
 
 @asynccontextmanager
-async def serving(lines: Callable[[], Iterator[str]]) -> AsyncIterator[int]:
+async def serving(
+    lines: Callable[[], Iterator[str]], unready: Callable[[], str] = lambda: ""
+) -> AsyncIterator[int]:
     """Yield the port of a listener, and stop the listener in the end."""
-    listener = MetricsListener(lines)
+    listener = MetricsListener(lines, unready)
     _, port = await listener.bind("127.0.0.1", 0)
     await listener.accept()
     try:
@@ -65,6 +67,24 @@ async def test_a_scrape_gets_the_page(port: int) -> None:
 async def test_head_has_the_length_and_no_page(port: int) -> None:
     _, headers, body = await ask(port, b"HEAD /metrics HTTP/1.1\r\n\r\n")
     assert (int(headers["Content-Length"]), body) == (8, b"")
+
+
+@pytest.mark.parametrize("reason", ["", "the broker stops"])
+async def test_health_checks_say_whether_the_broker_lives_and_is_ready(reason: str) -> None:
+    async with serving(lambda: iter(PAGE), lambda: reason) as port:
+        status, _, body = await ask(port, b"GET /health/live HTTP/1.1\r\n\r\n")
+        assert (status, body) == (OK, b"live\n")
+        status, _, body = await ask(port, b"GET /health/ready HTTP/1.1\r\n\r\n")
+        assert status.split()[1] == ("503" if reason else "200")
+        assert body.decode() == f"{reason or 'ready'}\n"
+
+
+async def test_a_stop_is_passed_on() -> None:
+    stopped: list[str] = []
+    listener = MetricsListener(lambda: iter(PAGE), on_stop=lambda: stopped.append("stopped"))
+    await listener.bind("127.0.0.1", 0)
+    listener.stop()
+    assert stopped == ["stopped"]
 
 
 @pytest.mark.parametrize(

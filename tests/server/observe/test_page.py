@@ -12,9 +12,11 @@ from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.offsets import CommittedOffset
+from oncelog_server.latencies import Latencies
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import slices
 from oncelog_server.metrics.group_lag import GroupLag
+from oncelog_server.metrics.timings import Timings
 from oncelog_server.observe.page import Page, ProcessFigures
 from oncelog_server.partition.readable_views import ReadableViews
 from oncelog_server.slices import SMALL
@@ -29,12 +31,25 @@ class Counted:
     """A network that has had three requests and five connections. Two connections are open."""
 
     accepted = 5
+    is_stopping = False
 
     def counts(self) -> list[tuple[str, int, int]]:
         return [("Produce", 12, 2), ("Produce", 13, 1)]
 
     def by_listener(self) -> list[tuple[str, int]]:
         return [("PLAINTEXT", 2), ("INTERNAL", 0)]
+
+    def by_software(self) -> list[tuple[str, str, str, int]]:
+        return [("librdkafka", "2.11.0", "PLAINTEXT", 1), ("unknown", "unknown", "PLAINTEXT", 1)]
+
+
+def timings() -> Timings:
+    """Requests of 3 ms, a sync of 5 ms, and a loop without delay."""
+    produce, flushes = Latencies(), Latencies()
+    produce.add(3_000)
+    produce.add(3_000)
+    flushes.add(5_000)
+    return Timings(lambda: [("Produce", produce)], flushes, Latencies())
 
 
 class Compacting:
@@ -64,8 +79,9 @@ async def page(world: World) -> AsyncIterator[Page]:
             Counted(),
             Compacting,
             1_000,
-            lambda: ProcessFigures(2_000, 0.5),
+            lambda: ProcessFigures(2_000, 0.5, 9_000, 4_000),
             lag,
+            timings(),
         )
 
 
@@ -84,6 +100,10 @@ async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page:
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
     assert found.value(metrics.CONNECTIONS_MADE.name) == 5
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
+    assert found.value(metrics.DISK_SIZE.name) == 9_000
+    assert found.value(metrics.DISK_FREE.name) == 4_000
+    software = {"clientSoftwareName": "librdkafka", "clientSoftwareVersion": "2.11.0"}
+    assert found.value(metrics.CLIENTS.name, listener="PLAINTEXT", **software) == 1
     assert found.value(metrics.START_TIME.name) == 1
     assert found.value(metrics.ACTIVE_CONTROLLER.name) == 1
 

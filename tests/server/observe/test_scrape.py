@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka as ck
 import pytest
 
 from oncelog.testing.wire import Wire
@@ -14,7 +16,7 @@ from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopics
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_server.metrics import table as metrics
 from tests.harness.broker import Oncelog
-from tests.harness.scraping import PORT, scrape
+from tests.harness.scraping import PORT, metrics_url, scrape
 from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 WHERE = {"topic": "t", "partition": "0"}
@@ -43,6 +45,28 @@ def test_a_new_broker_has_every_metric_under_its_name_and_type(broker: Oncelog) 
     assert page.value(metrics.BUILD_INFO.name, version=broker.version) == 1
     assert page.value(metrics.RESIDENT_BYTES.name) > 10_000_000
     assert page.value(metrics.ACTIVE_CONTROLLER.name) == 1
+
+
+def test_requests_and_clients_have_their_metrics(broker: Oncelog, wire: Wire) -> None:
+    client = ck.Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    client.produce("t", b"v")
+    assert client.flush(30) == 0
+    page = scrape(broker)
+    total = metrics.TOTAL_TIME.name
+    assert page.value(f"{total}_count", request="Produce") == 1
+    assert page.value(total, request="Produce", quantile="0.50") > 0
+    assert page.value(total, request="Produce", quantile="0.999") < 60_000
+    clients = page.labels(metrics.CLIENTS.name)
+    names = {labels["clientSoftwareName"] for labels in clients}
+    assert names == {"confluent-kafka-python", "unknown"}
+    assert page.value(metrics.DISK_FREE.name) > 0
+    assert page.value(metrics.DISK_SIZE.name) > page.value(metrics.DISK_FREE.name)
+
+
+@pytest.mark.parametrize("path", ["live", "ready"])
+def test_a_broker_is_healthy(broker: Oncelog, path: str) -> None:
+    with urllib.request.urlopen(f"{metrics_url(broker)}/health/{path}", timeout=60) as response:
+        assert response.read() == f"{path}\n".encode()
 
 
 def test_an_open_transaction_is_in_all_its_metrics_until_it_is_decided(
