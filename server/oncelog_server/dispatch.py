@@ -27,6 +27,7 @@ from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import EncodedResponse, Parts, RequestFailed
 from oncelog_server.network.outbox import Part
 from oncelog_server.request_limits import max_elements
+from oncelog_server.requests.error_counts import ErrorCounts
 from oncelog_server.requests.frame_reader import SHARED_BYTES
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session
@@ -94,11 +95,18 @@ class Dispatch:
     """Serves the frames of requests.
 
     A request that cannot be decoded, or with a version that was not advertised, closes its
-    connection. ApiVersions in an unknown version gets a response in version 0 (KIP-511).
+    connection. ApiVersions in an unknown version gets a response in version 0 (KIP-511). The error
+    codes of responses are counted if `errors` is not None.
     """
 
-    def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
+    def __init__(
+        self,
+        services: BrokerServices,
+        handlers: Iterable[Handler],
+        errors: ErrorCounts | None = None,
+    ) -> None:
         self._services = services
+        self._errors = errors
         self._authorizer = services.authorizer
         self._handlers: dict[int, Handler] = {}
         for handler in handlers:
@@ -207,7 +215,7 @@ class Dispatch:
                 return then_ask(value, worked)
             if value is None:
                 return []
-            return slices.run(_encode_in_slices(route, context.correlation_id, value))
+            return slices.run(_encode_in_slices(route, context.correlation_id, value, self._errors))
 
         response = slices.run(steps)
         answer = then_ask(response, worked)
@@ -238,7 +246,16 @@ class Dispatch:
             raise ProtocolError(f"{ApiKey(key).name} v{version} is not supported")
         most = self._services.settings.oncelog_max_partitions
         route = self._routes[key, version] = _Route(key, version, handler.handle, most)
+        if self._errors is not None:
+            message = APIS[key].response
+            route.encode = self._errors.counting(key, version, message, route.encode)
         return route
+
+    def error_counts(self) -> Iterator[tuple[str, int, int]]:
+        """Yield (API's name, error code, number of codes in responses since the start)."""
+        if self._errors is not None:
+            for (key, code), count in sorted(self._errors.counts.items()):
+                yield APIS[key].name, code, count
 
     def _unsupported_version(self, context: RequestContext) -> Parts:
         handler = self._handlers[ApiKey.API_VERSIONS]
@@ -302,9 +319,13 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     return parts if route.keeps_parts else [b"".join(parts)]
 
 
-def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
+def _encode_in_slices(
+    route: _Route, correlation_id: int, response: Any, errors: ErrorCounts | None
+) -> Steps[Parts]:
     """Return the same as `_encode`, in several buffers. Joining tens of megabytes would block the
     loop."""
+    if errors is not None:
+        yield from errors.count_in_steps(route.key, route.version, response)
     parts: Parts = []
     whole: Parts = [b""]
     encode = sliced_encoder(APIS[route.key].response, route.version)

@@ -255,6 +255,13 @@ REQUESTS: Final = Metric(
     "Requests since the start, by API and version.",
     ("request", "version"),
 )
+ERRORS: Final = Metric(
+    "kafka_network_requestmetrics_errors_total",
+    COUNTER,
+    "Error codes in responses since the start, by API. As in Kafka, each code of a response counts,"
+    " NONE too.",
+    ("request", "error"),
+)
 TOTAL_TIME: Final = Metric(
     "kafka_network_requestmetrics_totaltimems",
     SUMMARY,

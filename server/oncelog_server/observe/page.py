@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from oncelog_protocol import __version__
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.coordinators import group_lines, transaction_lines
@@ -34,6 +35,10 @@ class ProcessFigures(msgspec.Struct, frozen=True):
 class Served(Protocol):
     def counts(self) -> Iterable[tuple[str, int, int]]:
         """Return (API's name, version, requests since the start) for each API and version."""
+        ...
+
+    def error_counts(self) -> Iterable[tuple[str, int, int]]:
+        """Return (API's name, error code, codes in responses since the start)."""
         ...
 
 
@@ -134,6 +139,9 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.REQUESTS.head()
         for name, version, count in self.served.counts():
             yield metrics.REQUESTS.line(count, name, str(version))
+        yield metrics.ERRORS.head()
+        for name, code, count in self.served.error_counts():
+            yield metrics.ERRORS.line(count, name, ErrorCode(code).name)
         yield metrics.CONNECTIONS.head()
         for listener, count in self.connected.by_listener():
             yield metrics.CONNECTIONS.line(count, listener)

@@ -36,6 +36,9 @@ class Counted:
     def counts(self) -> list[tuple[str, int, int]]:
         return [("Produce", 12, 2), ("Produce", 13, 1)]
 
+    def error_counts(self) -> list[tuple[str, int, int]]:
+        return [("Produce", 0, 2), ("Produce", 3, 1)]
+
     def by_listener(self) -> list[tuple[str, int]]:
         return [("PLAINTEXT", 2), ("INTERNAL", 0)]
 
@@ -97,6 +100,8 @@ async def test_every_metric_is_on_the_page_once_with_its_help_text(page: Page) -
 async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page: Page) -> None:
     found = scraped(page.lines())
     assert found.value(metrics.REQUESTS.name, request="Produce", version="12") == 2
+    unknown = {"request": "Produce", "error": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert found.value(metrics.ERRORS.name, **unknown) == 1
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
     assert found.value(metrics.CONNECTIONS_MADE.name) == 5
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
