@@ -29,6 +29,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/client/io/test_sender_failures.py": PROCESS,
     "tests/deep_dive/": ("process", "java"),
     "tests/exploration/": SLOW,
+    "tests/monitoring/": PROCESS,
     "tests/mutants/": ("process", "slow"),
     "tests/protocol/": NONE,
     "tests/protocol/records/test_other_libraries.py": SLOW,

@@ -1,0 +1,141 @@
+"""Debian's Prometheus and its tool promtool, as reader of a broker's metrics. apt-get downloads the
+package once, and the user's cache keeps it. Nothing is installed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from oncelog.testing.ports import reserve_port
+
+START_TIMEOUT_S = 60.0
+FETCH_TIMEOUT_S = 300.0
+
+
+class PrometheusUnavailable(Exception):
+    """Prometheus cannot run here. The message has the reason."""
+
+
+def program(name: str) -> str:
+    """Return the path of `prometheus` or `promtool`. Raises PrometheusUnavailable."""
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    directory = Path(root) / "oncelog" / "prometheus"
+    path = directory / "unpacked" / "usr" / "bin" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _fetch(directory)
+    return str(path)
+
+
+def _fetch(directory: Path) -> None:
+    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+        raise PrometheusUnavailable("neither `prometheus` nor Debian's `apt-get` is on the PATH")
+    for command in (["apt-get", "download", "--quiet=2", "prometheus"], ["dpkg", "-x"]):
+        if command[0] == "dpkg":
+            command += [str(next(directory.glob("prometheus_*.deb"))), str(directory / "unpacked")]
+        outcome = subprocess.run(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+            check=False,
+        )
+        if outcome.returncode:
+            raise PrometheusUnavailable(f"{' '.join(command)}: {outcome.stdout[-1000:]}")
+
+
+def promtool(*arguments: str, cwd: Path) -> str:
+    """Run promtool to its end, and return its output. An exit code other than 0 fails."""
+    outcome = subprocess.run(
+        [program("promtool"), *arguments],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=START_TIMEOUT_S,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stdout
+    return outcome.stdout
+
+
+class Prometheus:
+    """A process that scrapes `target` (HOST:PORT) every second, in the job `oncelog`."""
+
+    def __init__(self, directory: Path, target: str) -> None:
+        self._directory = directory
+        self._target = target
+        self._port = reserve_port(self)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Prometheus:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        config = self._directory / "prometheus.yml"
+        config.write_text(
+            "scrape_configs:\n  - job_name: oncelog\n    scrape_interval: 1s\n"
+            f"    static_configs:\n      - targets: ['{self._target}']\n"
+        )
+        with (self._directory / "prometheus.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    program("prometheus"),
+                    f"--config.file={config}",
+                    f"--storage.tsdb.path={self._directory / 'data'}",
+                    f"--web.listen-address=127.0.0.1:{self._port}",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._is_ready():
+            assert time.monotonic() < deadline, "Prometheus did not start"
+            assert self._process.poll() is None, "Prometheus ended"
+            time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._get("/-/ready") is not None
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> bytes:
+        url = f"http://127.0.0.1:{self._port}{path}"
+        with urllib.request.urlopen(url, timeout=START_TIMEOUT_S) as response:
+            content: bytes = response.read()
+            return content
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the samples of an expression. Raises HTTPError for an invalid expression."""
+        path = f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        found: list[dict[str, Any]] = json.loads(self._get(path))["data"]["result"]
+        return found
