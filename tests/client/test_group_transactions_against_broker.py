@@ -82,10 +82,30 @@ async def test_one_commit_of_a_group_makes_the_transactions_of_all_members_visib
     await admin.commit_group(name, parent, members)
     with pytest.raises(IllegalStateError):
         await admin.commit_group(name, parent, members[1:])
-    # The parent keeps its epoch.
+    # The same parent can be used for the next commit, which has another epoch.
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(8, 10)]
-    await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})
+    newest = await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})
+    assert newest.producer_epoch == parent.producer_epoch + 2
     assert len(await read_values(oncelog, topic, committed=True)) == 10
+
+
+async def test_a_delayed_offset_commit_of_an_earlier_group_commit_is_refused(
+    oncelog: str, admin: Admin, topic: str, name: str
+) -> None:
+    """A request that the network has held back arrives during the next group commit. Without
+    another epoch, it would replace the offset of this commit (KIP-890 part 2)."""
+    group = TransactionGroup(name, 1)
+    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    sink = TopicPartition(f"{name}-sink", 0)
+    parent = await admin.init_producer(name, group)
+    await admin.commit_group(name, parent, [], {sink: OffsetAndMetadata(1)})
+    await admin.stage_group_offsets(name, parent, {sink: OffsetAndMetadata(2)})
+    async with Admin(oncelog) as late:
+        with pytest.raises(FencedInGroupError):
+            await late.stage_group_offsets(name, parent, {sink: OffsetAndMetadata(1)})
+    await admin.commit_group(name, parent, [])
+    offsets = await admin.list_group_offsets(name, require_stable=True)
+    assert offsets[sink].offset == 2
 
 
 async def test_a_group_commit_with_a_fenced_member_commits_no_member(

@@ -15,6 +15,7 @@ from oncelog_client.core.client_config import (
 )
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.io.cluster import Cluster
+from oncelog_client.transaction.parent_epochs import ParentEpochs
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Admin:
         self.config: AdminConfig = admin_config(servers, settings)
         self._cluster = Cluster(self.config, auto_create=False)
         self._timeout_ms = self.config.default_api_timeout_ms
+        self._parents = ParentEpochs()
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
@@ -389,8 +391,9 @@ class Admin:
         initialized with the group."""
         from oncelog_client.transaction import group_transactions
 
+        staging = self._parents.for_offsets(parent)
         await group_transactions.stage_offsets(
-            self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
+            self._cluster, group_id, staging, offsets, timeout_ms=self._timeout_ms
         )
 
     async def commit_group(
@@ -399,14 +402,17 @@ class Admin:
         parent: TransactionMember,
         members: Iterable[TransactionMember],
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-    ) -> None:
-        """Commit open transactions of a group by one decision: all transactions, or none.
+    ) -> TransactionMember:
+        """Commit open transactions of a group by one decision: all transactions, or none. Return
+        the parent for the next commit.
 
         The parent and all members must have been initialized with the group in its newest
         generation, by `init_producer` or `init_transactions` with a TransactionGroup's values. The
         call first adds `offsets` of the group to the parent's transaction. This transaction must
-        not be empty. The parent keeps its epoch. Afterwards the members' producers need another
-        `init_transactions` or `init_producer`.
+        not be empty. Each commit gives the parent another epoch (KIP-890). This Admin object
+        remembers it, so `parent` may be the member of before. Another Admin object needs the
+        returned member. Afterwards the members' producers need another `init_transactions` or
+        `init_producer`.
 
         Nothing is committed after GroupCommitError (the named member cannot commit, or the parent
         was not initialized with the group), FencedInGroupError (of the parent), RecordTooLargeError
@@ -416,9 +422,18 @@ class Admin:
         """
         from oncelog_client.transaction import group_transactions
 
-        await group_transactions.commit_group(
-            self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms
+        parents = self._parents
+        ended = parents.for_offsets(parent) if offsets else parents.for_commit(parent)
+        newest = await group_transactions.commit_group(
+            self._cluster,
+            group_id,
+            ended,
+            members,
+            offsets or {},
+            timeout_ms=self._timeout_ms,
         )
+        parents.committed(parent, ended, newest)
+        return newest
 
     # -- logs and brokers
 

@@ -33,7 +33,11 @@ from oncelog_client.values import (
     TransactionMember,
 )
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
+from oncelog_protocol.features import (
+    GROUP_TRANSACTIONS,
+    GROUP_TRANSACTIONS_LEVEL,
+    TRANSACTION_VERSION,
+)
 from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -47,6 +51,15 @@ from oncelog_protocol.messages.txn_offset_commit import (
 
 # Error codes of TxnOffsetCommit while the group is not in the transaction yet.
 _NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
+
+
+# From this level of transaction.version on, EndTxn returns a new epoch (KIP-890 part 2).
+_EPOCH_BUMPS: Final = 2
+
+
+def bumps_epoch(cluster: Cluster) -> bool:
+    """Return True if each transaction of the cluster has another epoch."""
+    return cluster.features.get(TRANSACTION_VERSION, 0) >= _EPOCH_BUMPS
 
 
 def check_feature(cluster: Cluster) -> None:
@@ -87,10 +100,13 @@ async def commit_group(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,
     timeout_ms: float,
-) -> None:
+) -> TransactionMember:
     """Commit the transactions of `parent` and `members` by one EndTxn. If there are offsets, first
     send AddOffsetsToTxn and TxnOffsetCommit for the parent. The parent is the producer that the
-    EndTxn names outside the list of members."""
+    EndTxn names outside the list of members. Return the parent with its next epoch.
+
+    With the next epoch, the broker refuses a delayed TxnOffsetCommit of this commit, which would
+    otherwise replace the offsets of the next one (KIP-890 part 2)."""
     check_feature(cluster)
     deadline_ms = _deadline(timeout_ms)
     if offsets:
@@ -101,7 +117,11 @@ async def commit_group(
         transaction_group_id=group_id,
         members=[EndTxnMember(*member) for member in members],
     )
-    await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms)
+    implicit = bumps_epoch(cluster)
+    ended = await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms, implicit=implicit)
+    if not implicit:
+        return parent
+    return TransactionMember(parent.transactional_id, ended.producer_id, ended.producer_epoch)
 
 
 async def stage_offsets(
@@ -187,7 +207,13 @@ A = TypeVar("A", bound=_Answer)
 
 
 async def _ask(
-    cluster: Cluster, group_id: str, request: _Request, response: type[A], deadline_ms: float
+    cluster: Cluster,
+    group_id: str,
+    request: _Request,
+    response: type[A],
+    deadline_ms: float,
+    *,
+    implicit: bool = False,
 ) -> A:
     kind = CoordinatorType.TRANSACTION_GROUP
     try:
@@ -199,6 +225,7 @@ async def _ask(
             response,
             lambda answer: [answer.error_code],
             deadline_ms,
+            implicit=implicit,
         )
     except Unanswered as error:
         if response is EndTxnResponse and error.maybe_done:

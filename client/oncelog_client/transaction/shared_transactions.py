@@ -22,13 +22,11 @@ from oncelog_client.errors import (
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.io.coordinator_calls import Refused, Unanswered, ask, known_code
+from oncelog_client.transaction.group_transactions import bumps_epoch
 from oncelog_client.values import TransactionMember
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-_EPOCH_BUMPS: Final = 2
 
 # Error codes of EndTxn for a transaction that is not open, and was not ended with the requested
 # outcome.
@@ -90,7 +88,7 @@ async def end_transaction(
             EndTxnResponse,
             lambda answer: [answer.error_code],
             monotonic_ms() + timeout_ms,
-            implicit=cluster.features.get(TRANSACTION_VERSION, 0) >= _EPOCH_BUMPS,
+            implicit=bumps_epoch(cluster),
         )
     except Unanswered as error:
         if committed and error.maybe_done:

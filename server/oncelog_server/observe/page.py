@@ -23,13 +23,10 @@ RUNNING: Final = 3
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
-    """Figures of this process and its disk from the operating system. A number of bytes is -1 if it
-    is unknown."""
+    """Figures of this process from the operating system."""
 
     resident_bytes: int
     cpu_seconds: float
-    disk_bytes: int
-    disk_free_bytes: int
 
 
 class Served(Protocol):
@@ -116,8 +113,9 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.BUILD_INFO.line(1, __version__)
         yield from metrics.RESIDENT_BYTES.only(figures.resident_bytes)
         yield from metrics.CPU_SECONDS.only(figures.cpu_seconds)
-        yield from metrics.DISK_SIZE.only(figures.disk_bytes)
-        yield from metrics.DISK_FREE.only(figures.disk_free_bytes)
+        disk = self.services.views.log_dir()
+        yield from metrics.DISK_SIZE.only(disk.total_bytes)
+        yield from metrics.DISK_FREE.only(disk.usable_bytes)
         yield from metrics.START_TIME.only(self.started_ms / 1000)
 
     def _cluster_lines(self) -> Iterator[str]:

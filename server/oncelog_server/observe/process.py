@@ -1,5 +1,4 @@
-"""Memory and processor time of this process, and the space of its disk, from the operating
-system."""
+"""Memory and processor time of this process, from the operating system."""
 
 from __future__ import annotations
 
@@ -8,19 +7,14 @@ import sys
 from pathlib import Path
 
 from oncelog_server.observe.page import ProcessFigures
-from oncelog_server.operating_system.disk_space import disk_space
 
 _STATM = Path("/proc/self/statm")
 
 
-def process_figures(data_directory: str) -> ProcessFigures:
+def process_figures() -> ProcessFigures:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    disk = disk_space(data_directory)
     return ProcessFigures(
-        resident_bytes=_resident_bytes(usage.ru_maxrss),
-        cpu_seconds=usage.ru_utime + usage.ru_stime,
-        disk_bytes=disk.total_bytes,
-        disk_free_bytes=disk.usable_bytes,
+        resident_bytes=_resident_bytes(usage.ru_maxrss), cpu_seconds=usage.ru_utime + usage.ru_stime
     )
 
 

@@ -41,7 +41,7 @@ async def bind_metrics(
         connected,
         cleaner,
         services.clock.now_ms(),
-        partial(process_figures, settings.data_directory),
+        process_figures,
         lag,
         Timings(timed.by_api, flushes, loop_lag.latencies),
     )

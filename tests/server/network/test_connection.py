@@ -141,11 +141,14 @@ async def session() -> AsyncIterator[Session]:
     )
     port = listening.sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield Session(server, reader, writer)
+    opened = Session(server, reader, writer)
+    await opened.until(lambda: bool(server.opened))
+    # A client of another test may look for its broker, which had this port before.
+    listening.close()
+    yield opened
     writer.close()
     for connection in server.opened:
         connection.close("the test is over")
-    listening.close()
     async with asyncio.timeout(DEADLINE_S):
         await server.closed.wait()
 

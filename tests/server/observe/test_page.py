@@ -82,7 +82,7 @@ async def page(world: World) -> AsyncIterator[Page]:
             Counted(),
             Compacting,
             1_000,
-            lambda: ProcessFigures(2_000, 0.5, 9_000, 4_000),
+            lambda: ProcessFigures(2_000, 0.5),
             lag,
             timings(),
         )
@@ -105,8 +105,9 @@ async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page:
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
     assert found.value(metrics.CONNECTIONS_MADE.name) == 5
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
-    assert found.value(metrics.DISK_SIZE.name) == 9_000
-    assert found.value(metrics.DISK_FREE.name) == 4_000
+    disk = page.services.views.log_dir()
+    assert found.value(metrics.DISK_SIZE.name) == disk.total_bytes
+    assert found.value(metrics.DISK_FREE.name) == disk.usable_bytes
     software = {"clientSoftwareName": "librdkafka", "clientSoftwareVersion": "2.11.0"}
     assert found.value(metrics.CLIENTS.name, listener="PLAINTEXT", **software) == 1
     assert found.value(metrics.START_TIME.name) == 1
