@@ -23,7 +23,7 @@ from oncelog_client import (
     TransactionMember,
     UnsupportedVersionError,
 )
-from oncelog_client.transaction import shared_transactions
+from oncelog_client.transaction import group_transactions
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
@@ -40,7 +40,7 @@ def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     version: int = request.param
     if version < 2:
         monkeypatch.setattr(TransactionSession, "cluster_version", version)
-        monkeypatch.setattr(shared_transactions, "_EPOCH_BUMPS", 1 << 15)
+        monkeypatch.setattr(group_transactions, "_EPOCH_BUMPS", 1 << 15)
     return version
 
 

@@ -3,20 +3,25 @@ application keeps the member that `init_producer` has returned."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog_client.values import TransactionMember
 
 
-@dataclass(slots=True)
 class _Epochs:
     """A parent. `given`: the member that the application has. `ended`: the member of the last
     commit, None before the first one. `has_offsets`: offsets were sent after that commit."""
 
-    given: TransactionMember
-    newest: TransactionMember
-    ended: TransactionMember | None = None
-    has_offsets: bool = False
+    __slots__ = ("ended", "given", "has_offsets", "newest")
+
+    def __init__(
+        self,
+        given: TransactionMember,
+        newest: TransactionMember,
+        ended: TransactionMember | None = None,
+    ) -> None:
+        self.given = given
+        self.newest = newest
+        self.ended = ended
+        self.has_offsets = False
 
 
 class ParentEpochs:
