@@ -40,7 +40,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
-from oncelog_server.requests.error_counts import ErrorCounts
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.settings.listeners import (
     Endpoint,
@@ -209,7 +208,11 @@ class Broker:
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
         self.services = self._new_services(local)
         has_metrics = settings.oncelog_metrics_port >= 0
-        errors = ErrorCounts() if has_metrics else None
+        errors = None
+        if has_metrics:
+            from oncelog_server.requests.error_counts import ErrorCounts
+
+            errors = ErrorCounts()
         self._dispatch = Dispatch(self.services, all_handlers(), errors)
         requests = self._environment.watched(
             self._dispatch, lambda topic_id: self.metadata.image.topic_name(topic_id)

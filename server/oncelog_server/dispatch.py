@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from types import GeneratorType
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from oncelog_protocol.apis import APIS, ApiKey, request_header_version, response_header_version
 from oncelog_protocol.codecs import (
@@ -27,11 +27,13 @@ from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import EncodedResponse, Parts, RequestFailed
 from oncelog_server.network.outbox import Part
 from oncelog_server.request_limits import max_elements
-from oncelog_server.requests.error_counts import ErrorCounts
 from oncelog_server.requests.frame_reader import SHARED_BYTES
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session
 from oncelog_server.slices import SMALL, Steps, within
+
+if TYPE_CHECKING:
+    from oncelog_server.requests.error_counts import ErrorCounts
 
 # Larger requests are decoded in slices: this many bytes take one or two milliseconds.
 SLICED_BYTES: Final = 64 << 10

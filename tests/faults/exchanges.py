@@ -51,6 +51,8 @@ STILL = {
     "transaction.state.log.num.partitions": "5",
     "offsets.topic.num.partitions": "5",
 }
+# Kafka writes a snapshot of its metadata every few records, and not every 20 MB.
+SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 # Some of them have a negative hash, so that oncelog and Kafka look for them in different
 # partitions.
@@ -134,7 +136,8 @@ class Exchange:
         self._directory = directory
         self._made = 0
         self.deaths = 0
-        self._kafka = Kafka(self._place(), STILL | QUICK_RESTART)
+        snapshots = SNAPSHOTS if rng.random() < 0.5 else {}
+        self._kafka = Kafka(self._place(), STILL | QUICK_RESTART | snapshots)
         self._traffic = Traffic(self._kafka, rng)
 
     def run(self) -> None:

@@ -47,18 +47,21 @@ class ExportChanges:
         self,
         folders: Sequence[str],
         moves: Moves,
+        epochs: Mapping[tuple[str, int], int],
         snapshot: KafkaSnapshot,
         meta: MetaProperties,
         now_ms: int,
     ) -> None:
-        """Write the directory. Raises NoRoom, OSError and StorageError."""
+        """Write the directory. `epochs` are the leader epochs by (topic, partition). Raises NoRoom,
+        OSError and StorageError."""
         self._about_to("begin")
         markers.begin(self._target, self._source)
         copy_all(self._source, self._target, [*folders, *CHECKPOINTS], self._about_to)
         for folder in folders:
             (self._target / folder / TXN_INDEX_CHECKPOINT).unlink(missing_ok=True)
-        for (topic, partition), records in moves.records.items():
-            self._append(self._target / partition_directory(topic, partition), records, now_ms)
+        for place, records in moves.records.items():
+            path = self._target / partition_directory(*place)
+            self._append(path, records, epochs[place], now_ms)
         metadata = self._target / METADATA_LOG
         self._about_to(f"write {METADATA_LOG}")
         metadata.mkdir()
@@ -70,7 +73,9 @@ class ExportChanges:
         self._about_to("end")
         markers.end(self._target)
 
-    def _append(self, folder: Path, records: Mapping[bytes, bytes | None], now_ms: int) -> None:
+    def _append(
+        self, folder: Path, records: Mapping[bytes, bytes | None], epoch: int, now_ms: int
+    ) -> None:
         """Append records to the copy of a log. Its indexes stay as they are, because Kafka rebuilds
         them from the recovery point on after a stop that was not clean."""
         self._about_to(f"append to {folder.name}")
@@ -83,7 +88,7 @@ class ExportChanges:
         ]
         base = max(bases, default=0)
         path = folder / f"{base:020d}{LOG_SUFFIX}"
-        offset, epoch = _end_of(path, base)
+        offset = _end_of(path, base)
         new = [NewRecord(now_ms, key, value) for key, value in records.items()]
         with path.open("ab") as file:
             for start in range(0, len(new), _RECORDS_OF_A_BATCH):
@@ -94,11 +99,11 @@ class ExportChanges:
             os.fsync(file.fileno())
 
 
-def _end_of(path: Path, base: int) -> tuple[int, int]:
-    """Return the next offset of a segment, and the leader epoch of its last batch."""
+def _end_of(path: Path, base: int) -> int:
+    """Return the next offset of a segment."""
     file = ReadOnlyFile(str(path))
-    offset, epoch = base, 0
-    for _, header in Scan(file, chunk_size=WALK_CHUNK):
-        offset, epoch = header.next_offset, header.partition_leader_epoch
+    scan = Scan(file, next_offset=base, chunk_size=WALK_CHUNK)
+    for _ in scan:
+        pass
     file.close()
-    return offset, epoch
+    return scan.next_offset

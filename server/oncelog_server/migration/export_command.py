@@ -57,6 +57,7 @@ class _Found(NamedTuple):
     next_producer_id: int
     folders: list[str]
     moves: Moves
+    refusals: list[str]
 
 
 @click.command("export", epilog=EXPORT_EXAMPLES, short_help="Write data for Apache Kafka.")
@@ -92,7 +93,7 @@ def export(destination: Path, data: Path, controller: str, yes: bool, verbose: b
             directory.take()
         found = _read(source)
         _show(found, target, address, verbose)
-        if found.moves.refusals:
+        if found.refusals:
             fail("this directory cannot be exported. Nothing was written")
         if not yes:
             click.echo(
@@ -144,17 +145,24 @@ def _read(source: Path) -> _Found:
     if found.store is None or found.meta is None:
         fail(f"{source}: {METADATA_FILE} or meta.properties is damaged: run storage recover first")
     image = ClusterImage.of(found.store)
-    folders = [
-        name
-        for topic in image.topics.values()
-        for partition in topic.partitions
-        if (source / (name := partition_directory(topic.name, partition.partition))).is_dir()
-    ]
+    folders: list[str] = []
+    refusals: list[str] = []
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            name = partition_directory(topic.name, partition.partition)
+            if partition.replicas != (found.meta.node_id,):
+                refusals.append(f"{name} is on the brokers {list(partition.replicas)}")
+            elif not (source / name).is_dir():
+                refusals.append(f"{name} has no folder: start the broker, and stop it again")
+            folders.append(name)
+    if refusals:
+        return _Found(image, found.meta, 0, folders, Moves(), refusals)
     moves = moves_to_kafka(
         _coordinator(source, image, CONSUMER_OFFSETS),
         _coordinator(source, image, TRANSACTION_STATE),
     )
-    return _Found(image, found.meta, _next_producer_id(found.store), folders, moves)
+    next_producer_id = _next_producer_id(found.store)
+    return _Found(image, found.meta, next_producer_id, folders, moves, moves.refusals)
 
 
 def _next_producer_id(snapshot: Snapshot) -> int:
@@ -196,7 +204,7 @@ def _show(found: _Found, target: Path, controller: ControllerAddress, verbose: b
             "partition in which Apache Kafka looks for them"
         )
     show_lines("Plan", plans, verbose)
-    show_lines("Cannot be exported", found.moves.refusals, verbose)
+    show_lines("Cannot be exported", found.refusals, verbose)
 
 
 def _write(found: _Found, source: Path, target: Path, controller: ControllerAddress) -> None:
@@ -210,4 +218,10 @@ def _write(found: _Found, source: Path, target: Path, controller: ControllerAddr
         now_ms=now_ms,
     )
     target.mkdir(exist_ok=True)
-    ExportChanges(source, target).make(found.folders, found.moves, snapshot, found.meta, now_ms)
+    epochs = {
+        (topic.name, partition.partition): partition.leader_epoch
+        for topic in found.image.topics.values()
+        for partition in topic.partitions
+    }
+    changes = ExportChanges(source, target)
+    changes.make(found.folders, found.moves, epochs, snapshot, found.meta, now_ms)

@@ -9,16 +9,17 @@ from typing import Final, NamedTuple
 
 import click
 
+from oncelog_protocol.types import uuid_from_string, uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
-from oncelog_server.data_directory.ownership import Owner, owner_of
+from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
 from oncelog_server.log.checkpoints import (
     MalformedCheckpoint,
     MetaProperties,
     decode_meta_properties,
 )
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.migration import markers
 from oncelog_server.migration.copies import NoRoom
 from oncelog_server.migration.import_changes import ImportChanges
@@ -81,7 +82,7 @@ def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> Non
             if _is_at_its_end(source, target):
                 _end(source, target, yes=yes)
                 return
-            found = _read(source, target)
+            found = _read(source)
             _show(found, source, target, verbose)
             if found.plan.refusals:
                 fail("this directory cannot be imported. Nothing was changed")
@@ -144,11 +145,14 @@ def _end(source: Path, target: Path, *, yes: bool) -> None:
     click.echo(f"Done. {_how_to_start(target, _meta(source))}")
 
 
-def _read(source: Path, target: Path) -> _Found:
+def _read(source: Path) -> _Found:
     names = sorted(path.name for path in source.iterdir() if path.is_dir())
     if METADATA_LOG not in names:
         fail(_without_metadata(source))
-    if owner_of(source) not in (Owner.FOREIGN, Owner.MIGRATING):
+    owner = owner_of(source)
+    if owner is Owner.MIGRATING and markers.source_of(source) != source:
+        fail(refusal_of(source))  # an incomplete copy of another directory
+    if owner not in (Owner.FOREIGN, Owner.MIGRATING):
         fail(f"{source} is a data directory of oncelog already")
     files, root = ReadOnlyFiles(), str(source)
     meta = _meta(source)
@@ -190,11 +194,18 @@ def _without_metadata(source: Path) -> str:
 
 
 def _meta(source: Path) -> MetaProperties:
+    """Return meta.properties. A directory that a version before 3.7 has formatted has no id yet."""
     path = source / META_PROPERTIES
     try:
-        return decode_meta_properties(path.read_bytes())
+        meta = decode_meta_properties(path.read_bytes())
+        if not meta.directory_id:
+            return meta._replace(directory_id=uuid_to_string(random_uuid()))
+        uuid_from_string(meta.directory_id)
     except MalformedCheckpoint as error:
         fail(f"{path} {error}")
+    except ValueError as error:
+        fail(f"{path} is damaged: directory.id: {error}")
+    return meta
 
 
 def _show(found: _Found, source: Path, target: Path, verbose: bool) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 class KafkaLock:
-    """The lock of one directory, for the time of a change."""
+    """The lock of one directory, for the time of an import. It is shared, so that it needs no right
+    to write. It excludes Kafka, which locks exclusively."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._path = directory / name
@@ -19,11 +20,11 @@ class KafkaLock:
         """Take the lock. Return False if a process of Apache Kafka holds it. A directory without a
         lock file cannot be in use, so it is not locked. Raises OSError."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return True
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return False

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
-from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import Record
-from oncelog_server.inspection.walk import Gap, Walk
+from oncelog_server.inspection.folder_records import walk_folder
+from oncelog_server.inspection.walk import Gap
 from oncelog_server.storage.files import Files
-from oncelog_server.storage.layout import LOG_SUFFIX, parse_segment_file
-
-_LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
 class DamagedFolder(Exception):
@@ -56,20 +52,10 @@ class CoordinatorRecords(msgspec.Struct):
 def read_coordinator_records(files: Files, path: str) -> CoordinatorRecords:
     """Return the records in a folder. Raises DamagedFolder, CorruptRecords and StorageError."""
     found = CoordinatorRecords()
-    for name in sorted(files.list(path)):
-        parsed = parse_segment_file(name)
-        if parsed is None or parsed.state or parsed.suffix != LOG_SUFFIX:
-            continue
-        file = files.open(f"{path}/{name}")
-        try:
-            walk = Walk(file, parsed.offset)
-            for batch in walk:
-                if isinstance(batch, Gap):
-                    raise DamagedFolder(
-                        f"{path}/{name} is damaged at byte {batch.position}: {batch.reason}"
-                    )
-                data = walk.batch_bytes(batch)
-                found._add(batch.header, read_records(data, max_bytes=_LARGEST_BATCH_BYTES))
-        finally:
-            file.close()
+    for batch in walk_folder(files, path):
+        if isinstance(batch.found, Gap):
+            raise DamagedFolder(
+                f"{batch.path} is damaged at byte {batch.found.position}: {batch.found.reason}"
+            )
+        found._add(batch.found.header, batch.records())
     return found

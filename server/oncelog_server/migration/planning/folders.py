@@ -21,8 +21,6 @@ from oncelog_server.storage.layout import (
 )
 
 NONE: Final = -1
-# The folder of a copy that moves to another directory of the broker (KIP-113).
-FUTURE_SUFFIX: Final = "-future"
 
 
 class KafkaFolder(msgspec.Struct, frozen=True):

@@ -251,5 +251,5 @@ class ImportPlanner:
         if len(partition.directories) != len(partition.replicas):
             return True  # an old version of Kafka: the directory is unknown
         directory = partition.directories[partition.replicas.index(self._meta.node_id)]
-        own = uuid_from_string(self._meta.directory_id) if self._meta.directory_id else b""
+        own = uuid_from_string(self._meta.directory_id)
         return directory not in _NO_DIRECTORIES and directory != own

@@ -8,11 +8,13 @@ state, and stores the new generation in this state. After the fence, no decision
 generation can appear any more, so the state that is read then is final. Two processes of one driver
 may take turns, and a process may end. The next process then begins another generation.
 
-The parent is the driver's own producer, and the members are the transactions of the tasks. The end
-of a transaction does not change the parent's epoch (EndTxn v4). So with a commit by group, every
-batch begins with a new epoch of the parent. Otherwise a delayed request of the previous batch, or
-of the transaction that stored the generation, would count for this batch: a late TxnOffsetCommit
-would set the state back, and a late EndTxn would commit the state without the members.
+The parent is the driver's own producer, and the members are the transactions of the tasks. Below
+transaction.version 2, the end of a transaction does not change the parent's epoch. From version 2
+on, only the process that has ended the transaction knows the next epoch. So with a commit by group,
+every batch begins with a new epoch of the parent. Otherwise a delayed request of the previous
+batch, or of the transaction that stored the generation, would count for this batch: a late
+TxnOffsetCommit would set the state back, and a late EndTxn would commit the state without the
+members.
 """
 
 from __future__ import annotations
