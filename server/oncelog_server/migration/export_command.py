@@ -33,7 +33,8 @@ from oncelog_server.migration.planning.kafka_snapshot import (
 )
 from oncelog_server.migration.planning.moves import Moves, moves_to_kafka
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
-from oncelog_server.salvage.commands import DEFAULT_DATA, count, fail, show_lines
+from oncelog_server.salvage.commands import DEFAULT_DATA
+from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.sources import find
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN, METADATA_FILE, partition_directory

@@ -34,7 +34,7 @@ from oncelog_server.migration.planning.metadata_log import (
 from oncelog_server.migration.planning.transactions import open_transactions
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.operating_system.kafka_lock import KafkaLock
-from oncelog_server.salvage.commands import count, fail, show_lines
+from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK, META_PROPERTIES, parse_partition_directory

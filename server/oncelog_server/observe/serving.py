@@ -45,14 +45,14 @@ async def bind_metrics(
         lag,
         Timings(timed.by_api, flushes, loop_lag.latencies),
     )
-    listener = MetricsListener(page.lines, partial(_unready, services, connected), loop_lag.stop)
+    listener = MetricsListener(page.lines, partial(unready, services, connected), loop_lag.stop)
     host, port = await listener.bind(settings.oncelog_metrics_host, settings.oncelog_metrics_port)
     loop_lag.start()
     log.info("metrics", address=f"{host}:{port}")
     return listener
 
 
-def _unready(services: BrokerServices, connected: Connected) -> str:
+def unready(services: BrokerServices, connected: Connected) -> str:
     """Return the reason for which clients should not come to this broker now, or an empty text."""
     if connected.is_stopping:
         return "the broker stops"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 
@@ -18,14 +17,13 @@ from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
 from oncelog_server.salvage.planning.plan import Plan, Planner
+from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.sources import Found, find
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK
 
 DEFAULT_DATA: Final = "./oncelog-data"
-# Maximum number of lines of a section that are shown without --verbose.
-SHOWN: Final = 20
 
 RECOVER_EXAMPLES: Final = """\b
 Examples:
@@ -171,23 +169,3 @@ def _shown(plan: Plan, *, is_done: bool) -> str:
     if plan.draws_cluster_id and not is_done:
         return f"{node} of a cluster with a new id, because no cluster id is left"
     return f"{node} of cluster {plan.cluster_id}"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def show_lines(title: str, lines: list[str], verbose: bool) -> None:
-    if not lines:
-        return
-    shown = lines if verbose else lines[:SHOWN]
-    click.echo(f"{title}:")
-    for line in shown:
-        click.echo(f"  {line}")
-    if len(lines) > len(shown):
-        click.echo(f"  and {len(lines) - len(shown)} more (--verbose shows them)")
-
-
-def fail(message: str) -> NoReturn:
-    click.echo(f"Error: {message}", err=True)
-    sys.exit(1)

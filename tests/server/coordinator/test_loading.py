@@ -137,6 +137,7 @@ def test_a_shard_is_loaded_in_slices_and_refuses_requests_until_it_is_complete()
     world.transactions.lead(world.partitions[TXN_LOG])
     turns = 0
     while world.transactions.runtime.is_loading:
+        assert world.transactions.views.is_loading
         assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert not list(world.transactions.runtime.shards()), (
             "no shard is served before it is complete"

@@ -98,6 +98,7 @@ def loading(world: World) -> World:
     after.groups.runtime._work = Slices(after.timers, after.now, steps_per_slice=1).run
     after.groups.lead(after.partitions[OFFSETS])
     assert after.groups.runtime.is_loading
+    assert after.groups.views.is_loading
     deleted = ImageDelta(topics_deleted=(TopicImage("in", bytes(16), "", {}, (), 0),))
     after.groups.follow(ClusterImage(), ClusterImage(), deleted)
     return after
