@@ -12,9 +12,7 @@ from typing import IO
 
 from tests.harness.watch import seconds_to_end
 
-# Below every timeout of the commands. An idle computer needs a tenth of a second, and one with ten
-# busy processes more than a second.
-MOST_S = 5.0
+MOST_S = 1.0
 
 
 @contextmanager
