@@ -182,7 +182,9 @@ def free_port() -> int:
 
 def main() -> int:
     try:
-        ImageTest(Engine()).run()
+        engine = Engine()
+        with engine.alone():
+            ImageTest(engine).run()
     except Unavailable as missing:
         say(str(missing))
         return 1 if os.environ.get("CI") == "true" else 0

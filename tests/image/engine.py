@@ -6,6 +6,7 @@ from Debian's packages, so it needs no image registry.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import shutil
@@ -114,6 +115,22 @@ graphroot = "{CACHE}/{self.driver}/graph"
             sys.stderr.write(done.stdout + done.stderr)
             raise SystemExit(f"image-test: {' '.join(command)} ended with {done.returncode}")
         return done
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the storage for one run at a time, and remove the containers, pods and networks that
+        a killed run left. All of them belong to this test, because the storage is its own."""
+        with (CACHE / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("waiting for another run to end")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.run("podman", "rm", "--all", "--force", "--time=5", "--volumes")
+            self.run("podman", "pod", "rm", "--all", "--force")
+            self.run("podman", "network", "prune", "--force")
+            self.run("podman", "volume", "prune", "--force")
+            yield
 
     @contextmanager
     def service(self) -> Iterator[dict[str, str]]:
