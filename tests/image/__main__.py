@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.image.compose_files import SERVICES, ComposeService
-from tests.image.engine import Engine, Unavailable, say
+from tests.image.engine import Engine, Unavailable, exclusive_engine, say
 from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import read_committed, write_transactions
 
@@ -182,8 +182,7 @@ def free_port() -> int:
 
 def main() -> int:
     try:
-        engine = Engine()
-        with engine.alone():
+        with exclusive_engine() as engine:
             ImageTest(engine).run()
     except Unavailable as missing:
         say(str(missing))

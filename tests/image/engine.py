@@ -63,12 +63,27 @@ def say(what: str) -> None:
     sys.stdout.flush()
 
 
+@contextmanager
+def exclusive_engine() -> Iterator[Engine]:
+    """Yield an engine for one run at a time. Another run waits, because storage, settings and the
+    installed programs are shared. The lock ends with the process. Raises Unavailable."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another run to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        engine = Engine()
+        engine.remove_leftovers()
+        yield engine
+
+
 class Engine:
     """Runs podman, buildah and podman-compose with our own storage."""
 
     def __init__(self) -> None:
         ensure_tools()
-        CACHE.mkdir(parents=True, exist_ok=True)
         tools = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
         self.environment = {
             **os.environ,
@@ -116,21 +131,13 @@ graphroot = "{CACHE}/{self.driver}/graph"
             raise SystemExit(f"image-test: {' '.join(command)} ended with {done.returncode}")
         return done
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the storage for one run at a time, and remove the containers, pods and networks that
-        a killed run left. All of them belong to this test, because the storage is its own."""
-        with (CACHE / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say("waiting for another run to end")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            self.run("podman", "rm", "--all", "--force", "--time=5", "--volumes")
-            self.run("podman", "pod", "rm", "--all", "--force")
-            self.run("podman", "network", "prune", "--force")
-            self.run("podman", "volume", "prune", "--force")
-            yield
+    def remove_leftovers(self) -> None:
+        """Remove the containers, pods, networks and volumes that a killed run left. All of them
+        belong to this test, because the storage is its own."""
+        self.run("podman", "rm", "--all", "--force", "--time=5", "--volumes")
+        self.run("podman", "pod", "rm", "--all", "--force")
+        self.run("podman", "network", "prune", "--force")
+        self.run("podman", "volume", "prune", "--force")
 
     @contextmanager
     def service(self) -> Iterator[dict[str, str]]:
