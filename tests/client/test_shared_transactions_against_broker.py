@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from oncelog.testing.broker import QUICK
-from oncelog.testing.ports import free_ports
 from oncelog_client import (
     Admin,
     AuthorizationError,
@@ -29,7 +28,7 @@ from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.losing_proxy import Proxy
+from tests.harness.lossy_proxy import LossyProxy
 
 TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
@@ -160,13 +159,9 @@ async def test_a_producer_without_records_hands_over_no_transaction(
 
 
 async def test_a_lost_answer_is_asked_for_again(tmp_path: Path, name: str) -> None:
-    (port,) = free_ports(1)
-    settings = QUICK | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    with Oncelog(tmp_path, settings) as broker:
-        async with (
-            Proxy(port, ("127.0.0.1", broker.port)) as proxy,
-            Admin(proxy.address) as admin,
-        ):
+    with LossyProxy() as proxy, Oncelog(tmp_path, QUICK | proxy.advertised) as broker:
+        proxy.target = broker.address
+        async with Admin(proxy.address) as admin:
             await admin.create_topics([NewTopic(name, 1, 1)])
             proxy.to_lose[ApiKey.INIT_PRODUCER_ID] = 1
             member = await handed_over(proxy.address, admin, name, name, b"one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 
 from oncelog.testing.broker import QUICK
-from oncelog.testing.ports import free_ports
 from oncelog_client import (
     AbortableError,
     Admin,
@@ -47,7 +46,7 @@ from tests.harness.client_reading import (
     read_values,
 )
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.losing_proxy import Proxy
+from tests.harness.lossy_proxy import LossyProxy
 
 # The transaction timeout. A test lets one transaction time out. The next transaction must end
 # before it times out, even if the computer pauses.
@@ -367,23 +366,20 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
 # -- lost responses
 
 
-@pytest_asyncio.fixture(params=["oncelog", "kafka"])
-async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
+@pytest.fixture(params=["oncelog", "kafka"])
+def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LossyProxy]:
     """A proxy in front of a broker, which advertises the proxy's address to its clients."""
-    (port,) = free_ports(1)
-    advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    broker: Oncelog | Kafka
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
-        broker = Kafka(tmp_path, advertised)
-    else:
-        broker = Oncelog(tmp_path, advertised)
-    with broker:
-        async with Proxy(port, ("127.0.0.1", broker.port)) as running:
-            yield running
+    kind = Kafka if request.param == "kafka" else Oncelog
+    with LossyProxy() as proxy, kind(tmp_path, {**QUICK, **proxy.advertised}) as broker:
+        proxy.target = broker.address
+        yield proxy
 
 
-async def test_a_transaction_is_committed_once_although_a_response_is_lost(proxy: Proxy) -> None:
+async def test_a_transaction_is_committed_once_although_a_response_is_lost(
+    proxy: LossyProxy,
+) -> None:
     async with (
         Producer(proxy.address, transactional_id="lossy") as producer,
         Admin(proxy.address) as admin,
@@ -413,7 +409,9 @@ async def test_a_transaction_is_committed_once_although_a_response_is_lost(proxy
     assert committed == [b"%d" % number for number in range(len(losses))]
 
 
-async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
+async def commit_in_vain(
+    producer: Producer, proxy: LossyProxy, value: bytes
+) -> CommitOutcomeUnknown:
     """Commit a record, and return the error of the commit. The coordinator commits, but all
     responses to EndTxn are lost. Only this commit has the time limit COMMIT_TIMEOUT_MS."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
@@ -429,7 +427,7 @@ async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> Comm
 
 
 async def test_a_commit_with_an_unknown_outcome_cannot_be_aborted_but_can_be_retried(
-    proxy: Proxy,
+    proxy: LossyProxy,
 ) -> None:
     async with Producer(proxy.address, transactional_id="patient") as producer:
         await producer.init_transactions()
@@ -449,7 +447,7 @@ async def test_a_commit_with_an_unknown_outcome_cannot_be_aborted_but_can_be_ret
 
 
 async def test_a_fenced_retry_of_a_commit_with_an_unknown_outcome_leaves_it_unknown(
-    proxy: Proxy,
+    proxy: LossyProxy,
 ) -> None:
     async with Producer(proxy.address, transactional_id="doubtful") as producer:
         await producer.init_transactions()

@@ -307,10 +307,17 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     with Wire(broker.address) as wire:
         assert len(values(wire, "t")) == 1
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
-        answered = ErrorCode(init_producer_id(wire, "t").error_code), commit_offset(wire)
+
+        def answered() -> tuple[ErrorCode, ErrorCode]:
+            return ErrorCode(init_producer_id(wire, "t").error_code), commit_offset(wire)
+
+        wait_until(
+            lambda: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS not in answered(), "both have loaded"
+        )
+        codes = answered()
         refused = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-        assert answered[internal == "__consumer_offsets"] in refused
-        assert answered[internal != "__consumer_offsets"] is ErrorCode.NONE
+        assert codes[internal == "__consumer_offsets"] in refused
+        assert codes[internal != "__consumer_offsets"] is ErrorCode.NONE
         if internal == "__transaction_state":
             assert_nothing_hangs(broker, wire, producer)
     assert broker.stop() == 0

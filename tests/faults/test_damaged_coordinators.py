@@ -88,6 +88,10 @@ def committed(wire: Wire, group: str) -> tuple[ErrorCode, int]:
     return ErrorCode.NONE, found.topics[0].partitions[0].committed_offset
 
 
+def is_not_loading(wire: Wire, group: str) -> bool:
+    return committed(wire, group)[0] is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 @pytest.fixture(scope="module", params=["clean stop", "kill"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     broker = Oncelog(tmp_path_factory.mktemp("coordinators"), SETTINGS)
@@ -235,13 +239,14 @@ def check(broker: Oncelog, written: Written, topic: str, path: Path) -> None:
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         assert wire.call(asked, 4).coordinators[0].error_code == REFUSED
         for name, (producer_id, epoch) in list(written.epochs.items())[::7]:
-            response = init_producer_id(wire, name)
             if topic == TRANSACTIONS:
-                assert response.error_code == REFUSED
+                assert init_producer_id(wire, name).error_code == REFUSED
             else:
-                assert (response.error_code, response.producer_id) == (ErrorCode.NONE, producer_id)
-                assert response.producer_epoch > epoch
+                producer = new_identity(wire, name)  # waits until the coordinator has loaded
+                assert producer.producer_id == producer_id
+                assert producer.producer_epoch > epoch
         for group, offset in list(written.offsets.items())[::7]:
-            refused = topic == GROUPS
-            assert committed(wire, group) == ((REFUSED, -1) if refused else (0, offset))
+            expected = (REFUSED, -1) if topic == GROUPS else (ErrorCode.NONE, offset)
+            wait_until(partial(is_not_loading, wire, group), "the groups are loaded")
+            assert committed(wire, group) == expected
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from oncelog.testing.broker import QUICK
-from oncelog.testing.ports import free_ports
 from oncelog_client import (
     ClosedError,
     FatalError,
@@ -29,7 +28,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, eventually, read_values
-from tests.harness.losing_proxy import Proxy
+from tests.harness.lossy_proxy import LossyProxy
 
 TOO_LATE = 1 << 70
 
@@ -124,13 +123,11 @@ async def test_an_error_of_a_response_fails_every_batch_of_the_request() -> None
 async def test_a_new_generation_begins_although_a_response_to_produce_is_lost(
     tmp_path: Path, name: str
 ) -> None:
-    (port,) = free_ports(1)
-    settings = QUICK | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     inputs = [TopicPartition("in", 0)]
-    with Oncelog(tmp_path, settings) as broker:
+    with LossyProxy() as proxy, Oncelog(tmp_path, QUICK | proxy.advertised) as broker:
+        proxy.target = broker.address
         async with (
             asyncio.timeout(DEADLINE_S),
-            Proxy(port, ("127.0.0.1", broker.port)) as proxy,
             Producer(proxy.address, transactional_id=name, linger_ms=60_000) as producer,
         ):
             await producer.init_transactions(inputs, name, 1)

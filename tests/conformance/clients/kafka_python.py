@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -28,22 +29,22 @@ _ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 _FENCED = {"ProducerFencedError", "InvalidProducerEpochError", "FencedInstanceIdError"}
-_sock_connect = KafkaNetSocket.sock_connect
 
 
-async def _connected_or_closed(
-    net_socket: Any, net: Any, sock: Any, *place: Any, **times: Any
-) -> Any:
-    """Connect. kafka-python 3.0.12 leaves the socket open if the client is closed meanwhile, and
-    the next garbage collection would fail a test with a ResourceWarning."""
-    try:
-        return await _sock_connect(net_socket, net, sock, *place, **times)
-    except BaseException:  # a cancelled task ends with GeneratorExit
-        sock.close()
-        raise
+class _ClosedAtLast(socket.socket):
+    """kafka-python 3.0.12 leaves a socket open if the client is closed while it connects, or while
+    the transport has unsent requests. The next garbage collection would fail a test with a
+    ResourceWarning, so this class replaces the finalizer that warns."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
-KafkaNetSocket.sock_connect = _connected_or_closed
+def _socket(_: Any, family: int, sock_type: int, proto: int) -> socket.socket:
+    return _ClosedAtLast(family, sock_type, proto)
+
+
+KafkaNetSocket.socket = _socket
 
 
 def _raising(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

@@ -20,11 +20,11 @@ from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog, OncelogByAddress
 from tests.harness.client_reading import eventually
-from tests.harness.kafka.kafka import Kafka, free_ports
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.lossy_proxy import LossyProxy
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible
 from tests.spark.record_commit.forked import Killed, run
-from tests.spark.record_commit.proxied import Proxied
 from tests.spark.record_commit.query import PARTITIONS, Query
 from tests.spark.topics import Topics
 
@@ -289,19 +289,20 @@ def test_each_sink_of_a_process_warns_once_of_missing_two_phase_commit(
 @pytest.fixture(params=["oncelog", "kafka"])
 def lossy(
     request: pytest.FixtureRequest, tmp_path: Path, points: FailPoints, name: str
-) -> Iterator[tuple[Query, Proxied]]:
+) -> Iterator[tuple[Query, LossyProxy]]:
     """A broker that advertises a proxy. The proxy loses responses."""
-    (port,) = free_ports(1)
-    advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
     kind = Kafka if request.param == "kafka" else Oncelog
-    with kind(tmp_path / "broker", advertised) as broker, Proxied(port, broker.port) as proxy:
+    with LossyProxy() as proxy, kind(tmp_path / "broker", QUICK | proxy.advertised) as broker:
+        proxy.target = broker.address
         Topics(proxy.address).create(name)
         yield Query(proxy.address, name, name, points), proxy
 
 
-def test_each_row_is_visible_once_whatever_response_is_lost(lossy: tuple[Query, Proxied]) -> None:
+def test_each_row_is_visible_once_whatever_response_is_lost(
+    lossy: tuple[Query, LossyProxy],
+) -> None:
     query, proxy = lossy
     losses = (
         ApiKey.INIT_PRODUCER_ID,
@@ -314,11 +315,11 @@ def test_each_row_is_visible_once_whatever_response_is_lost(lossy: tuple[Query, 
         ApiKey.FETCH,
     )
     for batch_id, api in enumerate(losses):
-        proxy.lose(api)
+        proxy.to_lose[api] = 1
         query.run([batch_id])
     assert proxy.lost == len(losses)
     for api in losses:
-        proxy.lose(api)
+        proxy.to_lose[api] = 1
     query.run([len(losses)])
     check_visible(query, *range(len(losses) + 1))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from oncelog.testing.proxy.fates import DEADLINE_S, Fate
 from oncelog.testing.proxy.frame import (
@@ -85,7 +86,7 @@ class Proxy:
         """Let `decide` choose the fate of frames without a rule. The proxy's thread calls it."""
         self._decide = decide
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
