@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -56,7 +56,8 @@ quick-tests: $(READY)
 # Apache Kafka share another one (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist
 # itself would begin with the files that have the most tests and end with a few that take minutes.
 test: $(READY)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	    --ignore tests/spark/connector --ignore tests/ecosystem
 
 demo: $(READY)  ## 69,659 purchases through Spark with kills of its processes, and a picture of the run (Java 17)
 	$(BIN)/python -m examples.purchases_spark
@@ -116,6 +117,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 3 ho
 	$(MAKE) explore
 	$(MAKE) mutants
 	$(MAKE) mutate
+	$(MAKE) test-ecosystem
 	$(MAKE) torture KILLS=200
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
@@ -123,6 +125,9 @@ nightly: $(READY)  ## the checks that take too long for every change, about 3 ho
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector
+
+test-ecosystem: $(READY)  ## Streams, Connect and others under kills, against oncelog and Apache Kafka (Java 17, Maven); ROW=streams
+	$(BIN)/python -m pytest tests/ecosystem/$(ROW) --numprocesses 2 --dist worksteal -o faulthandler_timeout=850
 
 test-pyspark: $(READY)  ## tests of oncelog's Spark format with another PySpark, V=4.2.1 by default (Java 17)
 	mkdir -p build

@@ -28,6 +28,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/client/io/test_cluster.py": PROCESS,
     "tests/client/io/test_sender_failures.py": PROCESS,
     "tests/deep_dive/": ("process", "java"),
+    "tests/ecosystem/": ("process", "java"),
     "tests/exploration/": SLOW,
     "tests/monitoring/": PROCESS,
     "tests/mutants/": ("process", "slow"),

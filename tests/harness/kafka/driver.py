@@ -4,24 +4,16 @@ start of a JVM."""
 from __future__ import annotations
 
 import base64
-import fcntl
-import hashlib
 import json
 import queue
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.harness.kafka.jars import (
-    KafkaUnavailable,
-    cache_directory,
-    class_archive,
-    classpath,
-    java,
-)
+from tests.harness.kafka.compiled import compiled
+from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
 
 CALL_TIMEOUT_S = 60.0
@@ -39,35 +31,6 @@ class JavaError(Exception):
 
 class JavaHangs(Exception):
     """The JVM sent no response in time and was killed, or it ended by itself."""
-
-
-def driver_classes() -> Path:
-    """Return the folder of the compiled driver, compiled at first use. Raises KafkaUnavailable."""
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    directory = cache_directory() / f"driver-{digest}"
-    jars = classpath()
-    with (cache_directory() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
-            _compile(jars, directory)
-    return directory
-
-
-def _compile(jars: str, directory: Path) -> None:
-    compiler = shutil.which("javac")
-    if compiler is None:
-        raise KafkaUnavailable("no `javac` on the PATH")
-    work = directory.with_suffix(".compiling")
-    shutil.rmtree(work, ignore_errors=True)
-    outcome = subprocess.run(
-        [compiler, "-cp", jars, "-d", str(work), str(_SOURCE)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if outcome.returncode:
-        raise KafkaUnavailable(f"javac failed: {outcome.stderr}")
-    work.rename(directory)
 
 
 class JavaDriver:
@@ -119,7 +82,7 @@ class JavaDriver:
     def _start(self) -> subprocess.Popen[str]:
         # The jars come first: Java accepts a class archive only if the class path begins with the
         # jars of the archive.
-        path = f"{classpath()}:{driver_classes()}"
+        path = f"{classpath()}:{compiled(_SOURCE, classpath())}"
         options = (*TOOL_JVM_OPTIONS, *class_archive().options)
         self._answers = queue.Queue()
         with self._log.open("ab") as log:

@@ -1,0 +1,71 @@
+"""A source of input that never ends by itself: a thread with an idempotent producer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Producer
+
+from tests.harness.waiting import DEADLINE_S
+
+# A producer keeps its records during a restart of the broker.
+_DELIVERY_TIMEOUT_MS = 300_000
+
+
+class Feeder:
+    """Writes the record `record(number)`, a key and a value, for the numbers from 0 on, at `rate`
+    records a second, until the end of the context. Then `written` is the number of records, and
+    every one is delivered exactly once."""
+
+    def __init__(
+        self, address: str, topic: str, record: Callable[[int], tuple[str, str]], rate: float
+    ) -> None:
+        self._topic = topic
+        self._record = record
+        self._pause_s = 1 / rate
+        self._ending = threading.Event()
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self.written = 0
+
+    def _run(self) -> None:
+        while not self._ending.wait(self._pause_s):
+            key, value = self._record(self.written)
+            self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+            self._producer.poll(0)
+            self.written += 1
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failures.append(str(error))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+        undelivered = self._producer.flush(DEADLINE_S)
+        if error is None:
+            assert not undelivered, f"{undelivered} records are undelivered"
+            assert not self._failures, self._failures
