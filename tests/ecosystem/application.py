@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,11 +43,19 @@ class Application:
         process.kill()
         self._ended(process)
 
-    def stop(self, how: Callable[[subprocess.Popen[bytes]], None] | None = None) -> int:
-        """Let the application end by itself, and return its exit status: by SIGTERM, or by `how`.
-        Raises subprocess.TimeoutExpired."""
+    def stop(self) -> int:
+        """Send SIGTERM, and return the exit status. Raises subprocess.TimeoutExpired."""
         process = self._running
-        (how or subprocess.Popen.terminate)(process)
+        process.terminate()
+        process.wait(STOP_TIMEOUT_S)
+        return self._ended(process)
+
+    def end_input(self) -> int:
+        """Close the application's standard input, wait for the end of the application, and return
+        its exit status. Raises subprocess.TimeoutExpired."""
+        process = self._running
+        assert process.stdin is not None
+        process.stdin.close()
         process.wait(STOP_TIMEOUT_S)
         return self._ended(process)
 

@@ -59,7 +59,7 @@ def test_every_word_is_counted_once(
         word_count.write_line()
         store = dict(row.split("=") for row in word_count.wait_for_line("store").split()[1:])
         assert store == {str(key): str(count) for key, count in expected.items()}
-        assert word_count.stop(lambda process: process.stdin.close()) == 0  # type: ignore[union-attr]
+        assert word_count.end_input() == 0
     changelog = {record.key: record.value for record in audit.records(CHANGELOG)}
     assert changelog == {
         str(key).encode(): count.to_bytes(8, "big") for key, count in expected.items()
