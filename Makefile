@@ -10,6 +10,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 RUN := .venv-run/.ready
 CONNECTOR := .venv-connector/.ready
+ECOSYSTEM := .venv-ecosystem/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
@@ -126,7 +127,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 3 ho
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector
 
-test-ecosystem: $(READY)  ## Streams, Connect and others under kills, against oncelog and Apache Kafka (Java 17, Maven); ROW=streams
+test-ecosystem: $(READY) $(ECOSYSTEM)  ## Streams, Connect and others under kills, against oncelog and Apache Kafka (Java 17, Maven); ROW=streams
 	$(BIN)/python -m pytest tests/ecosystem/$(ROW) --numprocesses 2 --dist worksteal -o faulthandler_timeout=850
 
 test-pyspark: $(READY)  ## tests of oncelog's Spark format with another PySpark, V=4.2.1 by default (Java 17)
@@ -148,12 +149,13 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	$(COMPILE) pyproject.toml --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
+	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' | $(COMPILE) - -o requirements/ecosystem.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:  ## remove the files that the other targets made, but no data
-	rm -rf .venv .venv-run .venv-connector .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-run .venv-connector .venv-ecosystem .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ── The environments. Each has a stamp file, so that make does not build it twice ────────────────
@@ -198,4 +200,11 @@ $(CONNECTOR): .venv/.uv requirements/connector.txt
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-connector
 	VIRTUAL_ENV=.venv-connector $(BIN)/uv pip sync --quiet --require-hashes \
 	    --compile-bytecode requirements/connector.txt
+	@touch $@
+
+# Stream processors of which none is imported by oncelog or its other tests.
+$(ECOSYSTEM): .venv/.uv requirements/ecosystem.txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ecosystem
+	VIRTUAL_ENV=.venv-ecosystem $(BIN)/uv pip sync --quiet --require-hashes \
+	    --compile-bytecode requirements/ecosystem.txt
 	@touch $@

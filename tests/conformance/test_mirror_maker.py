@@ -134,7 +134,8 @@ def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
         asynchronous=False,
     )
     consumer.close()
-    with MirrorMaker(tmp_path, source.address, target.address, {"topics": TOPIC}) as mirror:
+    flow = {"source": source.address, "target": target.address}
+    with MirrorMaker(tmp_path, flow, {"topics": TOPIC}) as mirror:
         wait_until(
             lambda: COPY in its_admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics,
             "the copy is there",

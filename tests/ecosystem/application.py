@@ -25,6 +25,7 @@ class Application:
         self.command = command
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self.revived = 0
 
     def start(self) -> None:
         with self.log.open("ab") as log:
@@ -42,6 +43,15 @@ class Application:
         process = self._running
         process.kill()
         self._ended(process)
+
+    def revive(self) -> None:
+        """Start the application again if it has ended by itself, as a supervisor would. Count it in
+        `revived`."""
+        process = self._running
+        if process.poll() is not None:
+            self._ended(process)
+            self.revived += 1
+            self.start()
 
     def stop(self) -> int:
         """Send SIGTERM, and return the exit status. Raises subprocess.TimeoutExpired."""

@@ -29,12 +29,12 @@ class Audit:
     """A reader of committed records of the broker at `address`, during kills and after them."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
 
     def _consumer(self) -> Any:
         return Consumer(
             {
-                "bootstrap.servers": self._address,
+                "bootstrap.servers": self.address,
                 "group.id": "audit",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -78,7 +78,7 @@ class Audit:
 
     def open_transactions(self) -> list[tuple[str, str]]:
         """Return the id and the state of each transaction that has not ended."""
-        with Wire(self._address) as wire:
+        with Wire(self.address) as wire:
             response = wire.call(ListTransactionsRequest(state_filters=_OPEN), 0)
             return [
                 (row.transactional_id, row.transaction_state) for row in response.transaction_states

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tests.ecosystem.application import Application
 from tests.harness.waiting import wait_until
 
 # The kills of each process in a run of a row.
@@ -29,10 +30,14 @@ def kill_in_turn(
     victims: Sequence[Victim], progress: Callable[[], int | None], number: int = KILLS
 ) -> None:
     """Kill each victim `number` times. Before each kill, wait until `progress()` has grown.
-    `progress()` is None while it cannot be read."""
+    `progress()` is None while it cannot be read. An application that ends by itself because the
+    broker is down is started again, as a supervisor would."""
     seen = 0
 
     def has_grown() -> bool:
+        for victim in victims:
+            if isinstance(victim, Application):
+                victim.revive()
         now = progress()
         return now is not None and now > seen
 

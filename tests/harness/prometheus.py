@@ -1,11 +1,8 @@
-"""Debian's Prometheus and its tool promtool, as reader of a broker's metrics. apt-get downloads the
-package once, and the user's cache keeps it. Nothing is installed."""
+"""Debian's Prometheus and its tool promtool, as reader of a broker's metrics."""
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -16,49 +13,14 @@ from types import TracebackType
 from typing import Any
 
 from oncelog.testing.ports import reserve_port
+from tests.harness.debian import unpacked
 
 START_TIMEOUT_S = 60.0
-FETCH_TIMEOUT_S = 300.0
-
-
-class PrometheusUnavailable(Exception):
-    """Prometheus cannot run here. The message has the reason."""
 
 
 def program(name: str) -> str:
-    """Return the path of `prometheus` or `promtool`. Raises PrometheusUnavailable."""
-    found = shutil.which(name)
-    if found is not None:
-        return found
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    directory = Path(root) / "oncelog" / "prometheus"
-    path = directory / "unpacked" / "usr" / "bin" / name
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            _fetch(directory)
-    return str(path)
-
-
-def _fetch(directory: Path) -> None:
-    if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        raise PrometheusUnavailable("neither `prometheus` nor Debian's `apt-get` is on the PATH")
-    for command in (["apt-get", "download", "--quiet=2", "prometheus"], ["dpkg", "-x"]):
-        if command[0] == "dpkg":
-            command += [str(next(directory.glob("prometheus_*.deb"))), str(directory / "unpacked")]
-        outcome = subprocess.run(
-            command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=FETCH_TIMEOUT_S,
-            check=False,
-        )
-        if outcome.returncode:
-            raise PrometheusUnavailable(f"{' '.join(command)}: {outcome.stdout[-1000:]}")
+    """Return the path of `prometheus` or `promtool`. Raises DebianUnavailable."""
+    return shutil.which(name) or str(unpacked("prometheus") / "usr" / "bin" / name)
 
 
 def promtool(*arguments: str, cwd: Path) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from oncelog_server.metrics.table import METRICS
 from oncelog_server.observe.alerts import ALERTS, PAGES, document
-from tests.harness.prometheus import PrometheusUnavailable, program, promtool
+from tests.harness.debian import DebianUnavailable
+from tests.harness.prometheus import program, promtool
 from tests.harness.repository import ROOT
 
 RULES = ROOT / "alerts" / "oncelog.rules.yml"
@@ -99,7 +100,7 @@ CASES = [
 def _has_promtool() -> None:
     try:
         program("promtool")
-    except PrometheusUnavailable as reason:
+    except DebianUnavailable as reason:
         pytest.skip(f"Prometheus cannot be run: {reason}")
 
 

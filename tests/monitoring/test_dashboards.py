@@ -15,8 +15,9 @@ from oncelog.testing.wire import Wire
 from oncelog_server.observe.dashboards import document
 from oncelog_server.observe.panels import DASHBOARDS, Dashboard
 from tests.harness.broker import Oncelog
+from tests.harness.debian import DebianUnavailable
 from tests.harness.driving import create
-from tests.harness.prometheus import Prometheus, PrometheusUnavailable, program
+from tests.harness.prometheus import Prometheus, program
 from tests.harness.repository import ROOT
 from tests.harness.scraping import PORT, metrics_url
 from tests.harness.waiting import wait_until
@@ -86,7 +87,7 @@ def work(address: str) -> None:
 def prometheus_programs() -> None:
     try:
         program("prometheus")
-    except PrometheusUnavailable as reason:
+    except DebianUnavailable as reason:
         pytest.skip(f"Prometheus cannot be run: {reason}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 from types import TracebackType
 
@@ -16,10 +17,6 @@ STOP_TIMEOUT_S = 30.0
 _POM = Path(__file__).with_name("mirror_maker.pom.xml")
 # The intervals are one second. Most of their defaults are 1 or 10 minutes.
 _SETTINGS = {
-    "clusters": "source,target",
-    "source->target.enabled": "true",
-    "target->source.enabled": "false",
-    "target->source.emit.heartbeats.enabled": "false",
     "replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",
     "heartbeats.topic.replication.factor": "1",
@@ -37,8 +34,8 @@ _SETTINGS = {
     "refresh.topics.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "sync.topic.configs.interval.seconds": "1",
-    "source.consumer.isolation.level": "read_committed",
-    "target.exactly.once.source.support": "enabled",
+    "consumer.isolation.level": "read_committed",
+    "exactly.once.source.support": "enabled",
     "dedicated.mode.enable.internal.rest": "true",
     "listeners": "http://127.0.0.1:0",
     "plugin.discovery": "service_load",
@@ -52,27 +49,25 @@ def mirror_maker_jars() -> Path:
 
 
 class MirrorMaker:
-    """Copies from the cluster at `source` to the cluster at `target` while the context is open.
-    `settings` are added to its properties. `log` gets its whole output."""
+    """Copies along `flow`, from each named cluster to the next, while the context is open.
+
+    `flow` has the address of each cluster by its name. `settings` are added to the properties.
+    `log` gets the whole output. A test may kill and start the process.
+    """
 
     def __init__(
-        self, directory: Path, source: str, target: str, settings: Mapping[str, str]
+        self, directory: Path, flow: Mapping[str, str], settings: Mapping[str, str]
     ) -> None:
         self.log = directory / "mirror-maker.log"
         self._properties = directory / "mirror-maker.properties"
-        self._settings = {
-            **_SETTINGS,
-            "source.bootstrap.servers": source,
-            "target.bootstrap.servers": target,
-            **settings,
-        }
+        self._settings = {**_SETTINGS, **_clusters(flow), **settings}
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self) -> list[str]:
         """Return the lines of MirrorMaker's log so far."""
         return self.log.read_text(errors="replace").splitlines()
 
-    def __enter__(self) -> MirrorMaker:
+    def start(self) -> None:
         self._properties.write_text(
             "".join(f"{name}={value}\n" for name, value in self._settings.items())
         )
@@ -82,13 +77,28 @@ class MirrorMaker:
             f"{mirror_maker_jars()}/*",
             "org.apache.kafka.connect.mirror.MirrorMaker",
         ]
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(self._properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def kill(self) -> None:
+        """Send SIGKILL. A regular end would wait for the connectors."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(STOP_TIMEOUT_S)
+
+    def stop(self) -> int:
+        """Send SIGTERM, and return the exit status."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(STOP_TIMEOUT_S)
+
+    def __enter__(self) -> MirrorMaker:
+        self.start()
         return self
 
     def __exit__(
@@ -97,7 +107,16 @@ class MirrorMaker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._process is not None
-        # A regular end would wait for the connectors, and no test needs that.
-        self._process.kill()
-        self._process.wait(STOP_TIMEOUT_S)
+        self.kill()
+
+
+def _clusters(flow: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the clusters, and of each pair of them."""
+    names = list(flow)
+    settings = {"clusters": ",".join(names)}
+    for source, target in permutations(names, 2):
+        is_next = names.index(target) == names.index(source) + 1
+        settings[f"{source}->{target}.enabled"] = "true" if is_next else "false"
+        if not is_next:
+            settings[f"{source}->{target}.emit.heartbeats.enabled"] = "false"
+    return settings | {f"{name}.bootstrap.servers": address for name, address in flow.items()}

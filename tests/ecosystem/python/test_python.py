@@ -1,0 +1,102 @@
+"""Stream processors in Python, while the application and the broker are killed: Quix Streams and
+Faust count exactly once, FastStream copies at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.ecosystem.application import Application
+from tests.ecosystem.audit import Audit
+from tests.ecosystem.conftest import Broker
+from tests.ecosystem.feeder import Feeder
+from tests.ecosystem.kills import KILLS, kill_in_turn
+from tests.ecosystem.outcome import compare, recorded
+from tests.harness.waiting import wait_until
+
+_ROOT = Path(__file__).parents[3]
+# `make test-ecosystem` makes this environment.
+PYTHON = _ROOT / ".venv-ecosystem" / "bin" / "python"
+PROGRAMS = Path(__file__).with_name("programs")
+WORDS = 23
+PARTITIONS = 2
+RATE = 100.0
+DEADLINE_S = 120.0
+
+Start = Callable[[str], Application]
+
+
+@pytest.fixture
+def start(broker: Broker, tmp_path: Path) -> Start:
+    """A function that returns the application of a program, not started."""
+    if not PYTHON.exists():
+        pytest.skip("no .venv-ecosystem: `make test-ecosystem` makes it")
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    topics = [NewTopic(name, PARTITIONS, 1) for name in ("lines", "counts")]
+    for created in admin.create_topics(topics).values():
+        created.result()
+
+    def application(name: str) -> Application:
+        program = [str(PYTHON), str(PROGRAMS / f"{name}.py")]
+        return Application(
+            [*program, broker.address, str(tmp_path / "state")], tmp_path / f"{name}.log"
+        )
+
+    return application
+
+
+def word(number: int) -> tuple[str, str]:
+    return str(number % WORDS), str(number)
+
+
+@pytest.mark.parametrize("name", ["quix_count", "faust_count"])
+def test_every_record_is_counted_once(
+    start: Start, broker: Broker, audit: Audit, name: str, request: pytest.FixtureRequest
+) -> None:
+    """The output has the counts 1, 2, 3 … of each key in order."""
+    with start(name) as application:
+        with Feeder(broker.address, "lines", word, RATE) as feeder:
+            kill_in_turn([application, broker], lambda: audit.progress("counts"))
+        expected = {key: len(range(key, feeder.written, WORDS)) for key in range(WORDS)}
+
+        def is_complete() -> bool:
+            application.check()
+            return len(audit.records("counts")) >= feeder.written
+
+        wait_until(is_complete, f"{feeder.written} counts", DEADLINE_S)
+        assert application.stop() == 0
+    counts = [(int(seen.key or b""), int(seen.value or b"")) for seen in audit.records("counts")]
+    outcome = compare(
+        [(key, number + 1) for key, count in expected.items() for number in range(count)],
+        counts,
+        audit.open_transactions(),
+        f"{KILLS} application, {KILLS} broker",
+    )
+    assert recorded(request, outcome).is_exact(), outcome
+    in_order = {key: [count for of, count in counts if of == key] for key in expected}
+    assert in_order == {key: [*range(1, count + 1)] for key, count in expected.items()}
+
+
+def test_faststream_copies_every_record_at_least_once(
+    start: Start, broker: Broker, audit: Audit, request: pytest.FixtureRequest
+) -> None:
+    """FastStream has no transaction with the offsets of its input. A record that was copied before
+    a kill, and whose offset was not committed, is copied again."""
+    with start("faststream_copy") as application:
+        with Feeder(broker.address, "lines", word, RATE) as feeder:
+            kill_in_turn([application, broker], lambda: audit.progress("counts"))
+        expected = {str(number).encode() for number in range(feeder.written)}
+        wait_until(
+            lambda: {seen.value for seen in audit.records("counts")} >= expected,
+            f"{feeder.written} copies",
+            DEADLINE_S,
+        )
+        assert application.stop() == 0
+    copies = {seen.value for seen in audit.records("counts")}
+    outcome = compare(
+        expected, copies, audit.open_transactions(), f"{KILLS} application, {KILLS} broker"
+    )
+    assert recorded(request, outcome).is_exact(), outcome
