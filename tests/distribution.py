@@ -35,6 +35,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_hijacked_copiers.py": KAFKA,
     "tests/client/test_mixed_groups.py": KAFKA,
     "tests/client/test_send_encoded.py": KAFKA,
+    "tests/client/test_serializers.py": KAFKA,
     "tests/client/test_shared_transactional_id.py": KAFKA,
     "tests/client/test_shared_transactions_against_broker.py": KAFKA,
     "tests/client/test_state_log_against_broker.py": KAFKA,

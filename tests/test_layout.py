@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -297,14 +298,24 @@ def test_only_the_partition_package_uses_the_log_of_a_partition() -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the top-level names of a module's absolute imports."""
+    """Return the top-level names of the absolute imports that run."""
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes_that_run(parsed(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names.add((node.module or "").partition(".")[0])
     return names
+
+
+def nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes outside `if TYPE_CHECKING:`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for otherwise in node.orelse:
+                yield from (otherwise, *nodes_that_run(otherwise))
+        else:
+            yield from (node, *nodes_that_run(node))
 
 
 def project(file: str) -> dict[str, Any]:

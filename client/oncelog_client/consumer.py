@@ -8,13 +8,19 @@ import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 from .connect_failures import ConnectFailure
 from .core.consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
 from .core.subscription import Mode, Subscription, TopicPattern
 from .core.uncommitted import UncommittedRecords
-from .errors import ClosedError, IllegalStateError, RetriableError, TimedOutError
+from .errors import (
+    ClosedError,
+    IllegalStateError,
+    RecordDeserializationError,
+    RetriableError,
+    TimedOutError,
+)
 from .io.auto_commit import AutoCommit
 from .io.clock import monotonic_ms
 from .io.cluster import Cluster
@@ -22,29 +28,40 @@ from .io.fetcher import Fetcher
 from .io.group_session import GroupSession, RebalanceListener
 from .io.log_offsets import EARLIEST, LATEST, list_offsets
 from .io.positions import Positions
+from .payloads import Deserialization, FromBytes
 from .values import (
     ConsumerGroupMetadata,
     ConsumerRecord,
+    K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
     TopicPartition,
+    V,
 )
 
 
-class Consumer:
+class Consumer(Generic[K, V]):
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
     Settings are those of Kafka's consumer in snake case. `help(ConsumerSettings)` of
     `oncelog_client.config` describes each. Raises ConfigError for settings that exclude each other.
     Only one task at a time may use a consumer, except for `close`.
+
+    Keys and values are bytes unless there are deserializers (`oncelog_client.serialization`).
     """
 
     def __init__(
-        self, bootstrap_servers: str | Iterable[str], **settings: Unpack[ConsumerSettings]
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_deserializer: FromBytes[K] | None = None,
+        value_deserializer: FromBytes[V] | None = None,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
         self.config: ConsumerConfig = consumer_config(servers, settings)
+        self._deserialization = Deserialization(key_deserializer, value_deserializer)
         self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
@@ -199,17 +216,40 @@ class Consumer:
 
     async def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None
-    ) -> list[ConsumerRecord]:
+    ) -> list[ConsumerRecord[K, V]]:
         """Return the next records, at most `max_poll_records` (or `max_records`), as soon as there
         are any. Return an empty list if there are none within `timeout_ms`. Rebalances run inside
         this call, and may take longer than `timeout_ms`.
 
         Raises the errors of listeners, AuthorizationError, OffsetOutOfRangeError or
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
-        KafkaError with CORRUPT_MESSAGE for a broken batch.
+        KafkaError with CORRUPT_MESSAGE for a broken batch, or RecordDeserializationError.
         """
         limit = self.config.max_poll_records if max_records is None else max_records
-        return await self._poll(monotonic_ms() + timeout_ms, limit)
+        return self._deserialized(await self._poll(monotonic_ms() + timeout_ms, limit))
+
+    def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord[K, V]]:
+        """Return the records before the first record that a deserializer refuses, and move the
+        positions back to the other records. Raises RecordDeserializationError at the first
+        record."""
+        found: list[Any] = records
+        if not self._deserialization.is_needed:
+            return found
+        found = []
+        for number, record in enumerate(records):
+            try:
+                found.append(self._deserialization.of(record))
+            except RecordDeserializationError:
+                self._put_back(records[number:])
+                if not found:
+                    raise
+                break
+        return found
+
+    def _put_back(self, records: list[ConsumerRecord]) -> None:
+        for record in reversed(records):
+            state = self._subscription[record.topic_partition]
+            state.jump(record.offset, record.leader_epoch)
 
     async def _poll(self, deadline_ms: float, limit: int) -> list[ConsumerRecord]:
         while True:
@@ -244,7 +284,7 @@ class Consumer:
         self._positions.raise_failure()
         self._positions.find_soon()
 
-    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Yield each record, and wait for the next, until the consumer is closed. The position
         moves with each record."""
         while not self._closed:
@@ -263,7 +303,8 @@ class Consumer:
                     records = await self._poll(math.inf, 1)
                 except ClosedError:
                     return
-            yield records[0]
+            (record,) = self._deserialized(records)
+            yield record
 
     # -- positions
 

@@ -5,11 +5,14 @@ Every error carries Kafka's error code, and `error_for` is the one table from co
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 
 from .connect_failures import ConnectFailure, described
+
+if TYPE_CHECKING:
+    from .values import ConsumerRecord
 
 
 class KafkaError(Exception):
@@ -72,6 +75,28 @@ class ConfigError(KafkaError, ValueError):
     raised before any connect."""
 
     default_code = ErrorCode.INVALID_CONFIG
+
+
+class SerializationError(KafkaError):
+    """A serializer failed at a key or value, so the record was not sent. The cause is the error of
+    the serializer."""
+
+    default_code = ErrorCode.INVALID_RECORD
+    is_local = True
+    not_written = True
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer failed at a record. The position stays before the record: seek to
+    `record.offset + 1`, or every poll raises this error (KIP-334).
+
+    `record` has the key and value as bytes. The cause is the error of the deserializer.
+    """
+
+    default_code = ErrorCode.INVALID_RECORD
+    is_local = True
+
+    record: ConsumerRecord
 
 
 class SettingsWarning(UserWarning):

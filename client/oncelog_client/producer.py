@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Self, Unpack, overload
+from typing import Generic, Self, Unpack, overload
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
@@ -38,31 +38,43 @@ from .io.clock import monotonic_ms, wall_ms
 from .io.cluster import Cluster
 from .io.randomness import below
 from .io.sender import Delivery, Sender
+from .payloads import ToBytes, converter, to_bytes
 from .transaction.lifecycle import GroupConsumer, TransactionLifecycle
 from .values import (
     ConsumerGroupMetadata,
     Header,
+    K,
     OffsetAndMetadata,
     PartitionInfo,
     RecordMetadata,
     TopicPartition,
     TransactionGroup,
     TransactionMember,
+    V,
 )
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
     Settings are those of Kafka's producer in snake case. `help(ProducerSettings)` of
     `oncelog_client.config` describes each. Raises ConfigError for settings that exclude each other.
+
+    Keys and values are bytes unless there are serializers (`oncelog_client.serialization`).
     """
 
     def __init__(
-        self, bootstrap_servers: str | Iterable[str], **settings: Unpack[ProducerSettings]
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        key_serializer: ToBytes[K] | None = None,
+        value_serializer: ToBytes[V] | None = None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
         self.config: ProducerConfig = producer_config(servers, settings)
+        self._serialize_key = converter(key_serializer, "serialize", "key_serializer")
+        self._serialize_value = converter(value_serializer, "serialize", "value_serializer")
         self._cluster = Cluster(self.config, auto_create=True)
         self._partitioner = Partitioner(self.config.batch_size, below)
         self._accumulator: Accumulator[Delivery] = Accumulator(batching_config(self.config))
@@ -145,8 +157,8 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         *,
         headers: Iterable[Header] = (),
         partition: int | None = None,
@@ -155,8 +167,8 @@ class Producer:
         """Buffer a record. The future gets the record's place in the log, or the error. The call
         waits only for metadata of a new topic or for room in `buffer_memory`, at most
         `max_block_ms`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, the
-        error of a transaction that can only be aborted, or TypeError or ValueError for a value that
-        no record can hold.
+        error of a transaction that can only be aborted, SerializationError, or TypeError or
+        ValueError for a value that no record can hold.
         """
         sender = self._open()
         if self._transaction is not None:
@@ -165,10 +177,12 @@ class Producer:
         if info is None or not info.usable:
             info = await self._topic(topic)
         created_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        record = new_record(created_ms, key, value, headers)
+        key_bytes = to_bytes(self._serialize_key, "key", topic, key)
+        value_bytes = to_bytes(self._serialize_value, "value", topic, value)
+        record = new_record(created_ms, key_bytes, value_bytes, headers)
         if partition is None:
-            key = None if key is None else bytes(key)
-            chosen = self._partitioner.partition(topic, key, len(info.partitions))
+            raw_key = None if record.key is None else bytes(record.key)
+            chosen = self._partitioner.partition(topic, raw_key, len(info.partitions))
         else:
             chosen = _checked(topic, partition, info)
         size = record_size(record)
@@ -184,7 +198,7 @@ class Producer:
             self._transaction.want_partition(target)
         first = self._accumulator.queued(target) == 0
         closed = self._accumulator.append(target, record, delivery, monotonic_ms())
-        if partition is None and key is None:
+        if partition is None and record.key is None:
             self._given(topic, size, info.partitions, closed)
         if first or closed:
             sender.wake()
@@ -192,6 +206,23 @@ class Producer:
             # Give the sender a turn. Otherwise a loop of sends might never yield.
             await asyncio.sleep(0)
         return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        *,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record, and return its place in the log. The wait includes `linger_ms`. Raises as
+        `send` does, and the error of a record that was not written."""
+        sent = self.send(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return await (await sent)
 
     async def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords

@@ -6,7 +6,18 @@ time of a dataclass.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
+
+if TYPE_CHECKING:
+    # The types of keys and values, which are bytes without serializers (the defaults of PEP 696).
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K, V = TypeVar("K"), TypeVar("V")
 
 Header = tuple[str, bytes | None]
 
@@ -42,15 +53,16 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
-class ConsumerRecord(NamedTuple):
-    """One record as it was read. `timestamp_type` is 0 for create time, 1 for log append time."""
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """One record as it was read. `timestamp_type` is 0 for create time, 1 for log append time.
+    `key` and `value` are bytes unless the consumer has deserializers."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: tuple[Header, ...] = ()
     timestamp_type: int = 0
     leader_epoch: int = -1

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from oncelog_client import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
 from oncelog_client.admin.client import OffsetSpec
 from oncelog_client.config import IsolationLevel
+from oncelog_client.values import K, V
 
 DEADLINE_S = 20.0
 
@@ -21,9 +22,9 @@ async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+async def read(consumer: Consumer[K, V], count: int) -> list[ConsumerRecord[K, V]]:
     """Return the next records, at least `count`. Raises TimeoutError if fewer come in time."""
-    records: list[ConsumerRecord] = []
+    records: list[ConsumerRecord[K, V]] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(records) < count:
             records += await consumer.poll(200)

@@ -34,8 +34,6 @@ _SETTINGS = {
     "refresh.topics.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "sync.topic.configs.interval.seconds": "1",
-    "consumer.isolation.level": "read_committed",
-    "exactly.once.source.support": "enabled",
     "dedicated.mode.enable.internal.rest": "true",
     "listeners": "http://127.0.0.1:0",
     "plugin.discovery": "service_load",
@@ -119,4 +117,9 @@ def _clusters(flow: Mapping[str, str]) -> dict[str, str]:
         settings[f"{source}->{target}.enabled"] = "true" if is_next else "false"
         if not is_next:
             settings[f"{source}->{target}.emit.heartbeats.enabled"] = "false"
-    return settings | {f"{name}.bootstrap.servers": address for name, address in flow.items()}
+    for name, address in flow.items():
+        settings[f"{name}.bootstrap.servers"] = address
+        # MirrorMaker does not use these settings without the name of a cluster.
+        settings[f"{name}.consumer.isolation.level"] = "read_committed"
+        settings[f"{name}.exactly.once.source.support"] = "enabled"
+    return settings
