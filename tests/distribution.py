@@ -39,6 +39,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_shared_transactional_id.py": KAFKA,
     "tests/client/test_shared_transactions_against_broker.py": KAFKA,
     "tests/client/test_state_log_against_broker.py": KAFKA,
+    "tests/client/test_sync.py": KAFKA,
     "tests/client/test_transactions_against_broker.py": KAFKA,
     "tests/client/test_two_phase.py": KAFKA,
     "tests/client/test_unanswered.py": KAFKA,

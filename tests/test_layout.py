@@ -60,6 +60,7 @@ EDGES = {
     "oncelog_client.process": "signals and standard streams of a process",
     "oncelog_client.program": "a process",
     "oncelog_client.spark": "runs in Spark's processes",
+    "oncelog_client.sync": "a thread with an event loop",
     "oncelog_server": "holds the version",
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",

@@ -1,0 +1,180 @@
+"""The synchronous clients: the methods of the async clients, each call with its result."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import signal
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+import oncelog_client
+from oncelog_client import (
+    ClosedError,
+    IllegalStateError,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    RecordTooLargeError,
+    TopicPartition,
+    sync,
+)
+from oncelog_client.serialization import StringDeserializer, StringSerializer
+from oncelog_client.sync import Admin, Consumer, Producer
+from tests.harness.waiting import DEADLINE_S
+
+MISSING = {("Admin", "state_log")}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sync.__all__)
+def test_a_class_has_the_methods_of_the_async_class(name: str) -> None:
+    ours, theirs = getattr(sync, name), getattr(oncelog_client, name)
+    missing = {(name, method) for method in public(theirs) - public(ours)}
+    assert missing == MISSING & {(name, method) for method in public(theirs)}
+    for method in public(theirs) & public(ours):
+        assert not inspect.iscoroutinefunction(getattr(ours, method)), method
+        assert inspect.getdoc(getattr(ours, method)), method
+
+
+@pytest.fixture
+def place(bootstrap: str, name: str) -> TopicPartition:
+    with Admin(bootstrap) as admin:
+        admin.create_topics([NewTopic(name, 2, 1)])
+    return TopicPartition(name, 0)
+
+
+def read(consumer: Consumer[Any, Any], count: int) -> list[Any]:
+    """Return the values of the next records."""
+    values: list[Any] = []
+    for record in consumer:
+        values.append(record.value)
+        if len(values) == count:
+            break
+    return values
+
+
+def test_records_are_sent_and_read(bootstrap: str, place: TopicPartition) -> None:
+    with Producer(bootstrap, value_serializer=StringSerializer()) as producer:
+        sent = [producer.send(place.topic, f"{number}", partition=0) for number in range(10)]
+        offsets = [future.result(DEADLINE_S).offset for future in sent]
+        assert offsets == [*range(10)]
+        assert producer.send_and_wait(place.topic, "10", partition=0).offset == 10
+    with Consumer(bootstrap, value_deserializer=StringDeserializer()) as consumer:
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        assert read(consumer, 11) == [f"{number}" for number in range(11)]
+        assert consumer.position(place) == 11
+        consumer.seek(place, 9)
+        assert [record.value for record in consumer.poll(DEADLINE_S * 1000)] == ["9", "10"]
+
+
+def test_a_transaction_commits_or_aborts(bootstrap: str, place: TopicPartition, name: str) -> None:
+    class Refused(Exception):
+        pass
+
+    def refuse() -> None:
+        with producer.transaction():
+            producer.send(place.topic, b"aborted", partition=0)
+            raise Refused
+
+    with Producer(bootstrap, transactional_id=name) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send(place.topic, b"one", partition=0)
+        with pytest.raises(Refused):
+            refuse()
+        with producer.transaction() as same:
+            assert same is producer
+            producer.send(place.topic, b"two", partition=0)
+            producer.send_offsets_to_transaction({place: OffsetAndMetadata(1)}, name)
+        with pytest.raises(IllegalStateError):
+            producer.commit_transaction()
+    with Consumer(bootstrap, group_id=name, isolation_level="read_committed") as consumer:
+        assert consumer.committed(place) == {place: OffsetAndMetadata(1)}
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        assert read(consumer, 2) == [b"one", b"two"]
+
+
+def test_a_producer_initializes_with_a_synchronous_consumer(
+    bootstrap: str, place: TopicPartition, name: str
+) -> None:
+    with (
+        Consumer(bootstrap, group_id=name) as consumer,
+        Producer(bootstrap, transactional_id=name) as producer,
+    ):
+        consumer.subscribe(place.topic)
+        while not consumer.assignment():
+            consumer.poll(100)
+        producer.init_transactions(consumer)
+        with producer.transaction():
+            producer.send_offsets_to_transaction(
+                {place: OffsetAndMetadata(0)}, consumer.group_metadata()
+            )
+        assert consumer.committed(place) == {place: OffsetAndMetadata(0)}
+
+
+def test_errors_reach_the_caller(bootstrap: str, place: TopicPartition) -> None:
+    with Producer(bootstrap) as producer:
+        with pytest.raises(RecordTooLargeError):
+            producer.send(place.topic, bytes(2_000_000))
+        with pytest.raises(KafkaError):
+            producer.send(place.topic, b"", partition=9)
+    with pytest.raises(ClosedError):
+        producer.send(place.topic, b"")
+
+
+def test_threads_share_a_producer(bootstrap: str, place: TopicPartition) -> None:
+    sent: list[Future[oncelog_client.RecordMetadata]] = []
+    with Producer(bootstrap) as producer:
+
+        def work() -> None:
+            sent.extend(producer.send(place.topic, b"x", partition=0) for _ in range(50))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush()
+        assert sorted(future.result(0).offset for future in sent) == [*range(200)]
+
+
+def test_ctrl_c_ends_a_wait_and_the_consumer_can_be_used_again(
+    bootstrap: str, place: TopicPartition
+) -> None:
+    with Consumer(bootstrap) as consumer:
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        main = threading.main_thread().ident
+        assert main is not None
+        waiting = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
+        waiting.start()
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(DEADLINE_S * 1000)
+        with Producer(bootstrap) as producer:
+            producer.send_and_wait(place.topic, b"after", partition=0)
+        assert read(consumer, 1) == [b"after"]
+
+
+def _send(bootstrap: str, place: TopicPartition) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send_and_wait(place.topic, b"from a fork", partition=place.partition)
+
+
+def test_a_fork_gets_a_loop_of_its_own(bootstrap: str, place: TopicPartition) -> None:
+    address = bootstrap.replace("localhost", "127.0.0.1")
+    with Producer(bootstrap) as producer:
+        producer.send_and_wait(place.topic, b"from the parent", partition=0)
+        fork = multiprocessing.get_context("fork").Process(target=_send, args=(address, place))
+        fork.start()
+        fork.join(DEADLINE_S)
+        assert fork.exitcode == 0
+        assert producer.send_and_wait(place.topic, b"still here", partition=0).offset == 2
