@@ -146,7 +146,7 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	$(COMPILE) client/pyproject.toml -o requirements/client.txt
 	$(COMPILE) pyproject.toml -c requirements/client.txt -o requirements/server.txt
 	$(COMPILE) client/pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
-	$(COMPILE) pyproject.toml --extra spark --group dev \
+	$(COMPILE) pyproject.toml --extra otel --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
 	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' | $(COMPILE) - -o requirements/ecosystem.txt

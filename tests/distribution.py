@@ -34,6 +34,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_group_transactions_against_broker.py": KAFKA,
     "tests/client/test_hijacked_copiers.py": KAFKA,
     "tests/client/test_mixed_groups.py": KAFKA,
+    "tests/client/test_otel.py": KAFKA,
     "tests/client/test_send_encoded.py": KAFKA,
     "tests/client/test_serializers.py": KAFKA,
     "tests/client/test_shared_transactional_id.py": KAFKA,

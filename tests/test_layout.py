@@ -38,6 +38,9 @@ DEPENDENCIES: dict[str, set[str]] = {
 # Further imports of the Spark data source. The extra `spark` of both distributions installs them.
 SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
+# The same for the extra `otel`.
+OTEL = "oncelog_client.otel"
+OTEL_DEPENDENCIES = {"opentelemetry-api"}
 # The same for the extra `test` of the distribution with the broker.
 TESTING = "oncelog.testing"
 TESTING_DEPENDENCIES = {"pytest"}
@@ -57,6 +60,7 @@ EDGES = {
     "oncelog_client.consumer": "waits for responses",
     "oncelog_client.transaction": "waits for responses",
     "oncelog_client.producer": "waits for responses",
+    "oncelog_client.otel": "waits for responses",
     "oncelog_client.process": "signals and standard streams of a process",
     "oncelog_client.program": "a process",
     "oncelog_client.spark": "runs in Spark's processes",
@@ -336,6 +340,7 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert names(client["dependencies"]) == thin
     assert names(whole["dependencies"]) == thin | DEPENDENCIES["oncelog_server"]
     assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
+    assert names(whole["optional-dependencies"]["otel"]) == OTEL_DEPENDENCIES
     assert names(whole["optional-dependencies"]["test"]) == TESTING_DEPENDENCIES
     offences = []
     for module, path in package_modules():
@@ -343,6 +348,8 @@ def test_packages_import_only_what_their_installation_brings() -> None:
         allowed = DEPENDENCIES[package] | set(PACKAGES) | sys.stdlib_module_names
         if module.startswith(SPARK):
             allowed = allowed | SPARK_DEPENDENCIES
+        if module == OTEL:
+            allowed = allowed | {"opentelemetry"}
         if module.startswith(TESTING):
             allowed = allowed | TESTING_DEPENDENCIES
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
@@ -355,7 +362,8 @@ def test_both_distributions_have_the_same_fields_for_their_common_parts() -> Non
     for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
         assert client[field] == whole[field], field
     assert client["dependencies"] == whole["dependencies"][: len(client["dependencies"])]
-    assert client["optional-dependencies"]["spark"] == whole["optional-dependencies"]["spark"]
+    for extra in ("otel", "spark"):
+        assert client["optional-dependencies"][extra] == whole["optional-dependencies"][extra]
     assert set(client["classifiers"]) <= set(whole["classifiers"])
     for paper in client["license-files"]:
         assert (ROOT / "client" / paper).read_bytes() == (ROOT / paper).read_bytes(), paper

@@ -180,3 +180,28 @@ def test_the_module_config_exports_the_names_of_each_module_of_settings() -> Non
     assert all(hasattr(config, name) for name in config.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = config.nothing
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [("gzip", 0), ("gzip", 10), ("gzip", -2), ("lz4", 0), ("lz4", 18), ("zstd", 23)],
+)
+def test_a_level_that_the_codec_does_not_have_is_refused(codec: str, level: int) -> None:
+    with pytest.raises(ConfigError, match=f"compression_level={level} .*{codec}"):
+        producer(compression_type=codec, compression_level=level)
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "effective"),
+    [
+        ("gzip", -1, None),
+        ("gzip", 9, 9),
+        ("lz4", 17, 17),
+        ("zstd", -5, -5),
+        ("zstd", 22, 22),
+        ("none", 99, None),
+    ],
+)
+def test_a_level_of_the_codec_is_accepted(codec: str, level: int, effective: int | None) -> None:
+    config = producer(compression_type=codec, compression_level=level)
+    assert config.compression_level == effective

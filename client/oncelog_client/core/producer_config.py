@@ -36,8 +36,8 @@ class ProducerSettings(ClientSettings, total=False):
     buffer_memory (int): maximum bytes of all records that wait or are in flight; `send`
         waits for room. Default: 33554432.
     compression_type (str): none, gzip, snappy, lz4 or zstd. Default: "none".
-    compression_level (int | None): level of the compression; None for the codec's own. Default:
-        None.
+    compression_level (int | None): level of the compression: gzip 1 to 9, lz4 1 to 17, zstd
+        -131072 to 22; None for the codec's own. Default: None.
     delivery_timeout_ms (int): how long a record may take from `send` to its outcome. Default:
         120000.
     enable_idempotence (bool): write each record once and in order, despite retries. Default:
@@ -98,6 +98,13 @@ class ProducerConfig(ClientConfig):
         return _COMPRESSIONS[self.compression_type]
 
 
+# Kafka's limits of compression.<codec>.level (KIP-390). The other codecs have no level.
+_LEVELS: Final[dict[str, tuple[int, int]]] = {
+    "gzip": (1, 9),
+    "lz4": (1, 17),
+    "zstd": (-131_072, 22),
+}
+
 _COMPRESSIONS: Final = {codec.kafka_name: codec for codec in Compression}
 
 _PRODUCER_LIMITS: Final[dict[str, tuple[float, float]]] = {
@@ -130,11 +137,26 @@ def producer_config(
     values["acks"] = _ACKS[acks]
     check_ranges(values, _PRODUCER_LIMITS)
     check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})
+    values["compression_level"] = _level(values["compression_type"], values["compression_level"])
     values["enable_idempotence"] = _resolve_idempotence(values, "enable_idempotence" in settings)
     _check_delivery_timeout(values, "delivery_timeout_ms" in settings)
     if values["transaction_two_phase_commit_enable"]:
         _check_two_phase(values, "transaction_timeout_ms" in settings)
     return ProducerConfig(**values)
+
+
+def _level(codec: str, level: int | None) -> int | None:
+    """Return the level for the codec, or None for the codec's own (in gzip also -1).
+
+    Raises ConfigError for a level that the codec does not have. A codec without levels ignores the
+    setting, as Kafka's producer ignores the levels of other codecs.
+    """
+    if level is None or codec not in _LEVELS or (codec, level) == ("gzip", -1):
+        return None
+    least, most = _LEVELS[codec]
+    if not least <= level <= most:
+        raise ConfigError(f"compression_level={level} is not between {least} and {most} ({codec})")
+    return level
 
 
 def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
