@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,13 @@ class Application:
         process = self._running
         process.kill()
         self._ended(process)
+
+    def pause(self) -> None:
+        """Send SIGSTOP: the application hangs until `resume`."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running.send_signal(signal.SIGCONT)
 
     def revive(self) -> None:
         """Start the application again if it has ended by itself, as a supervisor would. Count it in

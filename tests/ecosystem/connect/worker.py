@@ -46,19 +46,28 @@ _START_TIMEOUT_S = 120.0
 
 
 class Worker(Application):
-    """A worker that runs the connectors in the class path `jars`. Its REST API listens on `url`."""
+    """A worker that runs the connectors in the class path `jars`. Its REST API listens on `url`.
+    `settings` are added to those of the worker."""
 
-    def __init__(self, folder: Path, name: str, address: str, jars: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        address: str,
+        jars: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         port = reserve_port(self)
         self.url = f"http://127.0.0.1:{port}"
-        settings = {
+        lines = {
             **_SETTINGS,
             "bootstrap.servers": address,
             "listeners": self.url,
             "client.id": name,
+            **(settings or {}),
         }
         properties = folder / f"{name}.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         command = [java(), *TEST_JVM_OPTIONS, "-Dorg.apache.logging.log4j.level=INFO", "-cp", jars]
         command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
         super().__init__(command, folder / f"{name}.log")
@@ -72,12 +81,14 @@ class Worker(Application):
 
         wait_until(is_created, f"the connector {connector}", _START_TIMEOUT_S)
 
-    def states(self, connector: str) -> list[str]:
-        """Return the states of the connector and its tasks, or none while they are unknown."""
-        found = self._call("GET", f"/connectors/{connector}/status")
-        if found is None:
-            return []
-        return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
+    def restart_failed(self, connector: str, expected: str) -> None:
+        """Restart the connector's task if it has failed, as an operator of Connect does. A failure
+        without the text `expected` fails the test. Do nothing while the worker starts."""
+        status = self._call("GET", f"/connectors/{connector}/status")
+        for task in status["tasks"] if status else []:
+            if task["state"] == "FAILED":
+                assert expected in task["trace"], task["trace"]
+                self._call("POST", f"/connectors/{connector}/tasks/{task['id']}/restart")
 
     def _call(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
         """Return the decoded response, or None if the worker is not ready or knows no such path."""
@@ -89,7 +100,7 @@ class Worker(Application):
         )
         try:
             with urllib.request.urlopen(request, timeout=_CALL_TIMEOUT_S) as response:
-                return json.load(response)
+                return json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
                 if error.code not in _NOT_YET:

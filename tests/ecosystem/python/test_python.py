@@ -63,7 +63,7 @@ def test_every_record_is_counted_once(
         expected = {key: len(range(key, feeder.written, WORDS)) for key in range(WORDS)}
 
         def is_complete() -> bool:
-            application.check()
+            application.revive()
             return len(audit.records("counts")) >= feeder.written
 
         wait_until(is_complete, f"{feeder.written} counts", DEADLINE_S)
@@ -89,11 +89,12 @@ def test_faststream_copies_every_record_at_least_once(
         with Feeder(broker.address, "lines", word, RATE) as feeder:
             kill_in_turn([application, broker], lambda: audit.progress("counts"))
         expected = {str(number).encode() for number in range(feeder.written)}
-        wait_until(
-            lambda: {seen.value for seen in audit.records("counts")} >= expected,
-            f"{feeder.written} copies",
-            DEADLINE_S,
-        )
+
+        def is_complete() -> bool:
+            application.revive()
+            return {seen.value for seen in audit.records("counts")} >= expected
+
+        wait_until(is_complete, f"{feeder.written} copies", DEADLINE_S)
         assert application.stop() == 0
     copies = {seen.value for seen in audit.records("counts")}
     outcome = compare(

@@ -52,7 +52,7 @@ def test_every_word_is_counted_once(
         expected = {key: len(range(key, feeder.written, WORDS)) for key in range(WORDS)}
 
         def is_complete() -> bool:
-            word_count.check()
+            word_count.revive()
             return len(audit.records("counts")) >= feeder.written
 
         wait_until(is_complete, f"{feeder.written} counts")

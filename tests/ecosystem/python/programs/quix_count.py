@@ -21,7 +21,7 @@ def main(address: str, folder: str) -> None:
         consumer_extra_config={"session.timeout.ms": 1000, "heartbeat.interval.ms": 200},
         # Quix Streams draws a new transactional id at each start, so nothing fences the former
         # one. The broker aborts the transaction of a killed application after this time.
-        producer_extra_config={"transaction.timeout.ms": 2000},
+        producer_extra_config={"transaction.timeout.ms": 5000},
         consumer_poll_timeout=0.1,
     )
     lines = application.topic("lines", key_deserializer="str", value_deserializer="str")
