@@ -3,7 +3,7 @@
 
 The spans follow OpenTelemetry's semantic conventions for messaging and for Kafka: `send` of a
 producer, `poll` and `commit` of a consumer, and `process`, which an application opens around its
-own work. The context of a trace travels in the headers of a record, so a trace goes on at the
+own work. The context of a trace travels in the headers of a record, so a trace continues at the
 consumer, whatever client is on the other side.
 """
 
@@ -127,7 +127,7 @@ class Consumer(consumer.Consumer[K, V]):
     @contextmanager
     def processing(self, record: ConsumerRecord[K, V]) -> Iterator[Span]:
         """Open the span `process <topic>` around the work on a record. Its parent is the span of
-        the record's producer. An exception ends the span as failed, and goes on."""
+        the record's producer. An exception ends the span as failed, and is raised."""
         attributes = self._attributes("process", "process", {record.topic})
         attributes["messaging.destination.partition.id"] = str(record.partition)
         attributes["messaging.kafka.offset"] = record.offset
