@@ -110,7 +110,6 @@ TESTED_TOGETHER = {
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
     "oncelog_server.transaction.commands.keep_prepared": "with InitProducerId: test_two_phase.py",
     "oncelog_server.coordinator.runtime": "with both coordinators: tests/server/transaction",
-    "oncelog_server.security.acl_codes": "with the handlers: tests/server/handlers",
     "oncelog_server.handlers": "through real clients: tests/conformance; some also alone",
     "oncelog_server.salvage": "on data directories: tests/faults/test_recover.py",
     "oncelog_server.log.loaded": "with recovery: tests/server/log/test_recovery.py",

@@ -59,7 +59,7 @@ QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 # then says Return.
 ITERATIONS = {"AsyncIterator", "Iterable", "Iterator"}
 # Names from elsewhere that contain a banned word.
-QUOTED = re.compile(r"\bwhoami\b")
+QUOTED = re.compile(r"\bwhoami\b|\ballow[._]everyone[._]if[._]no[._]acl[._]found\b")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -40,13 +40,15 @@ from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
-from oncelog_server.security.authorizer import AllowAll
+from oncelog_server.security.authorizer import AllowAll, Authorizer
+from oncelog_server.security.standard_authorizer import StandardAuthorizer
 from oncelog_server.settings.listeners import (
     Endpoint,
     advertised_endpoints,
     inter_broker_listener,
     listeners_of,
 )
+from oncelog_server.settings.security import split_principals
 from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
@@ -320,6 +322,16 @@ class Broker:
             work=self._slices.run,
         )
 
+    def _new_authorizer(self) -> Authorizer:
+        if not self.settings.authorizer_class_name:
+            return AllowAll()
+        follower = self.metadata.follower
+        return StandardAuthorizer(
+            lambda: follower.image.acls,
+            split_principals(self.settings.super_users),
+            allow_if_no_acl=self.settings.allow_everyone_if_no_acl_found,
+        )
+
     def _new_services(self, local: LocalMarkers) -> BrokerServices:
         fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -331,7 +343,7 @@ class Broker:
             settings=self.settings,
             clock=self._clock,
             timers=self._timers,
-            authorizer=AllowAll(),
+            authorizer=self._new_authorizer(),
             metadata=self.metadata,
             partitions=self.partitions,
             views=BrokerViews(

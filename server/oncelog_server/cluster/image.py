@@ -14,6 +14,7 @@ import msgspec
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.records import (
+    AclsRecord,
     BrokerRecord,
     ClusterRecord,
     ControllerRecord,
@@ -24,6 +25,8 @@ from oncelog_server.cluster.records import (
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
+from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
+from oncelog_server.security.resources import Operation, ResourceType
 
 NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -97,7 +100,11 @@ class ClusterImage(msgspec.Struct, frozen=True):
     features_epoch: int = -1
     # Deleted topics by id. The entry of a topic is removed after its last folder.
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
+    # The access rules by pattern. The mapping is another object after each change of a rule.
+    acls: Mapping[Pattern, tuple[Acl, ...]] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
+    # The revision that last wrote the record of a pattern.
+    _acl_revisions: Mapping[Pattern, int] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
     # count.
     _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = msgspec.field(default_factory=dict)
@@ -114,6 +121,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self._names.get(topic_id)
         return None if name is None else self.topics[name]
+
+    def acls_revision(self, pattern: Pattern) -> int:
+        """Return the revision that last wrote the rules of a pattern, 0 without rules."""
+        return self._acl_revisions.get(pattern, 0)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -164,6 +175,8 @@ class _Draft:
         self._topics: dict[str, TopicImage] | None = None
         self._names: dict[bytes, str] | None = None
         self._deletions: dict[bytes, DeletionRecord] | None = None
+        self._acls: dict[Pattern, tuple[Acl, ...]] | None = None
+        self._acl_revisions: dict[Pattern, int] = {}
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -180,6 +193,8 @@ class _Draft:
             self._topic(key.removeprefix(records.TOPICS), entry)
         elif key.startswith(records.DELETIONS):
             self._deletion(uuid_from_string(key.removeprefix(records.DELETIONS)), entry)
+        elif key.startswith(records.ACLS):
+            self._acl(key, entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -208,6 +223,9 @@ class _Draft:
             changed["_partitions"] = self._partitions
         if self._deletions is not None:
             changed["deletions"] = self._deletions
+        if self._acls is not None:
+            changed["acls"] = self._acls
+            changed["_acl_revisions"] = self._acl_revisions
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -233,6 +251,23 @@ class _Draft:
             self._deletions.pop(topic_id, None)
         else:
             self._deletions[topic_id] = records.decode(DeletionRecord, entry.value)
+
+    def _acl(self, key: str, entry: Entry | None) -> None:
+        if self._acls is None:
+            self._acls = dict(self._old.acls)
+            self._acl_revisions = dict(self._old._acl_revisions)
+        resource_type, pattern_type, name = records.acls_pattern(key)
+        pattern = Pattern(ResourceType(resource_type), name, PatternType(pattern_type))
+        if entry is None:
+            self._acls.pop(pattern, None)
+            self._acl_revisions.pop(pattern, None)
+            return
+        record = records.decode(AclsRecord, entry.value)
+        self._acls[pattern] = tuple(
+            Acl(principal, host, Operation(operation), Permission(permission))
+            for principal, host, operation, permission in record.rules
+        )
+        self._acl_revisions[pattern] = entry.mod_revision
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

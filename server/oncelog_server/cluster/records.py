@@ -99,6 +99,16 @@ class FeaturesRecord(msgspec.Struct, frozen=True):
     levels: dict[str, int]
 
 
+class AclsRecord(msgspec.Struct, frozen=True):
+    """`acls/<resource type>/<pattern type>/<name>`: the rules of a pattern, at least one.
+
+    The types are Kafka's codes. A rule is a principal, a host, and Kafka's codes of the operation
+    and the permission.
+    """
+
+    rules: tuple[tuple[str, str, int, int], ...]
+
+
 class ConfigRecord(msgspec.Struct, frozen=True):
     """`config/<resource>/<name>`: dynamic settings."""
 
@@ -113,6 +123,7 @@ BROKERS: Final = "brokers/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 DELETIONS: Final = "deletions/"
+ACLS: Final = "acls/"
 
 
 def broker_key(broker_id: int) -> str:
@@ -130,6 +141,17 @@ def partition_key(topic_id: str, partition: int) -> str:
 
 def deletion_key(topic_id: str) -> str:
     return f"{DELETIONS}{topic_id}"
+
+
+def acls_key(resource_type: int, pattern_type: int, name: str) -> str:
+    """Return the key of a pattern. The name is last, because it may contain a slash."""
+    return f"{ACLS}{resource_type}/{pattern_type}/{name}"
+
+
+def acls_pattern(key: str) -> tuple[int, int, str]:
+    """Return the resource type, the pattern type and the name in a key. Raises ValueError."""
+    resource_type, pattern_type, name = key.removeprefix(ACLS).split("/", 2)
+    return int(resource_type), int(pattern_type), name
 
 
 def encode(record: Any) -> bytes:
@@ -157,6 +179,7 @@ _DECODERS: dict[type, Any] = {
         DeletionRecord,
         ProducerIdsRecord,
         FeaturesRecord,
+        AclsRecord,
         ConfigRecord,
     )
 }

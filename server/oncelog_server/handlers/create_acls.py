@@ -1,5 +1,4 @@
-"""CreateAcls, which would grant or deny rights. It is refused, with the response of a Kafka broker
-without an authorizer.
+"""CreateAcls: add access rules (ACLs), which grant or deny rights.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -11,13 +10,16 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_acls import (
+    AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.deferred import Deferred
+from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.acl_codes import check_known
+from oncelog_server.security.acls import Acl, Pattern, check_known, is_specific, new_acl
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.CREATE_ACLS
@@ -25,7 +27,7 @@ API = ApiKey.CREATE_ACLS
 
 def handle(
     services: BrokerServices, context: RequestContext, request: CreateAclsRequest
-) -> CreateAclsResponse:
+) -> CreateAclsResponse | Deferred[CreateAclsResponse]:
     """Return the response. Raises ProtocolError if a type, operation or permission is UNKNOWN; this
     closes the connection, as in Kafka."""
     for creation in request.creations:
@@ -35,7 +37,60 @@ def handle(
             creation.operation,
             creation.permission_type,
         )
-    code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
     if not context.may(Operation.ALTER, CLUSTER):
-        code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        return _refused(
+            request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        )
+    if not services.settings.authorizer_class_name:
+        return _refused(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    if not all(
+        is_specific(
+            creation.resource_type,
+            creation.resource_pattern_type,
+            creation.operation,
+            creation.permission_type,
+        )
+        for creation in request.creations
+    ):
+        # Kafka cannot make a rule of such codes, and fails the whole request.
+        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    return services.spawn(_create(services, request))
+
+
+async def _create(services: BrokerServices, request: CreateAclsRequest) -> CreateAclsResponse:
+    outcomes = [_checked(creation) for creation in request.creations]
+    failed: Refused | None = None
+    try:
+        await services.metadata.create_acls(
+            [row for row in outcomes if not isinstance(row, Refused)]
+        )
+    except Refused as refused:
+        failed = refused
+    refusals = [row if isinstance(row, Refused) else failed for row in outcomes]
+    return CreateAclsResponse(results=[_result(refused) for refused in refusals])
+
+
+def _checked(creation: AclCreation) -> tuple[Pattern, Acl] | Refused:
+    try:
+        return new_acl(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+    except Refused as refused:
+        return refused
+
+
+def _result(refused: Refused | None) -> AclCreationResult:
+    code, message = (ErrorCode.NONE, "") if refused is None else (refused.code, refused.message)
+    return AclCreationResult(code, message)
+
+
+def _refused(
+    request: CreateAclsRequest, code: ErrorCode, message: str | None
+) -> CreateAclsResponse:
     return CreateAclsResponse(results=[AclCreationResult(code, message) for _ in request.creations])

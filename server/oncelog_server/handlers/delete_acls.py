@@ -1,4 +1,4 @@
-"""DeleteAcls: delete ACLs. The responses are those of a Kafka broker without an authorizer.
+"""DeleteAcls: delete the access rules (ACLs) that match filters.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -11,12 +11,15 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.deferred import Deferred
+from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.acl_codes import check_known
+from oncelog_server.security.acls import Acl, AclFilter, Pattern, check_known
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DELETE_ACLS
@@ -24,19 +27,75 @@ API = ApiKey.DELETE_ACLS
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
-) -> DeleteAclsResponse:
+) -> DeleteAclsResponse | Deferred[DeleteAclsResponse]:
     """Return the response. Raises ProtocolError if a type, an operation or a permission in a filter
     is UNKNOWN; this closes the connection, as in Kafka."""
-    for acl_filter in request.filters:
+    for chosen in request.filters:
         check_known(
-            acl_filter.resource_type_filter,
-            acl_filter.pattern_type_filter,
-            acl_filter.operation,
-            acl_filter.permission_type,
+            chosen.resource_type_filter,
+            chosen.pattern_type_filter,
+            chosen.operation,
+            chosen.permission_type,
         )
-    code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
     if not context.may(Operation.ALTER, CLUSTER):
-        code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        return _refused(
+            request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        )
+    if not services.settings.authorizer_class_name:
+        return _refused(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    return services.spawn(_delete(services, request))
+
+
+async def _delete(services: BrokerServices, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    filters = [
+        AclFilter(
+            chosen.resource_type_filter,
+            chosen.resource_name_filter,
+            chosen.pattern_type_filter,
+            chosen.principal_filter,
+            chosen.host_filter,
+            chosen.operation,
+            chosen.permission_type,
+        )
+        for chosen in request.filters
+    ]
+    refusals = [_refusal(chosen) for chosen in filters]
+    valid = [chosen for chosen, refused in zip(filters, refusals, strict=True) if refused is None]
+    try:
+        deleted = iter(await services.metadata.delete_acls(valid))
+    except Refused as refused:
+        return _refused(request, refused.code, refused.message)
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(matching_acls=[_matching(*row) for row in next(deleted)])
+            if refused is None
+            else DeleteAclsFilterResult(refused.code, refused.message)
+            for refused in refusals
+        ]
+    )
+
+
+def _refusal(chosen: AclFilter) -> Refused | None:
+    try:
+        chosen.check()
+    except Refused as refused:
+        return refused
+    return None
+
+
+def _matching(pattern: Pattern, acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        resource_type=pattern.type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _refused(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(code, message) for _ in request.filters]
     )

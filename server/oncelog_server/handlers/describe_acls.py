@@ -1,4 +1,4 @@
-"""DescribeAcls: list ACLs. The responses are those of a Kafka broker without an authorizer.
+"""DescribeAcls: list the access rules (ACLs) that match a filter.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -7,12 +7,20 @@ v3: user resources (KIP-373)
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from oncelog_protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.acl_changes import matching_acls
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.acl_codes import check_known
+from oncelog_server.security.acls import Acl, AclFilter, Pattern, check_known
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_ACLS
@@ -31,7 +39,34 @@ def handle(
     )
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not services.settings.authorizer_class_name:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED,
+            error_message="No Authorizer is configured on the broker",
+        )
+    chosen = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    found: defaultdict[Pattern, list[Acl]] = defaultdict(list)
+    for pattern, acl in matching_acls(services.metadata.image, chosen):
+        found[pattern].append(acl)
     return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured on the broker",
+        resources=[
+            DescribeAclsResource(
+                pattern.type,
+                pattern.name,
+                pattern.pattern_type,
+                [
+                    AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+                    for acl in acls
+                ],
+            )
+            for pattern, acls in sorted(found.items())
+        ]
     )

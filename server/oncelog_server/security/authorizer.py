@@ -34,7 +34,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Allows every request. There are no ACLs yet."""
+    """Allows every request: the authorizer if none is configured."""
 
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         return True

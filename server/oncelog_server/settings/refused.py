@@ -13,7 +13,6 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 _CLASSES = (
     ("alter.config.policy.class.name", Kind.CLASS, None, LOW),
-    ("authorizer.class.name", Kind.STRING, "", LOW),
     ("client.quota.callback.class", Kind.CLASS, None, LOW),
     ("config.providers", Kind.LIST, "", LOW),
     ("create.topic.policy.class.name", Kind.CLASS, None, LOW),
@@ -139,7 +138,7 @@ _RATE = (("max.connection.creation.rate", Kind.INT, "2147483647", MEDIUM),)
 
 REFUSED: dict[str, Unhonoured] = unhonoured(
     {
-        "Java classes (policies, authorizers, plug-ins) cannot be loaded": _CLASSES,
+        "Java classes (policies, plug-ins) cannot be loaded": _CLASSES,
         "TLS, SASL and delegation tokens are not built yet, only PLAINTEXT": _SECURITY,
         "remote (tiered) storage is not built": _REMOTE,
         "there is one data directory: it cannot be cordoned": _DIRECTORIES,

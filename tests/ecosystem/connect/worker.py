@@ -31,9 +31,10 @@ _SETTINGS = {
     "consumer.isolation.level": "read_committed",
     "offset.flush.interval.ms": "500",
     "plugin.discovery": "service_load",
-    # The tasks of a killed worker move to another worker soon.
-    "session.timeout.ms": "2000",
-    "heartbeat.interval.ms": "300",
+    # The tasks of a killed worker move to another worker soon, but not while a killed Apache Kafka
+    # restarts.
+    "session.timeout.ms": "5000",
+    "heartbeat.interval.ms": "500",
     "scheduled.rebalance.max.delay.ms": "0",
     "consumer.session.timeout.ms": "2000",
     "consumer.heartbeat.interval.ms": "300",

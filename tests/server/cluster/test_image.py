@@ -100,7 +100,7 @@ def test_a_malformed_record_is_an_error() -> None:
 def test_unknown_keys_and_fields_of_later_versions_are_skipped() -> None:
     cluster = Cluster()
     value = b'{"id":"' + uuid_to_string(b"x" * 16).encode() + b'","partitions":0,"new":1}'
-    cluster.apply([Write((), (Put("topics/a", value), Put("acls/1", b"?"), Put("zebra", b"?")))])
+    cluster.apply([Write((), (Put("topics/a", value), Put("later/1", b"?"), Put("zebra", b"?")))])
     assert cluster.image.topics["a"].partitions == ()
 
 

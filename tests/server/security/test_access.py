@@ -65,7 +65,10 @@ def test_a_denied_request_gets_the_code_of_the_resource_type(resource_type: Reso
     denied = request(Recording(False))
     with pytest.raises(Refused) as refused:
         denied.require(Operation.READ, Resource(resource_type, "name"))
-    assert refused.value.code is ErrorCode[f"{resource_type.name}_AUTHORIZATION_FAILED"]
+    # A right on a user is a right to create or describe tokens of this user (KIP-373).
+    of_tokens = resource_type is ResourceType.USER
+    name = "DELEGATION_TOKEN" if of_tokens else resource_type.name
+    assert refused.value.code is ErrorCode[f"{name}_AUTHORIZATION_FAILED"]
     assert refused.value.code is DENIED[resource_type]
 
 

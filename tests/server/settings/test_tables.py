@@ -21,6 +21,7 @@ from oncelog_server.settings.description import describe_topic
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.security import SecuritySettings
 from oncelog_server.settings.table import (
     InvalidValue,
     Kind,
@@ -54,7 +55,9 @@ def test_settings_that_kafka_does_not_have_are_marked_as_ours() -> None:
     drafted = {"group.transactions.enable"}
     # Kafka has this setting, but not in its documentation.
     unpublished = {"producer.id.expiration.check.interval.ms"}
-    ours = KNOWN - set(BROKER_SETTINGS) - drafted - unpublished
+    # These are settings of Kafka's authorizer, and not of its broker.
+    of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
+    ours = KNOWN - set(BROKER_SETTINGS) - drafted - unpublished - of_the_authorizer
     assert all(name.startswith("oncelog.") for name in ours)
 
 
@@ -243,7 +246,9 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
 
 
 def test_each_setting_is_declared_in_exactly_one_class() -> None:
-    parts = (BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings)
+    parts = (
+        BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings, SecuritySettings
+    )  # fmt: skip
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)
 
@@ -256,3 +261,16 @@ def test_a_value_may_be_as_long_as_a_string_of_the_protocol(text: str) -> None:
         InvalidValue, match=r"a\.setting: it has 32768 bytes, and the maximum is 32767"
     ):
         check_length("a.setting", text + "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("authorizer.class.name", "org.example.Mine", "Java classes cannot be loaded"),
+        ("super.users", "User:alice;bob", "principalType:principalName"),
+        ("allow.everyone.if.no.acl.found", "perhaps", "perhaps"),
+    ],
+)
+def test_settings_of_the_authorizer_are_checked(name: str, text: str, reason: str) -> None:
+    with pytest.raises(InvalidValue, match=reason):
+        parse_value(HONOURED[name], text)
