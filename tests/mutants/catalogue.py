@@ -1,14 +1,13 @@
 """All named mutants. This module defines those that change the server on one broker. The other
-mutants come from `situations.py` (defects that only a special situation shows) and `sink.py` (the
-Spark sink).
-
-M29 (DENY loses to ALLOW) is missing, because the broker has no access rules yet.
+mutants come from `access.py` (access rules), `situations.py` (defects that only a special situation
+shows) and `sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
@@ -299,6 +298,7 @@ MUTANTS: Final = (
         '    if name in INTERNAL_TOPICS and context.client_id != "__admin_client":\n',
         ("tests/server/handlers/test_produce.py",),
     ),
+    *ACCESS_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

@@ -1,0 +1,72 @@
+"""Named mutants of the access rules: the security brief's list, section 6.5."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_AUTHORIZER: Final = "server/oncelog_server/security/standard_authorizer.py"
+_TESTS: Final = (
+    "tests/server/security/test_standard_authorizer.py",
+    "tests/conformance/authorizer/test_authorizer.py",
+)
+
+ACCESS_MUTANTS: Final = (
+    Mutant(
+        "M29",
+        "a rule that denies loses to a rule that allows",
+        _AUTHORIZER,
+        "            if acl.permission is Permission.DENY:\n                return False\n",
+        "            if acl.permission is Permission.DENY:\n                continue\n",
+        _TESTS,
+    ),
+    Mutant(
+        "A1",
+        "a prefix is compared the wrong way round",
+        _AUTHORIZER,
+        "                yield from self._prefixed.get((type, name[:length]), ())\n",
+        "                yield from self._prefixed.get((type, name[-length:]), ())\n",
+        _TESTS,
+    ),
+    Mutant(
+        "A2",
+        "the host of a rule is ignored",
+        _AUTHORIZER,
+        "(principal, ANY_PRINCIPAL) or acl.host not in (host, WILDCARD):\n",
+        "(principal, ANY_PRINCIPAL):\n",
+        _TESTS,
+    ),
+    Mutant(
+        "A3",
+        "a denied right also denies DESCRIBE",
+        _AUTHORIZER,
+        "    return acl.permission is Permission.ALLOW and acl.operation in",
+        "    return acl.operation in",
+        _TESTS,
+    ),
+    Mutant(
+        "A4",
+        "a denied prefix does not dominate in the question about a type",
+        _AUTHORIZER,
+        "        for length in range(1, len(allowed.name) + 1)\n",
+        "        for length in range(0)\n",
+        _TESTS,
+    ),
+    Mutant(
+        "A5",
+        "a rule that denies wins against a super user",
+        _AUTHORIZER,
+        "decision = principal in self._super_users or self._decide(index, question)\n",
+        "decision = self._decide(index, question)\n",
+        _TESTS,
+    ),
+    Mutant(
+        "A6",
+        "decisions are kept after a rule has changed",
+        _AUTHORIZER,
+        "RuleIndex(rules)\n            self._decisions.clear()\n",
+        "RuleIndex(rules)\n",
+        _TESTS,
+    ),
+)
