@@ -15,7 +15,7 @@ KILLS = 20
 # After progress, a kill comes at a random moment of this time: within a transaction, at its end or
 # between two transactions.
 MOMENT_S = 0.3
-DEADLINE_S = 120.0
+DEADLINE_S = 180.0
 
 
 class Victim(Protocol):

@@ -83,27 +83,39 @@ class Asking:
         self.host = host
 
 
-def rule(chance: Random) -> tuple[Any, ...]:
-    operation = chance.choice([Operation.ALL, *Operation])
-    return (
-        "add",
-        int(chance.choice(TYPES)),
-        chance.choice(NAMES),
-        int(chance.choice(list(PatternType)[1:])),
-        chance.choice(PRINCIPALS),
-        chance.choice(HOSTS),
-        int(operation),
-        int(chance.choice([Permission.ALLOW, Permission.ALLOW, Permission.DENY])),
-    )
+class Drawn:
+    """The few values of one world. With few values, many rules are about one question, so rules
+    that allow meet rules that deny."""
 
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._types = chance.sample(TYPES, chance.randrange(1, 3))
+        self._names = chance.sample(NAMES, chance.randrange(2, 5))
+        self._principals = chance.sample(PRINCIPALS, chance.randrange(2, 4))
+        self._hosts = chance.sample(HOSTS, chance.randrange(2, 4))
+        operations = [each for each in Operation if each is not Operation.ALL]
+        self._operations = chance.sample(operations, chance.randrange(1, 5))
 
-def question(chance: Random, *, of_type: bool) -> tuple[Any, ...]:
-    principal = chance.choice([name for name in PRINCIPALS if name != "User:*"])
-    host = chance.choice(HOSTS[1:])
-    operation = int(chance.choice([each for each in Operation if each is not Operation.ALL]))
-    if of_type:
-        return ("any", principal, host, operation, int(chance.choice(TYPES)))
-    return ("one", principal, host, operation, int(chance.choice(TYPES)), chance.choice(NAMES))
+    def rule(self) -> tuple[Any, ...]:
+        choice = self._chance.choice
+        return (
+            "add",
+            int(choice(self._types)),
+            choice(self._names),
+            int(choice([PatternType.LITERAL, PatternType.PREFIXED])),
+            choice(self._principals),
+            choice(self._hosts),
+            int(choice([Operation.ALL, *self._operations])),
+            int(choice([Permission.ALLOW, Permission.ALLOW, Permission.DENY])),
+        )
+
+    def question(self, *, of_type: bool) -> tuple[Any, ...]:
+        choice = self._chance.choice
+        # A client has a name and an address, and no wildcard.
+        principal = choice([name for name in (*self._principals, "User:root") if name[-1] != "*"])
+        host = choice([host for host in (*self._hosts, "10.0.0.9") if host != "*"])
+        asked = (principal, host, int(choice(self._operations)), int(choice(self._types)))
+        return ("any", *asked) if of_type else ("one", *asked, choice(self._names))
 
 
 def world(seed: int, *, changes: bool) -> World:
@@ -111,18 +123,19 @@ def world(seed: int, *, changes: bool) -> World:
     between the questions."""
     chance = Random(seed)
     made = World(chance.choice(SUPER_USERS), chance.random() < 0.3)
+    drawn = Drawn(chance)
     known: list[tuple[Any, ...]] = []
     alive: set[int] = set()
     for _ in range(chance.randrange(1, 12)):
-        _add(made, known, alive, rule(chance))
+        _add(made, known, alive, drawn.rule())
     for number in range(12):
         if changes and alive and chance.random() < 0.5:
             gone = chance.choice(sorted(alive))
             alive.discard(gone)
             made.steps.append(("remove", gone))
         elif changes:
-            _add(made, known, alive, rule(chance))
-        made.steps.append(question(chance, of_type=number % 4 == 0))
+            _add(made, known, alive, drawn.rule())
+        made.steps.append(drawn.question(of_type=number % 4 == 0))
     return made
 
 

@@ -50,6 +50,7 @@ PARTS = 10
 PAUSE_S = 0.2
 RETRY_S = 0.1
 TIMEOUT_S = 30.0
+SUBJECTS = {"subject.name.strategy": record_subject_name_strategy}
 CONTEXT = SerializationContext(RECORDS, MessageField.VALUE)
 
 
@@ -97,9 +98,8 @@ def write(address: str, url: str, ready: str) -> None:
 def wrote(producer: Producer, registry: SchemaRegistryClient, ready: str, number: int) -> bool:
     """Write a transaction. Return False if it is to be aborted. Raises KafkaException if only a
     new producer can continue."""
-    strategy = {"subject.name.strategy": record_subject_name_strategy}
     schema = schema_of(number)
-    serializer = AvroSerializer(registry, schema, conf=strategy)
+    serializer = AvroSerializer(registry, schema, conf=SUBJECTS)
     try:
         producer.begin_transaction()
         for part in range(PARTS):
@@ -199,7 +199,7 @@ def say(*words: object) -> None:
 def read(address: str, url: str, ready: str) -> None:
     wait_until_ready(ready)
     registry = SchemaRegistryClient({"url": url})
-    deserializer = AvroDeserializer(registry)
+    deserializer = AvroDeserializer(registry, conf=SUBJECTS)
     for message in committed(address, RECORDS):
         record = deserializer(message.value(), CONTEXT)
         assert isinstance(record, dict), record

@@ -17,7 +17,7 @@ def main(address: str, folder: str) -> None:
     broker = KafkaBroker(
         address,
         enable_idempotence=True,
-        config={"session.timeout.ms": 1000, "heartbeat.interval.ms": 200},
+        config={"session.timeout.ms": 3000, "heartbeat.interval.ms": 500},
     )
     publisher = broker.publisher("counts")
 

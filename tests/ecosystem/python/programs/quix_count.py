@@ -18,7 +18,7 @@ def main(address: str, folder: str) -> None:
         commit_interval=0.2,
         state_dir=folder,
         processing_guarantee="exactly-once",
-        consumer_extra_config={"session.timeout.ms": 1000, "heartbeat.interval.ms": 200},
+        consumer_extra_config={"session.timeout.ms": 3000, "heartbeat.interval.ms": 500},
         # Quix Streams draws a new transactional id at each start, so nothing fences the former
         # one. The broker aborts the transaction of a killed application after this time.
         producer_extra_config={"transaction.timeout.ms": 5000},
