@@ -24,7 +24,7 @@ from oncelog_client import (
 )
 from oncelog_client.serialization import StringDeserializer, StringSerializer
 from oncelog_client.sync import Admin, Consumer, Producer
-from tests.harness.waiting import DEADLINE_S
+from tests.harness.waiting import DEADLINE_S, wait_until
 
 MISSING = {("Admin", "state_log")}
 
@@ -97,7 +97,8 @@ def test_a_transaction_commits_or_aborts(bootstrap: str, place: TopicPartition, 
         with pytest.raises(IllegalStateError):
             producer.commit_transaction()
     with Consumer(bootstrap, group_id=name, isolation_level="read_committed") as consumer:
-        assert consumer.committed(place) == {place: OffsetAndMetadata(1)}
+        expected = {place: OffsetAndMetadata(1)}
+        wait_until(lambda: consumer.committed(place) == expected, "the offset is committed")
         consumer.assign([place])
         consumer.seek_to_beginning()
         assert read(consumer, 2) == [b"one", b"two"]
@@ -118,7 +119,9 @@ def test_a_producer_initializes_with_a_synchronous_consumer(
             producer.send_offsets_to_transaction(
                 {place: OffsetAndMetadata(0)}, consumer.group_metadata()
             )
-        assert consumer.committed(place) == {place: OffsetAndMetadata(0)}
+        # Apache Kafka returns the offset after its coordinator has written the marker.
+        expected = {place: OffsetAndMetadata(0)}
+        wait_until(lambda: consumer.committed(place) == expected, "the offset is committed")
 
 
 def test_errors_reach_the_caller(bootstrap: str, place: TopicPartition) -> None:

@@ -11,6 +11,16 @@ from importlib import import_module
 # module's import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .acl_bindings import (
+        AccessControlEntry,
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AclResourceType,
+        PatternType,
+        ResourcePattern,
+    )
     from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
     from .client import Admin, OffsetSpec
     from .config_descriptions import (
@@ -34,6 +44,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbortTransactionSpec",
+    "AccessControlEntry",
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
+    "AclResourceType",
     "Admin",
     "AlterConfigOp",
     "ClusterDescription",
@@ -49,8 +65,10 @@ __all__ = [
     "NewTopic",
     "OffsetSpec",
     "PartitionLag",
+    "PatternType",
     "ProducerState",
     "ReplicaInfo",
+    "ResourcePattern",
     "ResourceType",
     "TopicDescription",
     "TopicListing",
@@ -61,6 +79,12 @@ __all__ = [
 # Name -> the module of this package that has it.
 _HOMES = {
     "AbortTransactionSpec": "transaction_descriptions",
+    "AccessControlEntry": "acl_bindings",
+    "AclBinding": "acl_bindings",
+    "AclBindingFilter": "acl_bindings",
+    "AclOperation": "acl_bindings",
+    "AclPermissionType": "acl_bindings",
+    "AclResourceType": "acl_bindings",
     "Admin": "client",
     "AlterConfigOp": "config_descriptions",
     "ClusterDescription": "broker_descriptions",
@@ -76,8 +100,10 @@ _HOMES = {
     "NewTopic": "topic_descriptions",
     "OffsetSpec": "client",
     "PartitionLag": "group_lag",
+    "PatternType": "acl_bindings",
     "ProducerState": "transaction_descriptions",
     "ReplicaInfo": "broker_descriptions",
+    "ResourcePattern": "acl_bindings",
     "ResourceType": "config_descriptions",
     "TopicDescription": "topic_descriptions",
     "TopicListing": "topic_descriptions",

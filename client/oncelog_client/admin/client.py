@@ -19,6 +19,7 @@ from oncelog_client.transaction.parent_epochs import ParentEpochs
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
+    from oncelog_client.admin.acl_bindings import AclBinding, AclBindingFilter
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
     from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
@@ -150,6 +151,30 @@ class Admin:
         from oncelog_client.admin import records
 
         return await records.delete_records(self._cluster, before, self._timeout_ms)
+
+    # -- access rules
+
+    async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        """Add access rules. A rule that exists is no error. Without an authorizer, the broker's
+        error is SECURITY_DISABLED."""
+        from oncelog_client.admin import acls
+
+        await acls.create_acls(self._cluster, bindings, self._timeout_ms)
+
+    async def describe_acls(self, chosen: AclBindingFilter | None = None) -> list[AclBinding]:
+        """Return the access rules that a filter chooses. Without a filter, return all."""
+        from oncelog_client.admin import acls
+        from oncelog_client.admin.acl_bindings import AclBindingFilter
+
+        return await acls.describe_acls(
+            self._cluster, chosen or AclBindingFilter(), self._timeout_ms
+        )
+
+    async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
+        """Delete the access rules that any of the filters chooses, and return them."""
+        from oncelog_client.admin import acls
+
+        return await acls.delete_acls(self._cluster, filters, self._timeout_ms)
 
     # -- settings
 

@@ -202,6 +202,16 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda request: _resources(request.resources),
         lambda response: _resources(response.responses),
     ),
+    # Access rules. The results are in the order of the request, without names.
+    ApiKey.CREATE_ACLS: _named(
+        lambda request: range(len(request.creations)),
+        lambda response: range(len(response.results)),
+    ),
+    ApiKey.DELETE_ACLS: _named(
+        lambda request: range(len(request.filters)),
+        lambda response: range(len(response.filter_results)),
+    ),
+    ApiKey.DESCRIBE_ACLS: _no_rows,
     ApiKey.DESCRIBE_CLUSTER: _no_rows,
     ApiKey.DESCRIBE_LOG_DIRS: _no_rows,
     # For the tools under Kafka's names. A response of DescribeTopicPartitions is one page of many.
@@ -209,6 +219,5 @@ RULES: Final[dict[ApiKey, Rule]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _no_rows,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _no_rows,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _no_rows,
-    ApiKey.DESCRIBE_ACLS: _no_rows,
     ApiKey.LIST_CONFIG_RESOURCES: _no_rows,
 }

@@ -12,6 +12,7 @@ from oncelog_client.kafka_tools.failures import Ended, JavaError
 
 # tool -> its module, which has a function `main(arguments) -> exit code`
 TOOLS: Final[dict[str, str]] = {
+    "kafka-acls.sh": "acls",
     "kafka-broker-api-versions.sh": "broker_api_versions",
     "kafka-cluster.sh": "cluster",
     "kafka-configs.sh": "configs",

@@ -23,7 +23,10 @@ _TRACE: Final = re.compile(r"\tat |\t\.\.\. \d+ more|Caused by: |\tSuppressed: "
 _USAGE: Final = re.compile(r"^Option +Description *$")
 _OPTION: Final = re.compile(r"^(?:\* )?(-{1,2}[a-z][a-z0-9-]*)")
 # The driver's exception for an exit, which some tools catch and print.
-_EXIT_OF_DRIVER: Final = ["null", "Driver$Exited"]
+_EXIT_OF_DRIVER: Final = (
+    ["null", "Driver$Exited"],
+    ["Error while executing ACL command: null", "Driver$Exited"],
+)
 _TOPIC_ID: Final = re.compile(r"(TopicId: )\S{22}")
 # A new cluster of Apache Kafka 4.3 has this setting of its own, because of KIP-966.
 _MIN_ISR: Final = re.compile(r"(\tConfigs: )min\.insync\.replicas=1,?")
@@ -147,6 +150,6 @@ def _lines(text: list[str], options: set[str]) -> list[str]:
             line = _MIN_ISR.sub(r"\1", _TOPIC_ID.sub(r"\1ID", line))
             lines.append(line.rstrip())
     lines = [*"\n".join(lines).rstrip().splitlines()]
-    if lines[-2:] == _EXIT_OF_DRIVER:
+    if lines[-2:] in _EXIT_OF_DRIVER:
         del lines[-2:]
     return lines
