@@ -30,6 +30,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/io/test_group_session.py": KAFKA,
     "tests/client/io/test_positions.py": KAFKA,
     "tests/client/test_admin_against_broker.py": KAFKA,
+    "tests/client/test_acls_against_broker.py": KAFKA,
     "tests/client/test_against_broker.py": KAFKA,
     "tests/client/test_group_transactions_against_broker.py": KAFKA,
     "tests/client/test_hijacked_copiers.py": KAFKA,
