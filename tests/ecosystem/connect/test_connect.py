@@ -107,8 +107,16 @@ def test_a_source_writes_each_line_once_and_a_sink_loses_none(
             "tasks.max": "1",
         },
     )
+
+    def progress() -> int | None:
+        # A task fails for good if the other worker, which shall fence its older instances, starts
+        # at this moment.
+        for worker in workers:
+            worker.restart_failed("source", "ConnectRestException")
+        return audit.progress(TOPIC)
+
     with Writer(source) as writer:
-        kill_in_turn([first, broker, second, broker], lambda: audit.progress(TOPIC), KILLS // 2)
+        kill_in_turn([first, broker, second, broker], progress, KILLS // 2)
         for worker in workers:
             assert worker.stop() in ENDED
             worker.start()
