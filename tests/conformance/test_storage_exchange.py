@@ -13,6 +13,17 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from oncelog.testing.wire import Wire
+from oncelog_client.admin import (
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
+from oncelog_client.sync import Admin
+from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Received
 from tests.conformance.conftest import create_topic
@@ -46,6 +57,15 @@ OPEN_ID = "a-transaction-that-stays-open"
 
 
 GROUP = "a-group-of-kip-848"
+ALICE = AccessControlEntry("User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)
+RULES = {
+    AclBinding(ResourcePattern(AclResourceType.TOPIC, ORDERS), ALICE),
+    AclBinding(
+        ResourcePattern(AclResourceType.TOPIC, ORDERS),
+        ALICE._replace(host="10.0.0.1", permission_type=AclPermissionType.DENY),
+    ),
+    AclBinding(ResourcePattern(AclResourceType.GROUP, "g/", PatternType.PREFIXED), ALICE),
+}
 CONSUMER_PROTOCOL = {"group.protocol": "consumer"}
 # Number of the records that `write` commits.
 COMMITTED = 180
@@ -191,6 +211,34 @@ def check(found: Seen, expected: Seen) -> None:
     """Check that nothing has changed, and that the leader epochs go on."""
     assert found == expected
     assert all(found.state.epochs[at] > epoch for at, epoch in expected.state.epochs.items())
+
+
+def rules_of(broker: Kafka | Oncelog) -> set[AclBinding]:
+    with Admin(broker.address) as admin:
+        return set(admin.describe_acls())
+
+
+def test_access_rules_go_to_oncelog_and_back(tmp_path: Path, kafka_jars: str) -> None:
+    settings = QUICK | {"authorizer.class.name": STANDARD_AUTHORIZER}
+    settings |= {"super.users": "User:ANONYMOUS"}
+    with Kafka(tmp_path / "kafka", settings | QUICK_RESTART) as kafka:
+        with Admin(kafka.address) as admin:
+            admin.create_acls(RULES)
+        wait_until(lambda: rules_of(kafka) == RULES, "the rules")
+    broker = Oncelog(tmp_path / "oncelog", settings)
+    broker.directory.mkdir()
+    imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
+    assert imported.exit_code == 0, imported.output
+    assert f"access rules (ACLs): {len(RULES)}" in imported.output
+    with broker:
+        assert rules_of(broker) == RULES
+        broker.stop()
+    after = Kafka(tmp_path / "after", settings | QUICK_RESTART)
+    after.directory.mkdir()
+    exported = invoke("export", str(after.data), "--data", str(broker.data), "--yes")
+    assert exported.exit_code == 0, exported.output
+    with after:
+        wait_until(lambda: rules_of(after) == RULES, "Kafka has the same rules")
 
 
 def poll_and_commit(address: str, count: int, **settings: str) -> None:

@@ -76,7 +76,8 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """What is allowed or denied to a principal (`User:alice`) at a host, an address or `*`."""
+    """An operation that is allowed or denied to a principal (`User:alice`) at a host, which is an
+    address or `*`."""
 
     principal: str
     host: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.ecosystem.apicurio.registry import JOURNAL, LONG_POLL_TIMEOUT_MS, Registry, prepare
+from tests.ecosystem.apicurio.registry import FINDS_SNAPSHOTS, JOURNAL, Registry, prepare
 from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
@@ -52,7 +52,7 @@ def registry_of(broker: Broker, tmp_path: Path) -> Start:
     for created in admin.create_topics(topics).values():
         created.result()
 
-    def registry(log: str, snapshots: str, *further: int) -> Registry:
+    def registry(log: str, snapshots: str, *further: Mapping[str, str]) -> Registry:
         return Registry(tmp_path / log, broker.address, tmp_path / snapshots, *further)
 
     return registry
@@ -131,7 +131,7 @@ def test_every_schema_keeps_its_id_and_every_record_decodes(
         for number in range(transactions)
         for part in range(PARTS)
     ]
-    from_journal = registry_of("from-journal.log", "no-snapshots", LONG_POLL_TIMEOUT_MS)
+    from_journal = registry_of("from-journal.log", "no-snapshots")
     lines = lines_of(broker, from_journal)
     assert RESTORED not in from_journal.said()
     outcome = compare(
@@ -143,6 +143,6 @@ def test_every_schema_keeps_its_id_and_every_record_decodes(
     assert recorded(request, outcome).is_exact(), outcome
 
     delete_before(broker, before_snapshot)
-    from_snapshot = registry_of("from-snapshot.log", "snapshots", LONG_POLL_TIMEOUT_MS)
+    from_snapshot = registry_of("from-snapshot.log", "snapshots", FINDS_SNAPSHOTS)
     assert sorted(lines_of(broker, from_snapshot)) == sorted(lines)
     assert RESTORED in from_snapshot.said()

@@ -75,6 +75,28 @@ def workers(broker: Broker, tmp_path: Path) -> Iterator[list[Worker]]:
         yield [stack.enter_context(Worker(tmp_path, n, broker.address, jars)) for n in names]
 
 
+def create_connectors(worker: Worker, source: Path, sink: Path) -> None:
+    worker.create(
+        "source",
+        {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+            "exactly.once.support": "required",
+            "file": str(source),
+            "topic": TOPIC,
+            "tasks.max": "1",
+        },
+    )
+    worker.create(
+        "sink",
+        {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+            "file": str(sink),
+            "topics": TOPIC,
+            "tasks.max": "1",
+        },
+    )
+
+
 def test_a_source_writes_each_line_once_and_a_sink_loses_none(
     broker: Broker,
     workers: list[Worker],
@@ -88,25 +110,7 @@ def test_a_source_writes_each_line_once_and_a_sink_loses_none(
     source.touch()
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
-    first.create(
-        "source",
-        {
-            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-            "exactly.once.support": "required",
-            "file": str(source),
-            "topic": TOPIC,
-            "tasks.max": "1",
-        },
-    )
-    first.create(
-        "sink",
-        {
-            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
-            "file": str(sink),
-            "topics": TOPIC,
-            "tasks.max": "1",
-        },
-    )
+    create_connectors(first, source, sink)
 
     def progress() -> int | None:
         # A task fails for good if the other worker, which shall fence its older instances, starts

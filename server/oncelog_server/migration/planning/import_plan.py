@@ -3,6 +3,7 @@ for which the directory cannot be imported."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from oncelog_protocol.types import uuid_from_string, uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.records import (
+    AclsRecord,
     ClusterRecord,
     FeaturesRecord,
     PartitionRecord,
@@ -32,7 +34,10 @@ from oncelog_server.migration.planning.kafka_cluster import (
     KafkaPartition,
     KafkaTopic,
 )
+from oncelog_server.refusal import Refused
+from oncelog_server.security.acls import new_acl
 from oncelog_server.settings.model import Settings
+from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import topic_values
 from oncelog_server.storage.layout import partition_directory
@@ -100,6 +105,7 @@ class ImportPlanner:
             records.FEATURES: FeaturesRecord(self._features()),
             records.PRODUCER_IDS: ProducerIdsRecord(self._next_producer_id()),
         }
+        self._add_acls(values)
         for topic in self._cluster.topics.values():
             self._add_topic(topic, values)
         entries = [
@@ -118,7 +124,7 @@ class ImportPlanner:
                 "the migration from ZooKeeper is not finalized: finalize it first"
             )
         self._refusals += [
-            f"oncelog has no access control and no quotas yet, and there is {right}"
+            f"oncelog has no authentication and no quotas yet, and there is {right}"
             for right in cluster.rights.values()
         ]
         for (resource_type, name), own in cluster.settings.items():
@@ -143,6 +149,34 @@ class ImportPlanner:
             self._notes.append(f"the subscription {name} to client metrics is left out")
         else:
             self._refusals.append(f"settings of the unknown resource type {resource_type}, {name}")
+
+    def _add_acls(self, values: dict[str, Any]) -> None:
+        """Add the records of the access rules, which are by pattern in oncelog."""
+        rules: defaultdict[str, list[tuple[str, str, int, int]]] = defaultdict(list)
+        for acl in self._cluster.acls.values():
+            try:
+                new_acl(
+                    acl.resource_type,
+                    acl.resource_name,
+                    acl.pattern_type,
+                    acl.principal,
+                    acl.host,
+                    acl.operation,
+                    acl.permission_type,
+                )
+            except Refused as refused:
+                self._refusals.append(
+                    f"an ACL of {acl.principal} on {acl.resource_name}: {refused.message}"
+                )
+                continue
+            key = records.acls_key(acl.resource_type, acl.pattern_type, acl.resource_name)
+            rules[key].append((acl.principal, acl.host, acl.operation, acl.permission_type))
+        values |= {key: AclsRecord(tuple(rows)) for key, rows in rules.items()}
+        if rules:
+            self._notes.append(
+                f"access rules (ACLs): {len(self._cluster.acls)}; they hold only if the broker is "
+                f"started with authorizer.class.name={STANDARD_AUTHORIZER}"
+            )
 
     def _features(self) -> dict[str, int]:
         levels = {}

@@ -68,8 +68,8 @@ class KafkaTopic(msgspec.Struct):
 class KafkaCluster:
     """The metadata after the records that `replay` has got.
 
-    `settings` are those of a resource (type, name). `rights` has a sentence for each ACL, SCRAM
-    credential, delegation token and quota in force.
+    `settings` are those of a resource (type, name). `acls` are the records of the access rules in
+    force, by id. `rights` has a sentence for each SCRAM credential, delegation token and quota.
     """
 
     def __init__(self) -> None:
@@ -77,6 +77,7 @@ class KafkaCluster:
         self.settings: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.acls: dict[bytes, AccessControlEntryRecord] = {}
         self.rights: dict[tuple[object, ...], str] = {}
         self.is_migrating_from_zookeeper = False
         # The records of an open metadata transaction (KIP-868), None outside a transaction.
@@ -158,10 +159,10 @@ class KafkaCluster:
         self.next_producer_id = record.next_producer_id
 
     def _acl(self, record: AccessControlEntryRecord) -> None:
-        self.rights["acl", record.id] = f"an ACL of {record.principal} on {record.resource_name}"
+        self.acls[record.id] = record
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
-        self.rights.pop(("acl", record.id), None)
+        self.acls.pop(record.id, None)
 
     def _scram(self, record: UserScramCredentialRecord) -> None:
         key = "scram", record.name, record.mechanism

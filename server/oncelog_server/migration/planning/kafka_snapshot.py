@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.internal.cluster_metadata import (
+    AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
@@ -28,6 +30,7 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from oncelog_server.migration.planning.kafka_cluster import TOPIC_RESOURCE
+from oncelog_server.security.acls import Acl, Pattern
 
 # The levels that `kafka-storage.sh format` of Apache Kafka 4.3.1 writes, without eligible leader
 # replicas (KIP-966): with them, the controller takes the ISR of every partition from a broker that
@@ -42,6 +45,7 @@ EPOCH: Final = 1
 # Version of the partition records without eligible leader replicas.
 _PARTITION_VERSION: Final = 1
 _RECORDS_OF_A_BATCH: Final = 500
+_ID_BYTES: Final = 16
 
 
 class ControllerAddress(NamedTuple):
@@ -99,6 +103,9 @@ def _values(
     for name, level in levels.items():
         if level:
             yield encode_metadata_record(FeatureLevelRecord(name, level), 0)
+    for pattern, acls in image.acls.items():
+        for acl in acls:
+            yield encode_metadata_record(_acl(pattern, acl), 0)
     for topic in image.topics.values():
         yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
         for partition in topic.partitions:
@@ -107,6 +114,21 @@ def _values(
         for name, value in topic.settings.items():
             yield encode_metadata_record(ConfigRecord(TOPIC_RESOURCE, topic.name, name, value), 0)
     yield encode_metadata_record(ProducerIdsRecord(node_id, -1, next_producer_id), 0)
+
+
+def _acl(pattern: Pattern, acl: Acl) -> AccessControlEntryRecord:
+    """Return the record of an access rule. Each rule needs an id of its own, random in Kafka."""
+    record = AccessControlEntryRecord(
+        resource_type=pattern.type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+    record.id = sha256(encode_metadata_record(record, 0)).digest()[:_ID_BYTES]
+    return record
 
 
 def _partition(partition: PartitionImage, node_id: int, directory_id: bytes) -> PartitionRecord:

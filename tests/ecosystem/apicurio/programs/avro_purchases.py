@@ -47,7 +47,7 @@ SCHEMAS = "schemas"
 PARTITIONS = {RECORDS: 2, SCHEMAS: 1}
 VERSIONS = 8
 PARTS = 10
-PAUSE_S = 0.2
+PAUSE_S = 0.05
 RETRY_S = 0.1
 TIMEOUT_S = 30.0
 SUBJECTS = {"subject.name.strategy": record_subject_name_strategy}
@@ -65,7 +65,8 @@ def schema_of(number: int) -> str:
     for field in range(version):
         fields.append({"name": f"added_{field}", "type": "string", "default": ""})
     schema = {"type": "record", "name": f"Purchase{subject}", "namespace": "test", "fields": fields}
-    return json.dumps(schema)
+    # The registry shows a schema without spaces.
+    return json.dumps(schema, separators=(",", ":"))
 
 
 def record_of(number: int, part: int) -> dict[str, object]:

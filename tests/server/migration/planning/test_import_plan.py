@@ -14,7 +14,9 @@ from oncelog_protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from oncelog_protocol.types import uuid_to_string
@@ -25,6 +27,8 @@ from oncelog_server.migration.planning.folders import KafkaFolder
 from oncelog_server.migration.planning.groups import GroupKind
 from oncelog_server.migration.planning.import_plan import ImportPlan, ImportPlanner
 from oncelog_server.migration.planning.kafka_cluster import KafkaCluster
+from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
+from oncelog_server.security.resources import Operation, ResourceType
 from oncelog_server.settings.model import Settings
 from tests.server.migration.kafka_folder import (
     CLUSTER_ID,
@@ -151,13 +155,41 @@ def on(*replicas: int, **fields: Any) -> list[object]:
     return [TopicRecord("orders", TOPIC_ID), PartitionRecord(0, TOPIC_ID, list(replicas), **values)]
 
 
+def test_access_rules_are_kept_by_pattern() -> None:
+    plan = plan_of(
+        AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 3, 3),
+        AccessControlEntryRecord(b"2" * 16, 2, "orders", 3, "User:bob", "10.0.0.1", 4, 2),
+        AccessControlEntryRecord(b"3" * 16, 3, "g/", 4, "User:alice", "*", 2, 3),
+        AccessControlEntryRecord(b"4" * 16, 2, "gone", 3, "User:alice", "*", 2, 3),
+        RemoveAccessControlEntryRecord(b"4" * 16),
+        folders=[],
+    )
+    assert plan.refusals == []
+    image = ClusterImage.of(plan.snapshot)
+    orders = Pattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
+    prefix = Pattern(ResourceType.GROUP, "g/", PatternType.PREFIXED)
+    allow, deny = Permission.ALLOW, Permission.DENY
+    assert image.acls == {
+        orders: (
+            Acl("User:alice", "*", Operation.READ, allow),
+            Acl("User:bob", "10.0.0.1", Operation.WRITE, deny),
+        ),
+        prefix: (Acl("User:alice", "*", Operation.ALL, allow),),
+    }
+    assert any("access rules (ACLs): 3" in note for note in plan.notes)
+
+
 @pytest.mark.parametrize(
     ("records", "refusal"),
     [
         ([ZkMigrationStateRecord(2)], "the migration from ZooKeeper is not finalized"),
         (
-            [AccessControlEntryRecord(b"1" * 16, principal="User:alice", resource_name="orders")],
-            "there is an ACL of User:alice on orders",
+            [UserScramCredentialRecord("alice", 1, b"s", b"k", b"v", 4096)],
+            "there is the SCRAM credential of user alice",
+        ),
+        (
+            [AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 99, 3)],
+            "an ACL of User:alice on orders: Invalid operation UNKNOWN",
         ),
         (
             [ConfigRecord(4, "", "log.retention.ms", "1")],

@@ -91,14 +91,15 @@ def test_level_0_removes_a_feature() -> None:
     assert after(FeatureLevelRecord("f", 1), FeatureLevelRecord("f", 0)).features == {}
 
 
+def test_an_access_rule_is_in_force_until_it_is_removed() -> None:
+    acl = AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 3, 3)
+    assert after(acl).acls == {b"1" * 16: acl}
+    assert after(acl, RemoveAccessControlEntryRecord(b"1" * 16)).acls == {}
+
+
 @pytest.mark.parametrize(
     ("added", "removed", "shown"),
     [
-        (
-            AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 3, 3),
-            RemoveAccessControlEntryRecord(b"1" * 16),
-            "an ACL of User:alice on orders",
-        ),
         (
             UserScramCredentialRecord("alice", 1),
             RemoveUserScramCredentialRecord("alice", 1),

@@ -8,7 +8,7 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.records import FeaturesRecord, PartitionRecord, TopicRecord
+from oncelog_server.cluster.records import AclsRecord, FeaturesRecord, PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.migration.planning.kafka_snapshot import (
     ControllerAddress,
@@ -33,6 +33,9 @@ def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
     values: dict[str, object] = {
         records.FEATURES: FeaturesRecord({"transaction.version": 2}),
         records.topic_key("orders"): TopicRecord(ID_TEXT, partitions, {"retention.ms": "5"}),
+        records.acls_key(2, 3, "orders"): AclsRecord(
+            (("User:a", "*", 3, 3), ("User:b", "10.0.0.1", 4, 2))
+        ),
     }
     for number in range(partitions):
         record = PartitionRecord((NODE,), (NODE,), NODE, number + 3)
@@ -58,6 +61,14 @@ def test_an_import_reads_what_an_export_wrote(tmp_path: Path) -> None:
     assert topic.partitions[1].directories == [DIRECTORY_ID]
     assert cluster.settings == {(2, "orders"): {"retention.ms": "5"}}
     assert cluster.features["transaction.version"] == 2
+    # Each access rule has an id of its own.
+    assert len(cluster.acls) == 2
+    assert {
+        (acl.principal, acl.operation, acl.permission_type) for acl in cluster.acls.values()
+    } == {
+        ("User:a", 3, 3),
+        ("User:b", 4, 2),
+    }
     assert cluster.next_producer_id == 4000
 
 
