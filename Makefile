@@ -11,6 +11,7 @@ READY := .venv/.ready
 RUN := .venv-run/.ready
 CONNECTOR := .venv-connector/.ready
 ECOSYSTEM := .venv-ecosystem/.ready
+DOCS := .venv-docs/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
@@ -20,7 +21,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -56,9 +57,12 @@ quick-tests: $(READY)
 # tests of a file run in one process. All files with Spark share a process, and all other files with
 # Apache Kafka share another one (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist
 # itself would begin with the files that have the most tests and end with a few that take minutes.
-test: $(READY)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
+test: $(READY) $(DOCS)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    --ignore tests/spark/connector --ignore tests/ecosystem
+
+docs: $(DOCS)  ## the documentation site, in build/site
+	.venv-docs/bin/python -m sphinx --builder html --fail-on-warning --keep-going --jobs auto --quiet docs build/site
 
 demo: $(READY)  ## 69,659 purchases through Spark with kills of its processes, and a picture of the run (Java 17)
 	$(BIN)/python -m examples.purchases_spark
@@ -98,7 +102,7 @@ torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## put 56 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## put 63 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 mutate: $(READY)  ## put 150 defects made by rules into the code, and show which test finds each; N=20 SEED=7 MODULES="log client/core"
@@ -148,6 +152,7 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	$(COMPILE) client/pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
 	$(COMPILE) pyproject.toml --extra otel --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra otel --extra test --group docs -c requirements/dev.txt -o requirements/docs.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
 	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' | $(COMPILE) - -o requirements/ecosystem.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
@@ -155,7 +160,7 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:  ## remove the files that the other targets made, but no data
-	rm -rf .venv .venv-run .venv-connector .venv-ecosystem .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-run .venv-connector .venv-ecosystem .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ── The environments. Each has a stamp file, so that make does not build it twice ────────────────
@@ -207,4 +212,12 @@ $(ECOSYSTEM): .venv/.uv requirements/ecosystem.txt
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ecosystem
 	VIRTUAL_ENV=.venv-ecosystem $(BIN)/uv pip sync --quiet --require-hashes \
 	    --compile-bytecode requirements/ecosystem.txt
+	@touch $@
+
+# Sphinx imports the packages that the site documents, with their dependencies.
+$(DOCS): .venv/.uv requirements/docs.txt pyproject.toml
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-docs
+	VIRTUAL_ENV=.venv-docs $(BIN)/uv pip sync --quiet --require-hashes \
+	    --compile-bytecode requirements/docs.txt requirements/build.txt
+	VIRTUAL_ENV=.venv-docs $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -28,6 +28,8 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/client/io/test_cluster.py": PROCESS,
     "tests/client/io/test_sender_failures.py": PROCESS,
     "tests/deep_dive/": ("process", "java"),
+    "tests/docs/test_java_blocks.py": ("process", "java"),
+    "tests/docs/test_site.py": ("process", "slow"),
     "tests/ecosystem/": ("process", "java"),
     "tests/exploration/": SLOW,
     "tests/monitoring/": PROCESS,

@@ -21,7 +21,7 @@ from tests.harness.repository import tracked
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 README = ROOT / "README.md"
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "client" / "README.md", *DOCUMENTS]
 README_LINES = 120
 _REFERENCE = re.compile(r"`([a-z0-9_/]+\.py)(?:::(test_\w+))?`")
@@ -32,7 +32,7 @@ _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_test_that_is_named_exists(document: Path) -> None:
     missing = []
     for file, name in _REFERENCE.findall(document.read_text()):

@@ -20,6 +20,7 @@ class StringSerializer:
     """Text as UTF-8."""
 
     def serialize(self, topic: str, data: str) -> bytes:
+        """Return the text as UTF-8."""
         return data.encode()
 
 
@@ -27,6 +28,7 @@ class StringDeserializer:
     """UTF-8 as text."""
 
     def deserialize(self, topic: str, data: bytes) -> str:
+        """Return the text of the bytes. Raises UnicodeDecodeError if they are not UTF-8."""
         return data.decode()
 
 
@@ -35,6 +37,8 @@ class JsonSerializer:
     JSON cannot express."""
 
     def serialize(self, topic: str, data: Any) -> bytes:
+        """Return the object as JSON. Raises ValueError for NaN and infinity, and TypeError for an
+        object that JSON does not have."""
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
 
@@ -43,6 +47,7 @@ class JsonDeserializer:
     """JSON in UTF-8."""
 
     def deserialize(self, topic: str, data: bytes) -> Any:
+        """Return the object of the JSON. Raises ValueError if the bytes are not JSON."""
         return json.loads(data)
 
 
@@ -52,6 +57,7 @@ class _Number:
     _layout: struct.Struct
 
     def serialize(self, topic: str, data: float) -> bytes:
+        """Return the bytes of the number. Raises struct.error if it is out of range."""
         return self._layout.pack(data)
 
 
@@ -77,6 +83,7 @@ class IntegerDeserializer:
     """A signed number from 4 bytes."""
 
     def deserialize(self, topic: str, data: bytes) -> int:
+        """Return the number. Raises struct.error if there are not 4 bytes."""
         (number,) = IntegerSerializer._layout.unpack(data)
         return int(number)
 
@@ -85,6 +92,7 @@ class LongDeserializer:
     """A signed number from 8 bytes."""
 
     def deserialize(self, topic: str, data: bytes) -> int:
+        """Return the number. Raises struct.error if there are not 8 bytes."""
         (number,) = LongSerializer._layout.unpack(data)
         return int(number)
 
@@ -93,5 +101,6 @@ class DoubleDeserializer:
     """A floating-point number from 8 bytes (IEEE 754)."""
 
     def deserialize(self, topic: str, data: bytes) -> float:
+        """Return the number. Raises struct.error if there are not 8 bytes."""
         (number,) = DoubleSerializer._layout.unpack(data)
         return float(number)

@@ -69,6 +69,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Return the partition that holds the record."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -84,6 +85,7 @@ class RecordMetadata(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Return the partition that holds the record."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -59,6 +59,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
+        """Return True if no source has set the value."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

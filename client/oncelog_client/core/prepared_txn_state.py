@@ -31,6 +31,7 @@ class PreparedTxnState(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """Return True for the state of no transaction."""
         return self.producer_id < 0
 
     def __str__(self) -> str:
