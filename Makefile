@@ -154,7 +154,7 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra otel --extra test --group docs -c requirements/dev.txt -o requirements/docs.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
-	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' | $(COMPILE) - -o requirements/ecosystem.txt
+	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' 'confluent-kafka[avro,schemaregistry]' | $(COMPILE) - -o requirements/ecosystem.txt
 	echo lifetimes | $(COMPILE) - --no-deps -o requirements/demo.txt
 	echo hatchling | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt

@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).parent / "programs" / "avro_purchases.py"
 PARTITIONS = {"records": 2, "schemas": 1}
 PARTS = 10
 READ_TIMEOUT_S = 120.0
-
+# The registry logs this at a start from a snapshot.
 RESTORED = "Restoring snapshot"
 
 Start = Callable[..., Registry]

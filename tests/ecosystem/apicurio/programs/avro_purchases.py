@@ -22,7 +22,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-import httpx  # type: ignore[import-not-found]
+import httpx
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
