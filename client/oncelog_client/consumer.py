@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack
@@ -112,6 +112,11 @@ class Consumer(Generic[K, V]):
         finally:
             self._fetcher.close()
             await self._cluster.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Return True after `close`."""
+        return self._closed
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
@@ -240,16 +245,19 @@ class Consumer(Generic[K, V]):
             try:
                 found.append(self._deserialization.of(record))
             except RecordDeserializationError:
-                self._put_back(records[number:])
+                self.put_back(records[number:])
                 if not found:
                     raise
                 break
         return found
 
-    def _put_back(self, records: list[ConsumerRecord]) -> None:
+    def put_back(self, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
+        """Move the positions back to these records, so that `poll` returns them again. Do nothing
+        for a partition that the consumer has no more."""
         for record in reversed(records):
-            state = self._subscription[record.topic_partition]
-            state.jump(record.offset, record.leader_epoch)
+            if record.topic_partition in self._subscription.partitions:
+                state = self._subscription[record.topic_partition]
+                state.jump(record.offset, record.leader_epoch)
 
     async def _poll(self, deadline_ms: float, limit: int) -> list[ConsumerRecord]:
         while True:
@@ -302,6 +310,8 @@ class Consumer(Generic[K, V]):
                 try:
                     records = await self._poll(math.inf, 1)
                 except ClosedError:
+                    if not self._closed:
+                        raise
                     return
             (record,) = self._deserialized(records)
             yield record

@@ -38,13 +38,16 @@ Headers = Sequence[Header]
 
 class _HeaderSetter(Setter[list[Header]]):
     def set(self, carrier: list[Header], key: str, value: str) -> None:
+        # A forwarded record may have the context of its first producer.
+        carrier[:] = [header for header in carrier if header[0] != key]
         carrier.append((key, value.encode()))
 
 
 class _HeaderGetter(Getter[Headers]):
     def get(self, carrier: Headers, key: str) -> list[str] | None:
-        found = [content.decode() for name, content in carrier if name == key and content]
-        return found or None
+        found = [content for name, content in carrier if name == key and content]
+        # Any producer can write any bytes. A context that is no text is ignored.
+        return [found[-1].decode(errors="replace")] if found else None
 
     def keys(self, carrier: Headers) -> list[str]:
         return [name for name, _ in carrier]
@@ -101,7 +104,8 @@ class Producer(producer.Producer[K, V]):
 
 class Consumer(consumer.Consumer[K, V]):
     """A consumer with a span for each `poll` that returns records and for each `commit`, and with
-    `processing` for the spans of an application's work."""
+    `processing` for the spans of an application's work. An iteration over the consumer has no span
+    of its own for each record."""
 
     async def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import Any, Final
+
+_INTEGER: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_DOUBLE: Final = struct.Struct(">d")
 
 
 class StringSerializer:
@@ -51,32 +55,28 @@ class JsonDeserializer:
         return json.loads(data)
 
 
-class _Number:
-    """The big-endian bytes of a number."""
-
-    _layout: struct.Struct
-
-    def serialize(self, topic: str, data: float) -> bytes:
-        """Return the bytes of the number. Raises struct.error if it is out of range."""
-        return self._layout.pack(data)
-
-
-class IntegerSerializer(_Number):
+class IntegerSerializer:
     """A signed number in 4 bytes."""
 
-    _layout = struct.Struct(">i")
+    def serialize(self, topic: str, data: int) -> bytes:
+        """Return the number as 4 bytes, big-endian."""
+        return _INTEGER.pack(data)
 
 
-class LongSerializer(_Number):
+class LongSerializer:
     """A signed number in 8 bytes."""
 
-    _layout = struct.Struct(">q")
+    def serialize(self, topic: str, data: int) -> bytes:
+        """Return the number as 8 bytes, big-endian."""
+        return _LONG.pack(data)
 
 
-class DoubleSerializer(_Number):
+class DoubleSerializer:
     """A floating-point number in 8 bytes (IEEE 754)."""
 
-    _layout = struct.Struct(">d")
+    def serialize(self, topic: str, data: float) -> bytes:
+        """Return the number as 8 bytes, big-endian."""
+        return _DOUBLE.pack(data)
 
 
 class IntegerDeserializer:
@@ -84,7 +84,7 @@ class IntegerDeserializer:
 
     def deserialize(self, topic: str, data: bytes) -> int:
         """Return the number. Raises struct.error if there are not 4 bytes."""
-        (number,) = IntegerSerializer._layout.unpack(data)
+        (number,) = _INTEGER.unpack(data)
         return int(number)
 
 
@@ -93,7 +93,7 @@ class LongDeserializer:
 
     def deserialize(self, topic: str, data: bytes) -> int:
         """Return the number. Raises struct.error if there are not 8 bytes."""
-        (number,) = LongSerializer._layout.unpack(data)
+        (number,) = _LONG.unpack(data)
         return int(number)
 
 
@@ -102,5 +102,5 @@ class DoubleDeserializer:
 
     def deserialize(self, topic: str, data: bytes) -> float:
         """Return the number. Raises struct.error if there are not 8 bytes."""
-        (number,) = DoubleSerializer._layout.unpack(data)
+        (number,) = _DOUBLE.unpack(data)
         return float(number)

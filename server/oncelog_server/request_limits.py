@@ -42,6 +42,10 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
     ApiKey.CREATE_PARTITIONS: 4_000,
     # The elements are states and types of groups, and there are only a few of these.
     ApiKey.LIST_GROUPS: 100,
+    # Each rule is checked, and its pattern's record is written again.
+    ApiKey.CREATE_ACLS: 4_000,
+    # Each filter is compared with every rule.
+    ApiKey.DELETE_ACLS: 100,
 }
 
 

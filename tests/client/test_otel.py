@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from oncelog_client import KafkaError, TopicPartition
+from oncelog_client import ConsumerRecord, KafkaError, TopicPartition
 from oncelog_client.otel import Consumer, Producer, context_of
 from oncelog_client.serialization import StringDeserializer, StringSerializer
 from tests.harness.client_reading import read
@@ -137,3 +137,28 @@ async def test_a_record_without_a_context_is_processed_in_a_new_trace(
     assert processed.parent is None
     (polled,) = spans(f"poll {topic}")
     assert not polled.links
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"no trace", b""])
+def test_a_header_that_is_no_context_is_ignored(content: bytes) -> None:
+    """Any producer can write any bytes. A poll must not fail because of them."""
+    record = ConsumerRecord("t", 0, 0, 0, None, b"v", (("traceparent", content),))
+    assert not trace.get_current_span(context_of(record)).get_span_context().is_valid
+
+
+async def test_a_forwarded_record_continues_the_newest_trace(bootstrap: str, topic: str) -> None:
+    async with Producer(bootstrap) as producer, Consumer(bootstrap) as consumer:
+        await producer.send_and_wait(topic, b"first", headers=[("mine", b"1")], partition=0)
+        await consumer.assign([TopicPartition(topic, 0)])
+        await consumer.seek_to_beginning()
+        (record,) = await read(consumer, 1)
+        await producer.send_and_wait(topic, b"second", headers=record.headers, partition=0)
+        (forwarded,) = await read(consumer, 1)
+    assert [name for name, _ in forwarded.headers].count("traceparent") == 1
+    assert ("mine", b"1") in forwarded.headers
+    sent = {span.context.span_id for span in spans(f"send {topic}") if span.context is not None}
+    contexts = [
+        trace.get_current_span(context_of(each)).get_span_context().span_id
+        for each in (record, forwarded)
+    ]
+    assert set(contexts) == sent

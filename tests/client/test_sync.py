@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import inspect
 import multiprocessing
 import signal
+import sys
 import threading
 from concurrent.futures import Future
 from typing import Any
@@ -24,6 +27,8 @@ from oncelog_client import (
 )
 from oncelog_client.serialization import StringDeserializer, StringSerializer
 from oncelog_client.sync import Admin, Consumer, Producer
+from oncelog_client.sync.loop import loop_thread
+from oncelog_client.sync.producer import _concurrent
 from tests.harness.waiting import DEADLINE_S, wait_until
 
 MISSING = {("Admin", "state_log")}
@@ -156,15 +161,90 @@ def test_ctrl_c_ends_a_wait_and_the_consumer_can_be_used_again(
     with Consumer(bootstrap) as consumer:
         consumer.assign([place])
         consumer.seek_to_beginning()
-        main = threading.main_thread().ident
-        assert main is not None
-        waiting = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
-        waiting.start()
+        threading.Timer(0.3, interrupt).start()
         with pytest.raises(KeyboardInterrupt):
             consumer.poll(DEADLINE_S * 1000)
         with Producer(bootstrap) as producer:
             producer.send_and_wait(place.topic, b"after", partition=0)
         assert read(consumer, 1) == [b"after"]
+
+
+def interrupt() -> None:
+    """Send SIGINT to the main thread, which waits for a result."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def test_a_poll_that_ctrl_c_interrupts_at_its_end_loses_no_record() -> None:
+    """The records are taken, and the caller does not get them."""
+    returned: list[list[str]] = []
+
+    async def taken() -> list[str]:
+        interrupt()
+        return ["record"]
+
+    with pytest.raises(KeyboardInterrupt):
+        loop_thread().run(taken(), lost=returned.append)
+    wait_until(lambda: returned, "the records are put back")
+    assert returned == [["record"]]
+
+
+def test_an_interrupted_call_waits_for_the_end_of_its_work() -> None:
+    ended = threading.Event()
+
+    async def slow() -> None:
+        try:
+            interrupt()
+            await asyncio.sleep(DEADLINE_S)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop_thread().run(slow())
+    assert ended.is_set()
+
+
+def test_a_call_in_a_callback_is_refused(bootstrap: str, place: TopicPartition) -> None:
+    refused: Future[BaseException | None] = Future()
+
+    def sends(_: Future[oncelog_client.RecordMetadata]) -> None:
+        try:
+            producer.send(place.topic, b"in a callback")
+        except IllegalStateError as error:
+            refused.set_result(error)
+
+    with Producer(bootstrap) as producer:
+        producer.send(place.topic, b"x", partition=0).add_done_callback(sends)
+        assert "in a callback" in str(refused.result(DEADLINE_S))
+
+
+def test_the_error_of_a_forgotten_record_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Failed(Exception):
+        pass
+
+    async def sending() -> asyncio.Future[oncelog_client.RecordMetadata]:
+        delivery: asyncio.Future[oncelog_client.RecordMetadata] = asyncio.Future()
+        delivery.set_exception(Failed("no room"))
+        return delivery
+
+    async def both() -> list[Future[oncelog_client.RecordMetadata]]:
+        return [await _concurrent(sending), await _concurrent(sending)]
+
+    outcomes = loop_thread().run(both())
+    wait_until(lambda: all(outcome.done() for outcome in outcomes), "both have failed")
+    assert isinstance(outcomes[0].exception(), Failed)
+    outcomes.clear()
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records] == [
+        "a record was not written: no room"
+    ]
+
+
+def test_an_iteration_over_a_consumer_that_is_not_open_is_an_error() -> None:
+    with pytest.raises(ClosedError, match="call start"):
+        next(iter(Consumer("localhost:1")))
 
 
 def _send(bootstrap: str, place: TopicPartition) -> None:
@@ -181,3 +261,19 @@ def test_a_fork_gets_a_loop_of_its_own(bootstrap: str, place: TopicPartition) ->
         fork.join(DEADLINE_S)
         assert fork.exitcode == 0
         assert producer.send_and_wait(place.topic, b"still here", partition=0).offset == 2
+
+
+def _send_with(producer: Producer, place: TopicPartition) -> None:
+    try:
+        producer.send_and_wait(place.topic, b"from a fork")
+    except IllegalStateError as error:
+        sys.exit(7 if "make a new client" in str(error) else 1)
+
+
+def test_a_client_of_the_parent_is_refused_in_a_fork(bootstrap: str, place: TopicPartition) -> None:
+    with Producer(bootstrap) as producer:
+        context = multiprocessing.get_context("fork")
+        fork = context.Process(target=_send_with, args=(producer, place))
+        fork.start()
+        fork.join(DEADLINE_S)
+        assert fork.exitcode == 7

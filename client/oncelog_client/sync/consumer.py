@@ -47,22 +47,33 @@ class Consumer(Facade, Generic[K, V]):
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> list[ConsumerRecord[K, V]]:
         """Return the next records, or an empty list if there are none within `timeout_ms`."""
-        return self._run(self.client.poll(timeout_ms, max_records=max_records))
+        # Ctrl-C may come after the poll and before its result. The records are then not lost.
+        return self._run(
+            self.client.poll(timeout_ms, max_records=max_records), lost=self.client.put_back
+        )
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Yield each record, and wait for the next, until the consumer is closed. The position
         moves with each record."""
-        while True:
+        while not self.client.is_closed:
             try:
-                yield from self.poll(_POLL_MS, max_records=1)
+                records = self.poll(_POLL_MS, max_records=1)
             except ClosedError:
+                if not self.client.is_closed:
+                    raise
                 return
+            yield from records
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
         """Return the reason why each broker cannot be reached. The result is empty while a broker
         is connected."""
         return self.client.outage
+
+    @property
+    def is_closed(self) -> bool:
+        """Return True after `close`."""
+        return self.client.is_closed
 
     close = blocking(consumer.Consumer.close)
     subscribe = blocking(consumer.Consumer.subscribe)
@@ -77,6 +88,7 @@ class Consumer(Facade, Generic[K, V]):
     reset_to_last_committed = blocking(consumer.Consumer.reset_to_last_committed)
     position = blocking(consumer.Consumer.position)
     count_uncommitted = on_loop(consumer.Consumer.count_uncommitted)
+    put_back = on_loop(consumer.Consumer.put_back)
     pause = on_loop(consumer.Consumer.pause)
     resume = on_loop(consumer.Consumer.resume)
     paused = on_loop(consumer.Consumer.paused)

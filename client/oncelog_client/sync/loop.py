@@ -6,9 +6,15 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from concurrent.futures import Future, wait
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
+
+from oncelog_client.errors import IllegalStateError
+
+# How long an interrupted call waits for the end of its work.
+_END_S: Final = 5.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,25 +28,83 @@ class _Client(Protocol):
 
 
 class LoopThread:
-    """An event loop in a daemon thread."""
+    """An event loop in a daemon thread of this process."""
 
     def __init__(self) -> None:
+        self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="oncelog", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog", daemon=True)
+        self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Return the result of `work`, or raise its error. An exception in the waiting thread, such
-        as KeyboardInterrupt, cancels `work`."""
-        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def run(self, work: Coroutine[Any, Any, R], lost: Callable[[R], None] | None = None) -> R:
+        """Return the result of `work`, or raise its error.
+
+        An exception in the waiting thread, such as KeyboardInterrupt, cancels `work`, and waits for
+        its end. If it has ended with a result, `lost` gets the result, on the loop.
+
+        Raises IllegalStateError on the loop itself, and in a fork of the process.
+        """
         try:
-            return waiting.result()
-        except BaseException:
-            waiting.cancel()
+            self._check()
+        except IllegalStateError:
+            work.close()
             raise
+        done: Future[R] = Future()
+        started: list[asyncio.Task[R]] = []
+
+        def start() -> None:
+            task = self._loop.create_task(work)
+            started.append(task)
+            task.add_done_callback(partial(_deliver, done))
+
+        try:
+            self._loop.call_soon_threadsafe(start)
+            return done.result()
+        except BaseException:
+            self._interrupt(done, lambda: [task.cancel() for task in started])
+            has_result = done.done() and not done.cancelled() and done.exception() is None
+            if lost is not None and has_result:
+                self._loop.call_soon_threadsafe(lost, done.result())
+            raise
+
+    def _interrupt(self, done: Future[Any], cancel: Callable[[], object]) -> None:
+        if not done.done():
+            self._loop.call_soon_threadsafe(cancel)
+            wait([done], _END_S)
+
+    def _check(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise IllegalStateError(
+                "a synchronous client cannot wait in a callback, because the callback runs on its "
+                "event loop: use the async client, which is its attribute `client`"
+            )
+        if os.getpid() != self._pid:
+            raise IllegalStateError(
+                "this client belongs to the process before the fork: make a new client"
+            )
+
+
+def _deliver(done: Future[R], task: asyncio.Task[R]) -> None:
+    if task.cancelled():
+        done.cancel()
+        done.set_running_or_notify_cancel()
+    elif (error := task.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(task.result())
 
 
 _threads: dict[int, LoopThread] = {}
 _lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Replace the lock, which another thread of the parent may have held."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def loop_thread() -> LoopThread:
@@ -63,8 +127,8 @@ class Facade:
         self.client: Any = client
         self._thread = loop_thread()
 
-    def _run(self, work: Coroutine[Any, Any, R]) -> R:
-        return self._thread.run(work)
+    def _run(self, work: Coroutine[Any, Any, R], lost: Callable[[R], None] | None = None) -> R:
+        return self._thread.run(work, lost)
 
     def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Connect. Raises the errors of the async client's `start`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Generic, Self, Unpack
 
 from oncelog_client import producer
@@ -18,6 +20,8 @@ from oncelog_protocol.records.record import EncodedRecords
 
 from .consumer import Consumer
 from .loop import Facade, blocking
+
+log = logging.getLogger(__name__)
 
 
 class Producer(Facade, Generic[K, V]):
@@ -52,19 +56,25 @@ class Producer(Facade, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """Buffer a record. The future gets the record's place in the log, or the error. Raises the
-        errors of the async `send`."""
-        sending = self.client.send(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        """Buffer a record. The future gets the record's place in the log, or the error. If no code
+        asks the future, its error is logged. Raises the errors of the async `send`."""
+        send = partial(
+            self.client.send,
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
         )
-        return self._run(_concurrent(sending))
+        return self._run(_concurrent(send))
 
     def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords
     ) -> Future[RecordMetadata]:
         """Buffer a batch, as the async `send_encoded`. The future gets the place of its last
         record."""
-        return self._run(_concurrent(self.client.send_encoded(partition, records)))
+        return self._run(_concurrent(partial(self.client.send_encoded, partition, records)))
 
     def send_and_wait(
         self,
@@ -141,10 +151,35 @@ class Producer(Facade, Generic[K, V]):
     abort_transaction = blocking(producer.Producer.abort_transaction)
 
 
-async def _concurrent(sending: Any) -> Future[RecordMetadata]:
-    """Return a future for other threads, after the record is buffered."""
-    delivery: asyncio.Future[RecordMetadata] = await sending
-    found: Future[RecordMetadata] = Future()
+class _Placed(Future[RecordMetadata]):
+    """The outcome of a record. If it is an error that no code has retrieved, the end of the future
+    logs it, as asyncio does for its futures."""
+
+    _retrieved = False
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        self._retrieved = True
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._retrieved = True
+        return super().exception(timeout)
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        self._retrieved = True
+        super().add_done_callback(fn)
+
+    def __del__(self) -> None:
+        if not self._retrieved and self.done() and (error := super().exception()) is not None:
+            log.error("a record was not written: %s", error)
+
+
+async def _concurrent(
+    send: Callable[[], Awaitable[asyncio.Future[RecordMetadata]]],
+) -> Future[RecordMetadata]:
+    """Return a future for other threads, after `send` has buffered the record."""
+    delivery = await send()
+    found = _Placed()
     found.set_running_or_notify_cancel()  # a record that is buffered cannot be taken back
 
     def deliver(done: asyncio.Future[RecordMetadata]) -> None:

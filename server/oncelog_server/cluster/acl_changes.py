@@ -6,7 +6,7 @@ All rules of a pattern are one record, so nearly every request is one transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -18,7 +18,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import Acl, AclFilter, Pattern, Permission
 
 # The rules of a pattern after a request.
-_Rules = Mapping[Pattern, Sequence[Acl]]
+_Rules = Mapping[Pattern, Collection[Acl]]
 
 _TOO_MANY: Final = (
     f"Cannot remove the acls of more than {MAX_OPERATIONS} resource patterns in a single delete "
@@ -32,11 +32,11 @@ def create_acls(image: ClusterImage, created: Iterable[tuple[Pattern, Acl]]) -> 
     The rules of more than MAX_OPERATIONS patterns take several transactions. The patterns with a
     rule that denies come first, so that an interrupted request rather allows too little.
     """
-    after: dict[Pattern, list[Acl]] = {}
+    after: dict[Pattern, dict[Acl, None]] = {}
     for pattern, acl in created:
-        acls = after.setdefault(pattern, list(image.acls.get(pattern, ())))
-        if acl not in acls:
-            acls.append(acl)
+        if pattern not in after:
+            after[pattern] = dict.fromkeys(image.acls.get(pattern, ()))
+        after[pattern][acl] = None
     changed = {
         pattern: acls
         for pattern, acls in after.items()
@@ -62,11 +62,11 @@ def delete_acls(image: ClusterImage, deleted: Iterable[tuple[Pattern, Acl]]) -> 
     Raises Refused with INVALID_REQUEST for the rules of more than MAX_OPERATIONS patterns, because
     an interrupted request would have deleted a part of them.
     """
-    after: dict[Pattern, list[Acl]] = {}
-    for pattern, acl in deleted:
-        acls = after.setdefault(pattern, list(image.acls[pattern]))
-        if acl in acls:
-            acls.remove(acl)
+    gone = set(deleted)
+    after = {
+        pattern: [acl for acl in image.acls[pattern] if (pattern, acl) not in gone]
+        for pattern in dict.fromkeys(pattern for pattern, _ in gone)
+    }
     if len(after) > MAX_OPERATIONS:
         raise Refused(ErrorCode.INVALID_REQUEST, _TOO_MANY)
     return _writes(image, after)

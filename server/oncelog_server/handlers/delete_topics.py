@@ -57,6 +57,13 @@ def _steps(
         yield
         try:
             known = _resolve(services, context, name, topic_id, count)
+            if not _may_delete(context, known):
+                # A client that may describe the topic gets its name, also for an id.
+                denied = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                results.append(_result(known, topic_id, denied))
+                continue
+            if known not in services.metadata.image.topics:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if known in ids:
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
@@ -103,10 +110,11 @@ def _resolve(
     # A principal that may delete the cluster may delete every topic.
     if not context.may(Operation.DELETE, CLUSTER):
         context.require(Operation.DESCRIBE, topic=known)
-        context.require(Operation.DELETE, topic=known)
-    if known not in services.metadata.image.topics:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return known
+
+
+def _may_delete(context: RequestContext, name: str) -> bool:
+    return context.may(Operation.DELETE, CLUSTER) or context.may(Operation.DELETE, topic=name)
 
 
 def _result(name: str | None, topic_id: bytes, refused: Refused | None) -> DeletableTopicResult:

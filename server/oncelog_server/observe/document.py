@@ -26,7 +26,7 @@ begin at 0 again. Metrics by topic have no line for all topics together.
 
 `dashboards/*.json` are dashboards for Grafana (overview, transactions, groups, broker): import them
 and choose the data source. `alerts/oncelog.rules.yml` is a rule file for Prometheus; each alert has
-a page in [runbooks](runbooks).
+a page in [runbooks](runbooks.md).
 
 The same port has health checks. `GET /health/live` gets 200 as long as the event loop serves
 requests. `GET /health/ready` gets 200 if clients can use the broker, and 503 with the reason while

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from oncelog_server.security.hosts import host_text
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
 # Kafka's name and version of a client that sends none.
@@ -28,7 +29,8 @@ class ClientSoftware:
 
 
 class Session(msgspec.Struct, frozen=True):
-    """The client of a connection after its handshake. `host` is the client's address. `has_hung_up`
+    """The client of a connection after its handshake. `host` is the client's address as Java writes
+    it. `has_hung_up`
     returns True if the client has closed the connection; it does not wait. A request keeps the
     session with which it arrived."""
 
@@ -73,4 +75,4 @@ class Handshake:
     def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
         """Return the session. Raises KeyError if the transport was open already."""
         self.stage, principal = HANDSHAKE[self.stage, HandshakeEvent.TRANSPORT_OPEN]
-        return Session(principal, host, self._listener, has_hung_up)
+        return Session(principal, host_text(host), self._listener, has_hung_up)

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from oncelog_server.security.acls import (
     ANY_PRINCIPAL,
     WILDCARD,
@@ -20,6 +22,7 @@ from oncelog_server.security.acls import (
     Permission,
 )
 from oncelog_server.security.authorizer import Subject
+from oncelog_server.security.hosts import host_text
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 
 Rules = Mapping[Pattern, Collection[Acl]]
@@ -119,8 +122,10 @@ class RuleIndex:
         # The lengths of the prefixes of a type.
         self._lengths: defaultdict[ResourceType, set[int]] = defaultdict(set)
         self._by_type: defaultdict[ResourceType, list[Pattern]] = defaultdict(list)
-        self._rules = rules
-        for pattern, acls in rules.items():
+        self._rules = {
+            pattern: [_comparable(acl) for acl in acls] for pattern, acls in rules.items()
+        }
+        for pattern, acls in self._rules.items():
             self._by_type[pattern.type].append(pattern)
             key = pattern.type, pattern.name
             if pattern.pattern_type is PatternType.LITERAL:
@@ -143,6 +148,13 @@ class RuleIndex:
         for pattern in self._by_type.get(type, ()):
             for acl in self._rules[pattern]:
                 yield pattern, acl
+
+
+def _comparable(acl: Acl) -> Acl:
+    """Return the rule with its host as sessions have it. A rule for `::1` never holds in Kafka,
+    whose sessions have `0:0:0:0:0:0:0:1`."""
+    host = host_text(acl.host)
+    return acl if host == acl.host else msgspec.structs.replace(acl, host=host)
 
 
 def _concerns(acl: Acl, principal: str, host: str, operation: Operation) -> bool:

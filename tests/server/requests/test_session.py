@@ -37,3 +37,12 @@ def test_unexpected_events_give_no_session(stage: Stage, event: HandshakeEvent) 
     with pytest.raises(KeyError):
         handshake.transport_open("10.0.0.1", lambda: False)
     assert handshake.stage is stage
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"), [("::1", "0:0:0:0:0:0:0:1"), ("::ffff:10.0.0.1", "10.0.0.1")]
+)
+def test_a_session_has_the_address_in_javas_form(peer: str, host: str) -> None:
+    """Access rules compare this text, and DescribeGroups shows it."""
+    session = Handshake("PLAINTEXT").transport_open(peer, lambda: False)
+    assert (session.host, session.address) == (host, f"/{host}")
