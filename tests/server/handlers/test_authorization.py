@@ -13,7 +13,7 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages import describe_topic_partitions, fetch
+from oncelog_protocol.messages import delete_topics, describe_topic_partitions, fetch
 from oncelog_server import handlers
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
@@ -388,6 +388,22 @@ async def test_the_delete_right_on_the_cluster_includes_its_topics() -> None:
         response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
         assert [topic.error_code for topic in response.responses] == [ErrorCode.NONE]
         assert TOPIC not in services.metadata.image.topics
+
+
+@pytest.mark.parametrize(
+    ("rights", "name"), [((), None), ((DESCRIBE_TOPIC,), TOPIC)], ids=["hidden", "visible"]
+)
+async def test_a_refused_deletion_by_id_names_only_a_topic_that_may_be_described(
+    rights: tuple[Right, ...], name: str | None
+) -> None:
+    async with broker_granting(*rights) as services:
+        topic_id = services.metadata.image.topics[TOPIC].id
+        request = delete_topics.DeleteTopicsRequest(
+            [delete_topics.DeleteTopicState(None, topic_id)]
+        )
+        (result,) = (await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, request)).responses
+        assert (result.error_code, result.name) == (TOPIC_DENIED, name)
+        assert TOPIC in services.metadata.image.topics
 
 
 async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
