@@ -54,11 +54,11 @@ def converter(
     return lambda topic, data: given(data)
 
 
-def to_bytes(convert: _Converter | None, field: str, topic: str, data: Any) -> Any:
+def to_bytes(convert: _Converter, field: str, topic: str, data: Any) -> Any:
     """Return the serialized key or value (`field`). Raises SerializationError, with the error of
     the serializer as its cause."""
-    if convert is None or data is None:
-        return data
+    if data is None:
+        return None
     try:
         return convert(topic, data)
     except Exception as error:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Generic, Self, Unpack, overload
+from typing import Any, Generic, Self, Unpack, overload
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
@@ -177,8 +177,13 @@ class Producer(Generic[K, V]):
         if info is None or not info.usable:
             info = await self._topic(topic)
         created_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        key_bytes = to_bytes(self._serialize_key, "key", topic, key)
-        value_bytes = to_bytes(self._serialize_value, "value", topic, value)
+        key_bytes: Any = key
+        value_bytes: Any = value
+        # Most producers have no serializers, and every record pays for a call.
+        if self._serialize_key is not None:
+            key_bytes = to_bytes(self._serialize_key, "key", topic, key)
+        if self._serialize_value is not None:
+            value_bytes = to_bytes(self._serialize_value, "value", topic, value)
         record = new_record(created_ms, key_bytes, value_bytes, headers)
         if partition is None:
             raw_key = None if record.key is None else bytes(record.key)
