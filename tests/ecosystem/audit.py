@@ -6,12 +6,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException
+from confluent_kafka import TopicPartition as Place
 
 from oncelog.testing.wire import Wire
+from oncelog_client import TopicPartition
+from oncelog_client.sync import Admin
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
 _CALL_TIMEOUT_S = 10.0
+# The start of a transaction of a producer without one.
+_NONE = {None, -1}
 _OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 
 
@@ -60,7 +65,7 @@ class Audit:
         seen: list[Seen] = []
         with closing(self._consumer()) as consumer:
             left = {partition: end for partition, end in _ends(consumer, topic).items() if end}
-            places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in left]
+            places = [Place(topic, partition, OFFSET_BEGINNING) for partition in left]
             consumer.assign(places)
             while any(place.offset < left[place.partition] for place in consumer.position(places)):
                 batch = consumer.consume(500, 1)
@@ -84,12 +89,31 @@ class Audit:
                 (row.transactional_id, row.transaction_state) for row in response.transaction_states
             ]
 
+    def hanging(self) -> list[str]:
+        """Return the partitions with a transaction that holds readers back, and that no coordinator
+        knows as open."""
+        with Admin(self.address) as admin:
+            known = {listing.producer_id for listing in admin.list_transactions(states=_OPEN)}
+            topics = admin.describe_topics(admin.list_topics())
+            places = [
+                TopicPartition(topic, info.partition)
+                for topic, description in topics.items()
+                for info in description.partitions
+            ]
+            return [
+                f"{place.topic}-{place.partition} (producer {producer.producer_id})"
+                for place, producers in admin.describe_producers(places).items()
+                for producer in producers
+                if producer.current_transaction_start_offset not in _NONE
+                and producer.producer_id not in known
+            ]
+
 
 def _ends(consumer: Any, topic: str) -> dict[int, int]:
     metadata = consumer.list_topics(topic, timeout=_CALL_TIMEOUT_S)
     return {
-        partition: consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=_CALL_TIMEOUT_S
-        )[1]
+        partition: consumer.get_watermark_offsets(Place(topic, partition), timeout=_CALL_TIMEOUT_S)[
+            1
+        ]
         for partition in metadata.topics[topic].partitions
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -58,6 +58,26 @@ def broker(kind: str, broker_of: Callable[[str], Broker]) -> Broker:
 def audit(broker: Broker) -> Audit:
     """A reader of what the broker's clients have committed."""
     return Audit(broker.address)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Expect the failure of a control if Apache Kafka has left a hanging transaction.
+
+    After a kill -9, Apache Kafka 4.3.1 may complete a transaction without its markers, because the
+    restarted coordinator does not know the leaders of all partitions yet. The readers of committed
+    records then wait for ever.
+    """
+    try:
+        return (yield)
+    except AssertionError as error:
+        if pyfuncitem.funcargs.get("kind") == "kafka":
+            broker = pyfuncitem.funcargs["broker"]
+            assert isinstance(broker, Kafka)
+            hanging = Audit(broker.address).hanging()
+            if hanging:
+                raise pytest.xfail.Exception(f"Apache Kafka left hanging: {hanging}") from error
+        raise
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
