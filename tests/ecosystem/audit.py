@@ -81,6 +81,14 @@ class Audit:
                     )
         return seen
 
+    def committed(self, group: str, topic: str) -> int:
+        """Return the sum of the offsets that the group has committed in the topic."""
+        with Admin(self.address) as admin:
+            offsets = admin.list_group_offsets(group)
+            return sum(
+                committed.offset for place, committed in offsets.items() if place.topic == topic
+            )
+
     def open_transactions(self) -> list[tuple[str, str]]:
         """Return the id and the state of each transaction that has not ended."""
         with Wire(self.address) as wire:
