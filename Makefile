@@ -117,7 +117,7 @@ ifneq ($(WORLD),broker)
 	$(BIN)/python -m tests.spark.model
 endif
 
-nightly: $(READY)  ## the checks that take too long for every change, about 3 hours: simulate, explore, mutants, torture ...
+nightly: $(READY)  ## the checks that take too long for every change, about 5 hours: simulate, explore, mutants, torture ...
 	$(MAKE) simulate SEEDS=10000
 	$(MAKE) explore
 	$(MAKE) mutants

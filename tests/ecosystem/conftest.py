@@ -64,8 +64,8 @@ def audit(broker: Broker) -> Audit:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Expect the failure of a control if Apache Kafka has left a hanging transaction.
 
-    After a kill -9, Apache Kafka 4.3.1 may complete a transaction without its markers, because the
-    restarted coordinator does not know the leaders of all partitions yet. The readers of committed
+    After a kill -9, Apache Kafka 4.3.1 sometimes completes a transaction (CompleteCommit in
+    `__transaction_state`) without a marker in each of its partitions. The readers of committed
     records then wait for ever.
     """
     try:
