@@ -16,6 +16,7 @@ from oncelog_server.cluster.records import AclsRecord
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, WriteOperation, Written
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import Acl, AclFilter, Pattern, Permission
+from oncelog_server.slices import Steps
 
 # The rules of a pattern after a request.
 _Rules = Mapping[Pattern, Collection[Acl]]
@@ -45,15 +46,32 @@ def create_acls(image: ClusterImage, created: Iterable[tuple[Pattern, Acl]]) -> 
     return _writes(image, dict(sorted(changed.items(), key=lambda item: not _denies(item[1]))))
 
 
-def matching_acls(image: ClusterImage, chosen: AclFilter) -> list[tuple[Pattern, Acl]]:
-    """Return the rules that a filter chooses."""
-    return [
-        (pattern, acl)
-        for pattern, acls in image.acls.items()
-        if chosen.matches_pattern(pattern)
-        for acl in acls
-        if chosen.matches(acl)
-    ]
+def matching_acls(image: ClusterImage, chosen: AclFilter) -> Steps[list[tuple[Pattern, Acl]]]:
+    """Return the rules that a filter chooses, in steps of a rule."""
+    found = []
+    for pattern, acls in image.acls.items():
+        yield
+        if not chosen.matches_pattern(pattern):
+            continue
+        for acl in acls:
+            yield
+            if chosen.matches(acl):
+                found.append((pattern, acl))
+    return found
+
+
+def existing_acls(
+    image: ClusterImage, rows: Iterable[tuple[Pattern, Acl]]
+) -> list[tuple[Pattern, Acl]]:
+    """Return those of the rules that are in the image."""
+    rules: dict[Pattern, frozenset[Acl]] = {}
+    existing = []
+    for pattern, acl in rows:
+        if pattern not in rules:
+            rules[pattern] = frozenset(image.acls.get(pattern, ()))
+        if acl in rules[pattern]:
+            existing.append((pattern, acl))
+    return existing
 
 
 def delete_acls(image: ClusterImage, deleted: Iterable[tuple[Pattern, Acl]]) -> list[Write]:
@@ -79,9 +97,8 @@ def _denies(acls: Iterable[Acl]) -> bool:
 def _writes(image: ClusterImage, changed: _Rules) -> list[Write]:
     patterns = list(changed)
     return [
-        _write(image, {pattern: changed[pattern] for pattern in patterns[start:end]})
+        _write(image, {pattern: changed[pattern] for pattern in patterns[start:][:MAX_OPERATIONS]})
         for start in range(0, len(patterns), MAX_OPERATIONS)
-        for end in [start + MAX_OPERATIONS]
     ]
 
 

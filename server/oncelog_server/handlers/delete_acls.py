@@ -7,6 +7,8 @@ v3: user resources (KIP-373)
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_acls import (
@@ -16,11 +18,14 @@ from oncelog_protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.deferred import Deferred
+from oncelog_server.cluster.acl_changes import matching_acls
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.acls import Acl, AclFilter, Pattern, check_known
 from oncelog_server.security.resources import CLUSTER, Operation
+from oncelog_server.slices import Steps
 
 API = ApiKey.DELETE_ACLS
 
@@ -43,10 +48,6 @@ def handle(
         )
     if not services.settings.authorizer_class_name:
         return _refused(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return services.spawn(_delete(services, request))
-
-
-async def _delete(services: BrokerServices, request: DeleteAclsRequest) -> DeleteAclsResponse:
     filters = [
         AclFilter(
             chosen.resource_type_filter,
@@ -61,8 +62,30 @@ async def _delete(services: BrokerServices, request: DeleteAclsRequest) -> Delet
     ]
     refusals = [_refusal(chosen) for chosen in filters]
     valid = [chosen for chosen, refused in zip(filters, refusals, strict=True) if refused is None]
+
+    def deleted(chosen: list[list[tuple[Pattern, Acl]]]) -> Deferred[DeleteAclsResponse]:
+        return services.spawn(_delete(services, request, refusals, chosen))
+
+    return then_ask(services.slices.run(_chosen(services.metadata.image, valid)), deleted)
+
+
+def _chosen(
+    image: ClusterImage, filters: Iterable[AclFilter]
+) -> Steps[list[list[tuple[Pattern, Acl]]]]:
+    found = []
+    for chosen in filters:
+        found.append((yield from matching_acls(image, chosen)))
+    return found
+
+
+async def _delete(
+    services: BrokerServices,
+    request: DeleteAclsRequest,
+    refusals: Sequence[Refused | None],
+    chosen: Sequence[Sequence[tuple[Pattern, Acl]]],
+) -> DeleteAclsResponse:
     try:
-        deleted = iter(await services.metadata.delete_acls(valid))
+        deleted = iter(await services.metadata.delete_acls(chosen))
     except Refused as refused:
         return _refused(request, refused.code, refused.message)
     return DeleteAclsResponse(

@@ -7,8 +7,6 @@ v3: user resources (KIP-373)
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_acls import (
@@ -19,16 +17,18 @@ from oncelog_protocol.messages.describe_acls import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.acl_changes import matching_acls
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.acls import Acl, AclFilter, Pattern, check_known
+from oncelog_server.security.acls import AclFilter, Pattern, check_known
 from oncelog_server.security.resources import CLUSTER, Operation
+from oncelog_server.slices import Steps
 
 API = ApiKey.DESCRIBE_ACLS
 
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
-) -> DescribeAclsResponse:
+) -> DescribeAclsResponse | Steps[DescribeAclsResponse]:
     """Return the response. Raises ProtocolError if a type, the operation or the permission in the
     filter is UNKNOWN; this closes the connection, as in Kafka."""
     check_known(
@@ -53,20 +53,16 @@ def handle(
         request.operation,
         request.permission_type,
     )
-    found: defaultdict[Pattern, list[Acl]] = defaultdict(list)
-    for pattern, acl in matching_acls(services.metadata.image, chosen):
-        found[pattern].append(acl)
-    return DescribeAclsResponse(
-        resources=[
-            DescribeAclsResource(
-                pattern.type,
-                pattern.name,
-                pattern.pattern_type,
-                [
-                    AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
-                    for acl in acls
-                ],
-            )
-            for pattern, acls in sorted(found.items())
-        ]
-    )
+    return _steps(services.metadata.image, chosen)
+
+
+def _steps(image: ClusterImage, chosen: AclFilter) -> Steps[DescribeAclsResponse]:
+    found: dict[Pattern, DescribeAclsResource] = {}
+    for pattern, acl in (yield from matching_acls(image, chosen)):
+        yield
+        if pattern not in found:
+            found[pattern] = DescribeAclsResource(pattern.type, pattern.name, pattern.pattern_type)
+        found[pattern].acls.append(
+            AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+        )
+    return DescribeAclsResponse(resources=list(found.values()))

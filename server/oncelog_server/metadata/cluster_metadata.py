@@ -15,7 +15,7 @@ import structlog
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.acl_changes import create_acls, delete_acls, matching_acls
+from oncelog_server.cluster.acl_changes import create_acls, delete_acls, existing_acls
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
@@ -46,7 +46,7 @@ from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
 from oncelog_server.refusal import Refused
-from oncelog_server.security.acls import Acl, AclFilter, Pattern
+from oncelog_server.security.acls import Acl, Pattern
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
@@ -344,13 +344,16 @@ class ClusterMetadata:
         """Add access rules. Raises Refused."""
         await self._writer.write(lambda image: create_acls(image, created))
 
-    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[tuple[Pattern, Acl]]]:
-        """Delete the access rules that a filter chooses, in one transaction. Return the deleted
-        rules of each filter. Raises Refused."""
+    async def delete_acls(
+        self, chosen: Sequence[Sequence[tuple[Pattern, Acl]]]
+    ) -> list[list[tuple[Pattern, Acl]]]:
+        """Delete the access rules that the filters of a request have chosen, in one transaction.
+        Return the deleted rules of each filter, which leave out the rules that another request has
+        deleted meanwhile. Raises Refused."""
         deleted: list[list[tuple[Pattern, Acl]]] = []
 
         def decide(image: ClusterImage) -> list[Write]:
-            deleted[:] = [matching_acls(image, chosen) for chosen in filters]
+            deleted[:] = [existing_acls(image, rows) for rows in chosen]
             return delete_acls(image, [row for rows in deleted for row in rows])
 
         await self._writer.write(decide)

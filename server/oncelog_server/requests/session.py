@@ -30,9 +30,8 @@ class ClientSoftware:
 
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection after its handshake. `host` is the client's address as Java writes
-    it. `has_hung_up`
-    returns True if the client has closed the connection; it does not wait. A request keeps the
-    session with which it arrived."""
+    it. `has_hung_up` returns True if the client has closed the connection; it does not wait. A
+    request keeps the session with which it arrived."""
 
     principal: Principal
     host: str

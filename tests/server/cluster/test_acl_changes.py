@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.cluster.acl_changes import create_acls, delete_acls, matching_acls
+from oncelog_server.cluster.acl_changes import (
+    create_acls,
+    delete_acls,
+    existing_acls,
+    matching_acls,
+)
 from oncelog_server.cluster.store import MAX_OPERATIONS, Put, Written
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import Acl, AclFilter, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Operation, ResourceType
+from oncelog_server.slices import at_its_end
 from tests.server.cluster.clusters import Cluster
 
 ANY = 1
@@ -47,11 +53,27 @@ def test_deleted_rules_are_gone_and_the_last_one_deletes_the_record() -> None:
     cluster.apply(create_acls(cluster.image, [(topic("t"), READ), (topic("t"), DENY)]))
     cluster.apply(delete_acls(cluster.image, [(topic("t"), READ)]))
     assert cluster.image.acls == {topic("t"): (DENY,)}
-    found = matching_acls(cluster.image, ALL)
+    found = at_its_end(matching_acls(cluster.image, ALL))
     assert found == [(topic("t"), DENY)]
     cluster.apply(delete_acls(cluster.image, [*found, *found]))
     assert cluster.image.acls == {}
     assert cluster.image.acls_revision(topic("t")) == 0
+
+
+def test_a_filter_is_compared_with_one_rule_a_step() -> None:
+    """A pattern may have thousands of rules, and the event loop serves others between steps."""
+    cluster = Cluster()
+    rules = [Acl(f"User:{number}", "*", Operation.READ, Permission.ALLOW) for number in range(500)]
+    cluster.apply(create_acls(cluster.image, [(topic("t"), rule) for rule in rules]))
+    assert sum(1 for _ in matching_acls(cluster.image, ALL)) > len(rules)
+
+
+def test_a_rule_that_another_request_has_deleted_exists_no_more() -> None:
+    cluster = Cluster()
+    cluster.apply(create_acls(cluster.image, [(topic("t"), READ), (topic("t"), DENY)]))
+    chosen = [(topic("t"), READ), (topic("t"), DENY), (topic("gone"), READ)]
+    cluster.apply(delete_acls(cluster.image, [(topic("t"), READ)]))
+    assert existing_acls(cluster.image, chosen) == [(topic("t"), DENY)]
 
 
 def test_a_write_holds_only_for_the_rules_that_it_was_decided_on() -> None:

@@ -31,6 +31,9 @@ from tests.conformance.authorizer.worlds import Asking
         ("a:b", "a:b"),
         ("1::2::3", "1::2::3"),
         ("host.example:9092", "host.example:9092"),
+        ("::1_0", "::1_0"),
+        ("::+1", "::+1"),
+        ("::10.300.0.1", "::10.300.0.1"),
     ],
 )
 def test_an_address_has_javas_form(text: str, java: str) -> None:
