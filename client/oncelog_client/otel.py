@@ -63,7 +63,7 @@ def context_of(record: ConsumerRecord[Any, Any]) -> Context:
 
 
 class Producer(producer.Producer[K, V]):
-    """A producer whose records each have a span `send <topic>`, from `send` to the outcome."""
+    """A producer with a span `send <topic>` for each record, from `send` to the outcome."""
 
     async def send(
         self,

@@ -43,7 +43,7 @@ def started(request: pytest.FixtureRequest, folder: Path, settings: dict[str, st
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker whose only principal may do everything."""
+    """A broker with access rules. Its clients are super users."""
     settings = SETTINGS | {"super.users": "User:ANONYMOUS"}
     with started(request, tmp_path_factory.mktemp("acls"), settings) as broker:
         yield broker

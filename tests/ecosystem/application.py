@@ -16,8 +16,8 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Application:
-    """The process of `command`, whose output goes to the file `log`. The context manager starts it,
-    and kills it at the end."""
+    """A process that runs `command` and writes its output to the file `log`. The context manager
+    starts the process, and kills it at the end."""
 
     def __init__(
         self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None

@@ -155,8 +155,9 @@ class Admin:
     # -- access rules
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
-        """Add access rules. A rule that exists is no error. Without an authorizer, the broker's
-        error is SECURITY_DISABLED."""
+        """Add access rules. A rule that exists is no error. A rule that the broker refuses raises
+        its error, and the other rules are added. Without an authorizer, the broker's error is
+        SECURITY_DISABLED."""
         from oncelog_client.admin import acls
 
         await acls.create_acls(self._cluster, bindings, self._timeout_ms)

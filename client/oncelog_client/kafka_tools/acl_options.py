@@ -19,7 +19,7 @@ from oncelog_client.admin.acl_bindings import (
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
 
-# A filter of Kafka's tool is a pattern whose type may be ANY or MATCH, printed as a pattern.
+# Kafka's tool prints a filter as a pattern, so the type of a pattern may be ANY or MATCH.
 Entries = dict[ResourcePattern, dict[AccessControlEntry, None]]
 
 _NO_RESOURCE: Final = (

@@ -94,13 +94,15 @@ def _deliver(done: Future[R], task: asyncio.Task[R]) -> None:
         done.set_result(task.result())
 
 
-_threads: dict[int, LoopThread] = {}
+_thread: LoopThread | None = None
 _lock = threading.Lock()
 
 
 def _after_fork() -> None:
-    """Replace the lock, which another thread of the parent may have held."""
-    global _lock
+    """Forget the loop of the parent, because a fork has none of the parent's threads. Replace the
+    lock, which another thread of the parent may have held."""
+    global _thread, _lock
+    _thread = None
     _lock = threading.Lock()
 
 
@@ -108,15 +110,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def loop_thread() -> LoopThread:
-    """Return the loop of this process, made at first use. A fork has none of the threads of its
-    parent, so it gets its own."""
-    pid = os.getpid()
+    """Return the loop of this process, made at first use."""
+    global _thread
     with _lock:
-        found = _threads.get(pid)
-        if found is None:
-            _threads.clear()
-            found = _threads[pid] = LoopThread()
-        return found
+        if _thread is None:
+            _thread = LoopThread()
+        return _thread
 
 
 class Facade:

@@ -151,8 +151,8 @@ class RuleIndex:
 
 
 def _comparable(acl: Acl) -> Acl:
-    """Return the rule with its host as sessions have it. A rule for `::1` never holds in Kafka,
-    whose sessions have `0:0:0:0:0:0:0:1`."""
+    """Return the rule with its host in the form of `Session.host`. Kafka compares the rule's text,
+    so a rule for `::1` never holds there."""
     host = host_text(acl.host)
     return acl if host == acl.host else msgspec.structs.replace(acl, host=host)
 

@@ -121,8 +121,8 @@ def test_faust_counts_no_record_twice(
 def test_faststream_copies_every_record_at_least_once(
     start: Start, broker: Broker, audit: Audit, request: pytest.FixtureRequest
 ) -> None:
-    """FastStream has no transaction with the offsets of its input. A record that was copied before
-    a kill, and whose offset was not committed, is copied again."""
+    """FastStream has no transaction with the offsets of its input. After a kill between a copy and
+    the commit of its offset, FastStream copies the record again."""
     with start("faststream_copy") as application:
         with Feeder(broker.address, "lines", word, RATE) as feeder:
             kill_in_turn([application, broker], lambda: audit.progress("counts"))
