@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import Producer
 
+from tests.ecosystem.background import Background
 from tests.harness.waiting import DEADLINE_S
 
 # A producer keeps its records during a restart of the broker.
 _DELIVERY_TIMEOUT_MS = 300_000
 
 
-class Feeder:
+class Feeder(Background):
     """Writes the record `record(number)`, a key and a value, for the numbers from 0 on, at `rate`
     records a second, until the end of the context. Then `written` is the number of records, and
     every one is delivered exactly once."""
@@ -23,10 +23,10 @@ class Feeder:
     def __init__(
         self, address: str, topic: str, record: Callable[[int], tuple[str, str]], rate: float
     ) -> None:
+        super().__init__()
         self._topic = topic
         self._record = record
         self._pause_s = 1 / rate
-        self._ending = threading.Event()
         self._failures: list[str] = []
         self._producer = Producer(
             {
@@ -39,11 +39,10 @@ class Feeder:
                 "log_level": 0,
             }
         )
-        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         self.written = 0
 
-    def _run(self) -> None:
-        while not self._ending.wait(self._pause_s):
+    def work(self) -> None:
+        while not self.is_over(self._pause_s):
             key, value = self._record(self.written)
             self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
             self._producer.poll(0)
@@ -53,18 +52,13 @@ class Feeder:
         if error is not None:
             self._failures.append(str(error))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ending.set()
-        self._thread.join()
+        super().__exit__(kind, error, traceback)
         undelivered = self._producer.flush(DEADLINE_S)
         if error is None:
             assert not undelivered, f"{undelivered} records are undelivered"

@@ -3,18 +3,16 @@ workers and the broker are killed and the workers are restarted in turn."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.ecosystem.audit import Audit
+from tests.ecosystem.background import Background
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.connect.worker import Worker
 from tests.ecosystem.kills import KILLS, kill_in_turn
@@ -31,33 +29,19 @@ ROUND_DEADLINE_S = 120.0
 ENDED = {0, 143}
 
 
-class Writer:
+class Writer(Background):
     """Appends the lines `line 0`, `line 1`, … to a file until the end of the context."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.written = 0
 
-    def _run(self) -> None:
+    def work(self) -> None:
         with self._path.open("a", buffering=1) as file:
-            while not self._ending.wait(PAUSE_S):
+            while not self.is_over(PAUSE_S):
                 file.write(f"line {self.written}\n")
                 self.written += 1
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
 
 
 def has_more(audit: Audit, before: int) -> bool:

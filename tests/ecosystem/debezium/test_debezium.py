@@ -4,15 +4,13 @@ events of an outbox, while the worker, the broker and the database are killed.""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 
 from tests.ecosystem.audit import Audit
+from tests.ecosystem.background import Background
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.connect.worker import Worker
 from tests.ecosystem.debezium.postgres import Postgres, PostgresUnavailable, SessionLost
@@ -79,17 +77,16 @@ _CONNECTOR = {
 }
 
 
-class Purchases:
+class Purchases(Background):
     """A thread that inserts the numbers from 0 on, at `RATE` a second, until the end of the
     context. Each number is a row of the table and an event of the outbox, in one transaction."""
 
     def __init__(self, database: Postgres) -> None:
+        super().__init__()
         self._database = database
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="purchases", daemon=True)
 
-    def _run(self) -> None:
-        while not self._ending.wait(0.05):
+    def work(self) -> None:
+        while not self.is_over(0.05):
             try:
                 self._insert()
             except SessionLost:
@@ -99,22 +96,9 @@ class Purchases:
         with self._database.session() as session:
             # A lost session leaves it open whether its last transaction took effect.
             number = int(session.execute(_NEXT)[0])
-            while not self._ending.wait(1 / RATE):
+            while not self.is_over(1 / RATE):
                 session.execute(purchase(number))
                 number += 1
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
 
 
 @pytest.fixture
