@@ -28,6 +28,8 @@ NAMES: Final = (
     "sync_group",
     "describe_groups",
     "list_groups",
+    "sasl_handshake",
+    "sasl_authenticate",
     "api_versions",
     "create_topics",
     "delete_topics",

@@ -1,0 +1,1 @@
+"""The broker's side of the SASL mechanisms, one module each."""
