@@ -32,6 +32,17 @@ class SaslClientError(Exception):
     The message holds no secret."""
 
 
+def sendable(field: str, text: str) -> bytes:
+    """Return a user name or a password in UTF-8. Raises SaslClientError, which names the field and
+    not the text, for NUL and for surrogates."""
+    if "\0" in text:
+        raise SaslClientError(f"the {field} contains a NUL character")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise SaslClientError(f"the {field} contains a surrogate, so it is no Unicode") from None
+
+
 class AuthenticationFailed(Exception):
     """The connection is not authenticated. A retry with the same credentials does not help."""
 
@@ -76,12 +87,14 @@ def authenticate(
             "the broker has no SaslAuthenticate request, so it is older than Kafka 1.0",
         )
     _check_handshake(client.mechanism, (yield SaslHandshakeRequest(mechanism=client.mechanism)))
+    lifetime_ms = 0
     try:
         token: bytes | None = client.first()
         while token is not None:
             response = yield SaslAuthenticateRequest(auth_bytes=token)
             assert isinstance(response, SaslAuthenticateResponse)
             _check_authenticate(response)
+            lifetime_ms = response.session_lifetime_ms
             token = None if client.is_complete else client.next(response.auth_bytes)
     except SaslClientError as failure:
         raise AuthenticationFailed(
@@ -92,7 +105,7 @@ def authenticate(
             ErrorCode.SASL_AUTHENTICATION_FAILED,
             f"SASL {client.mechanism}: the broker ended the exchange before its last token",
         )
-    return response.session_lifetime_ms if authenticate_version >= _LIFETIME_VERSION else 0
+    return lifetime_ms if authenticate_version >= _LIFETIME_VERSION else 0
 
 
 def _check_handshake(mechanism: SaslMechanism, response: SaslResponse) -> None:

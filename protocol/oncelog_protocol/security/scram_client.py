@@ -1,0 +1,126 @@
+"""The client's side of SCRAM (RFC 5802), as Kafka's ScramSaslClient: the password is never sent,
+and the broker must prove that it knows the password's keys."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.sasl_client import SaslClientError, sendable
+from oncelog_protocol.security.scram_credential import (
+    LEAST_ITERATIONS,
+    ScramMechanism,
+    credential_of,
+    salted_password,
+)
+from oncelog_protocol.security.scram_messages import (
+    GS2_HEADER,
+    InvalidScramMessage,
+    auth_message,
+    client_final_unproven,
+    client_first_bare,
+    client_proof,
+    parse_server_final,
+    parse_server_first,
+    proven,
+    signature_of,
+)
+
+# Kafka's brokers have at most 16,384 iterations, others may have more. A million takes 2 s: a
+# broker cannot stop a client for longer.
+_MOST_CLIENT_ITERATIONS: Final = 1_000_000
+
+
+@lru_cache(maxsize=64)
+def _salted(mechanism: ScramMechanism, password: Secret, salt: bytes, iterations: int) -> bytes:
+    """Return SaltedPassword. A process opens many connections with few passwords, and each would
+    take 8 ms."""
+    return salted_password(mechanism, password.reveal(), salt, iterations)
+
+
+class ScramClient:
+    """The exchange of a name and a password. `nonce` is random text (`random_text`)."""
+
+    __slots__ = (
+        "_bare",
+        "_complete",
+        "_extensions",
+        "_nonce",
+        "_password",
+        "_scram",
+        "_server_signature",
+        "_username",
+        "mechanism",
+    )
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        username: str,
+        password: Secret,
+        nonce: str,
+        extensions: Mapping[str, str] | None = None,
+    ) -> None:
+        self.mechanism = mechanism.sasl
+        self._scram = mechanism
+        self._username = username
+        self._password = password
+        self._nonce = nonce
+        self._extensions = extensions or {}
+        self._bare = b""
+        self._server_signature: bytes | None = None
+        self._complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self._complete
+
+    def first(self) -> bytes:
+        """Return the client's first message. Raises SaslClientError for an empty name, and for
+        text that the messages cannot hold."""
+        username = sendable("user name", self._username)
+        sendable("password", self._password.reveal())
+        if not username:
+            raise SaslClientError("the user name must not be empty")
+        self._bare = client_first_bare(username, self._nonce, self._extensions)
+        return GS2_HEADER.encode() + self._bare
+
+    def next(self, challenge: bytes) -> bytes | None:
+        """Return the client's final message, then None. Raises SaslClientError for a nonce that
+        does not continue the client's, for iterations out of range, and for a wrong signature."""
+        if self._complete:
+            raise SaslClientError("a token of the broker after the last token")
+        try:
+            if self._server_signature is None:
+                return self._final(challenge)
+            self._verify(challenge, self._server_signature)
+        except InvalidScramMessage as failure:
+            raise SaslClientError(str(failure)) from None
+        self._complete = True
+        return None
+
+    def _final(self, challenge: bytes) -> bytes:
+        server = parse_server_first(challenge)
+        if not server.nonce.startswith(self._nonce) or len(server.nonce) == len(self._nonce):
+            raise SaslClientError("the broker's nonce does not continue the client's nonce")
+        if not LEAST_ITERATIONS <= server.iterations <= _MOST_CLIENT_ITERATIONS:
+            raise SaslClientError(
+                f"the broker asks for {server.iterations} iterations, not "
+                f"{LEAST_ITERATIONS} to {_MOST_CLIENT_ITERATIONS}"
+            )
+        salted = _salted(self._scram, self._password, server.salt, server.iterations)
+        unproven = client_final_unproven(GS2_HEADER, server.nonce)
+        message = auth_message(self._bare, challenge, unproven)
+        server_key = credential_of(self._scram, server.salt, salted, server.iterations).server_key
+        self._server_signature = signature_of(self._scram, server_key, message)
+        return proven(unproven, client_proof(self._scram, salted, message))
+
+    def _verify(self, challenge: bytes, expected: bytes) -> None:
+        server = parse_server_final(challenge)
+        if server.error is not None:
+            raise SaslClientError(f"the broker reports {server.error!r}")
+        if not hmac.compare_digest(server.signature, expected):
+            raise SaslClientError("the broker does not know the password: its signature is wrong")

@@ -1,0 +1,73 @@
+"""The exchange of each SASL mechanism that a broker can enable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from oncelog_protocol.security.login import RandomBytes
+from oncelog_protocol.security.mechanisms import SaslMechanism
+from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
+from oncelog_server.security.sasl.exchange import SaslExchange
+from oncelog_server.security.sasl.plain import PlainExchange, PlainUsers
+from oncelog_server.security.sasl.scram import ScramExchange
+
+
+class SaslSources(msgspec.Struct, frozen=True):
+    """The credentials of a listener, and what the exchanges need beside these.
+
+    `plain_users` are the users of PLAIN, None if the listener has none. `scram` returns the
+    credential of a user. `random_bytes` returns secret random bytes. `server_secret` is the same in
+    all brokers, and after a restart. `oauthbearer` returns a new exchange of OAUTHBEARER, None if
+    tokens cannot be validated.
+    """
+
+    scram: Callable[[ScramMechanism, str], ScramCredential | None]
+    random_bytes: RandomBytes
+    server_secret: bytes
+    plain_users: PlainUsers | None = None
+    oauthbearer: Callable[[], SaslExchange] | None = None
+
+
+def new_exchange(
+    mechanism: SaslMechanism, sources: SaslSources, *, again: bool = False
+) -> SaslExchange:
+    """Return a new exchange. `again` is True for the re-authentication of a connection. Raises
+    ValueError if the listener lacks what the mechanism needs, which the start of a broker checks.
+    """
+    return _EXCHANGES[mechanism](mechanism, sources, again)
+
+
+def _plain(_mechanism: SaslMechanism, sources: SaslSources, _again: bool) -> SaslExchange:
+    if sources.plain_users is None:
+        raise ValueError("SASL mechanism PLAIN has no users: plain.sasl.jaas.config is missing")
+    return PlainExchange(sources.plain_users)
+
+
+def _scram(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> SaslExchange:
+    scram = ScramMechanism[mechanism.name]
+    return ScramExchange(
+        scram,
+        lambda name: sources.scram(scram, name),
+        sources.random_bytes,
+        sources.server_secret,
+        again=again,
+    )
+
+
+def _oauthbearer(_mechanism: SaslMechanism, sources: SaslSources, _again: bool) -> SaslExchange:
+    if sources.oauthbearer is None:
+        raise ValueError("SASL mechanism OAUTHBEARER has no validator of tokens")
+    return sources.oauthbearer()
+
+
+_EXCHANGES: Final[
+    Mapping[SaslMechanism, Callable[[SaslMechanism, SaslSources, bool], SaslExchange]]
+] = {
+    SaslMechanism.PLAIN: _plain,
+    SaslMechanism.SCRAM_SHA_256: _scram,
+    SaslMechanism.SCRAM_SHA_512: _scram,
+    SaslMechanism.OAUTHBEARER: _oauthbearer,
+}

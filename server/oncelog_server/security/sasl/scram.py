@@ -1,0 +1,147 @@
+"""The broker's side of SCRAM (RFC 5802), with the messages of Kafka's ScramSaslServer.
+
+An unknown user cannot be told from a wrong password: the exchange has the same messages and the
+same work, with a credential that is derived from the name. Kafka refuses an unknown user at the
+first message.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import NamedTuple
+
+from oncelog_protocol.security.login import TOKEN_AUTH, RandomBytes
+from oncelog_protocol.security.scram_credential import (
+    LEAST_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+)
+from oncelog_protocol.security.scram_messages import (
+    GS2_HEADER,
+    RANDOM_BYTES,
+    ClientFinal,
+    InvalidScramMessage,
+    auth_message,
+    is_proof,
+    parse_client_final,
+    parse_client_first,
+    random_text,
+    server_final,
+    server_first,
+    signature_of,
+)
+from oncelog_server.security.resources import Principal
+from oncelog_server.security.sasl.exchange import (
+    Authenticated,
+    AuthenticationRefused,
+    Challenge,
+)
+
+ScramLookup = Callable[[str], ScramCredential | None]
+"""Returns the credential of a user, None if there is none for the mechanism."""
+
+
+class _Begun(NamedTuple):
+    """An exchange after the first message of each side. `refusal` is the reason for the log if the
+    exchange fails whatever the proof, else empty."""
+
+    name: str
+    credential: ScramCredential
+    header: str
+    nonce: str
+    bare: bytes
+    server_first: bytes
+    refusal: str
+
+
+class ScramExchange:
+    """The exchange of two tokens in each direction. `server_secret` is the key of the credentials
+    of unknown users. It is the same in all brokers and after a restart: a salt that changes shows
+    that the user does not exist."""
+
+    __slots__ = ("_begun", "_lookup", "_mechanism", "_message", "_random_bytes", "_secret")
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: ScramLookup,
+        random_bytes: RandomBytes,
+        server_secret: bytes,
+        *,
+        again: bool = False,
+    ) -> None:
+        """`again` is True for the re-authentication of a connection (KIP-368)."""
+        self._mechanism = mechanism
+        self._lookup = lookup
+        self._random_bytes = random_bytes
+        self._secret = server_secret
+        self._message = (
+            f"Authentication failed during {'re-' if again else ''}authentication due to invalid "
+            f"credentials with SASL mechanism {mechanism.sasl}"
+        )
+        self._begun: _Begun | None = None
+
+    def evaluate(self, token: bytes) -> Challenge | Authenticated:
+        """Judge a token of the client. Raises AuthenticationRefused with Kafka's message."""
+        try:
+            if self._begun is None:
+                self._begun = self._begin(token)
+                return Challenge(self._begun.server_first)
+            return self._end(self._begun, parse_client_final(token))
+        except InvalidScramMessage as failure:
+            raise self._refused(str(failure)) from None
+
+    def _begin(self, token: bytes) -> _Begun:
+        first = parse_client_first(token)
+        # Judged before the user is looked up, because this message differs from the others.
+        if first.authorization_id not in ("", first.name):
+            raise AuthenticationRefused(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        if first.extensions.get(TOKEN_AUTH, "").lower() == "true":
+            raise self._refused("delegation tokens are not supported")
+        found = self._lookup(first.name)
+        derived = self._derived(first.name)
+        credential, refusal = derived, ""
+        if found is None:
+            refusal = f"unknown user: {first.name[:100]!r}"
+        elif found.iterations < LEAST_ITERATIONS:
+            refusal = f"{found.iterations} iterations, of user {first.name[:100]!r}, are too few"
+        else:
+            credential = found
+        nonce = first.nonce + random_text(self._random_bytes(RANDOM_BYTES))
+        message = server_first(nonce, credential.salt, credential.iterations)
+        return _Begun(first.name, credential, first.header, nonce, first.bare, message, refusal)
+
+    def _end(self, begun: _Begun, final: ClientFinal) -> Authenticated:
+        # Some clients send the header of an empty authorization id after another header, and Kafka
+        # compares none. Both headers say that there is no channel binding.
+        if final.binding not in (begun.header.encode(), GS2_HEADER.encode()):
+            raise self._refused("the channel binding is not the header of the first message")
+        if not hmac.compare_digest(final.nonce.encode(), begun.nonce.encode()):
+            raise self._refused("the nonce is not that of the broker")
+        signed = auth_message(begun.bare, begun.server_first, final.unproven)
+        credential = begun.credential
+        proven = is_proof(self._mechanism, credential.stored_key, signed, final.proof)
+        if begun.refusal or not proven:
+            raise self._refused(begun.refusal or f"wrong password: {begun.name[:100]!r}")
+        signature = signature_of(self._mechanism, credential.server_key, signed)
+        return Authenticated(server_final(signature), Principal("User", begun.name))
+
+    def _derived(self, name: str) -> ScramCredential:
+        """Return the credential of an unknown user, always the same for a name. Its salt has the
+        form of Kafka's salts."""
+        salt, stored_key, server_key = (
+            hmac.digest(
+                self._secret,
+                f"{self._mechanism.sasl} {part} {name}".encode(),
+                self._mechanism.hash_name,
+            )
+            for part in ("salt", "stored key", "server key")
+        )
+        return ScramCredential(random_text(salt).encode(), stored_key, server_key, LEAST_ITERATIONS)
+
+    def _refused(self, reason: str) -> AuthenticationRefused:
+        return AuthenticationRefused(self._message, reason)
