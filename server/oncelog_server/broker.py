@@ -396,10 +396,20 @@ class Broker:
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
         for listener in listeners:
-            host, port = await self._listener.bind(listener.name, listener.host, listener.port)
+            host, port = await self._listener.bind(
+                self._admission(listener), listener.host, listener.port
+            )
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
         return advertised_endpoints(listeners, ports, await self._environment.host_name())
+
+    def _admission(self, listener: ListenerAddress) -> Admission:
+        """Return what a listener asks of its clients. Raises ValueError or OSError if its
+        certificates cannot be used."""
+        limit = self.settings.max_connections_of(listener.name)
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            return PlaintextAdmission(listener.name, limit)
+        raise NotImplementedError
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)

@@ -16,6 +16,7 @@ import msgspec
 
 from oncelog_protocol.secret import HIDDEN, displayed
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
+from oncelog_server.settings.listener_settings import ListenerSetting, listener_setting
 from oncelog_server.settings.listeners import (
     InvalidConnectionLimits,
     InvalidListeners,
@@ -34,7 +35,15 @@ from oncelog_server.settings.sources import (
     from_environment,
     from_properties,
 )
-from oncelog_server.settings.table import InvalidValue, Kind, check_length, parse_value
+from oncelog_server.settings.table import (
+    InvalidValue,
+    Kind,
+    Setting,
+    SettingValue,
+    Unhonoured,
+    check_length,
+    parse_value,
+)
 
 __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settings"]
 
@@ -118,7 +127,12 @@ def settings_of(
     warnings: list[str] = []
     problems = list(unreadable)
     effective: dict[str, SettingAssignment] = {}
+    of_listeners: dict[ListenerSetting, SettingAssignment] = {}
     for assignment in given:
+        part = listener_setting(assignment.name)
+        if part is not None:
+            of_listeners[part] = assignment
+            continue
         name = ALIASES.get(assignment.name)
         if name is not None:
             warnings.append(f"{assignment.name} ({assignment.source}): the name is now {name}")
@@ -130,20 +144,23 @@ def settings_of(
     values: dict[str, Any] = {}
     for name, assignment in effective.items():
         try:
-            check_length(name, assignment.text)
             if name in HONOURED:
                 row = HONOURED[name]
                 values[row.attribute] = parse_value(row, assignment.text)
             elif name in REFUSED:
-                _refuse_unless_default(assignment)
+                _refuse_unless_default(REFUSED[name], assignment.text)
+            else:
+                check_length(name, assignment.text)
         except InvalidValue as error:
             problems.append(_problem(assignment, str(error)))
+    own = _listener_values(of_listeners, problems)
     if values.get("broker_id", -1) != -1:
         values.setdefault("node_id", values["broker_id"])
-    texts = {name: assignment.text for name, assignment in effective.items()}
-    settings = Settings(**values, given=texts)
+    texts = {name: _given_text(assignment) for name, assignment in effective.items()}
+    settings = Settings(**values, given=texts, of_listeners=own)
+    named = effective | {assignment.name: assignment for assignment in of_listeners.values()}
     problems += [
-        _problem(effective.get(name) or SettingAssignment(name, "", "default"), reason)
+        _problem(named.get(name) or SettingAssignment(name, "", "default"), reason)
         for name, reason in contradictions(settings)
         if not any(problem.name == name for problem in problems)
     ]
@@ -151,6 +168,26 @@ def settings_of(
         raise SettingsError(problems)
     without_effect = tuple(name for name in effective if name in ACCEPTED)
     return Loaded(settings, tuple(warnings), without_effect)
+
+
+def _listener_values(
+    assignments: Mapping[ListenerSetting, SettingAssignment], problems: list[SettingProblem]
+) -> dict[ListenerSetting, SettingValue]:
+    """Return the values of the settings of single listeners. Add the invalid ones to
+    `problems`."""
+    values: dict[ListenerSetting, SettingValue] = {}
+    for setting, assignment in assignments.items():
+        try:
+            row = setting.row
+            if row is not None:
+                values[setting] = parse_value(row, assignment.text)
+            elif setting.name in REFUSED:
+                _refuse_unless_default(REFUSED[setting.name], assignment.text)
+            elif setting.name not in ACCEPTED:
+                raise InvalidValue("is not a setting that a single listener can have")
+        except InvalidValue as error:
+            problems.append(_problem(assignment, str(error)))
+    return values
 
 
 def contradictions(settings: Settings) -> list[tuple[str, str]]:
@@ -224,16 +261,11 @@ def _judge_unknown(
     """Add an unknown name to `problems`.
 
     A name that an older Kafka had is added to `warnings` instead. So is a name from the
-    environment, because other programs have variables there too. An exception is
-    `listener.name.…`, which is always a problem.
+    environment, because other programs have variables there too.
     """
     name = assignment.name
     if GONE.fullmatch(name):
         warnings.append(f"{name} ({assignment.source}): Kafka 4 has no such setting, ignored")
-        return
-    if name.startswith("listener.name."):
-        reason = "settings of a single listener are not built yet"
-        problems.append(_problem(assignment, reason))
         return
     near = nearest_name(name)
     reason = f"unknown setting; did you mean {near}?" if near else "unknown setting"
@@ -244,9 +276,8 @@ def _judge_unknown(
         problems.append(problem)
 
 
-def _refuse_unless_default(assignment: SettingAssignment) -> None:
-    row = REFUSED[assignment.name]
-    text = assignment.text.strip()
+def _refuse_unless_default(row: Unhonoured, text: str) -> None:
+    text = text.strip()
     if text not in ("", row.default) and text.lower() != (row.default or "").lower():
         raise InvalidValue(f"refused: {row.reason}")
 
@@ -261,12 +292,22 @@ def _shown_text(assignment: SettingAssignment) -> str:
     Passwords are hidden. Unknown settings are hidden if their name looks like that of a password:
     `listener.name.<name>.sasl.jaas.config`, or a misspelled name.
     """
-    row = HONOURED.get(assignment.name) or REFUSED.get(assignment.name)
+    row = _row(assignment.name)
     if row is None:
         hidden = displayed(assignment.name, assignment.text) == HIDDEN
     else:
         hidden = row.kind is Kind.PASSWORD
     return HIDDEN if hidden else assignment.text
+
+
+def _given_text(assignment: SettingAssignment) -> str:
+    """Return the text of a known setting, hidden if it is a password."""
+    row = _row(assignment.name)
+    return HIDDEN if row is not None and row.kind is Kind.PASSWORD else assignment.text
+
+
+def _row(name: str) -> Setting | Unhonoured | None:
+    return HONOURED.get(name) or REFUSED.get(name) or ACCEPTED.get(name)
 
 
 def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:

@@ -11,14 +11,11 @@ import pytest
 
 from oncelog_server.deferred import Deferred
 from oncelog_server.network import listener as listening
-from oncelog_server.network.connection import (
-    BACKLOG_BYTES,
-    FRAME_BYTES_PER_S,
-    FRAME_DEADLINE_MS,
-    EncodedResponse,
-    Parts,
-)
+from oncelog_server.network.admission import PlaintextAdmission
+from oncelog_server.network.connection import BACKLOG_BYTES
 from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.requests.frame_deadline import FRAME_BYTES_PER_S, FRAME_DEADLINE_MS
+from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session
 
 DEADLINE_S = 10
@@ -97,7 +94,7 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(listening, "SWEEP_MS", 10)
     world = World()
-    _, world.port = await world.listener.bind("PLAINTEXT", "127.0.0.1", 0)
+    _, world.port = await world.listener.bind(PlaintextAdmission("PLAINTEXT"), "127.0.0.1", 0)
     await world.listener.accept()
     yield world
     await world.listener.stop(0.1)
@@ -169,7 +166,7 @@ async def test_h6_a_stalled_frame_closes_its_connection_however_many_bytes_have_
     await world.arrived(2 << 20)
     await until(
         lambda: all(
-            connection._frame_seen[0] >= 2 << 20 for connection in world.listener.connections
+            connection._deadline._seen_bytes >= 2 << 20 for connection in world.listener.connections
         )
     )
     world.clock.ms += FRAME_DEADLINE_MS + 1

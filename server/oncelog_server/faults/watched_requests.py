@@ -24,8 +24,8 @@ from oncelog_server.faults.refused_responses import refused_response
 from oncelog_server.faults.request_rules import Failing, Holding, RequestRules
 from oncelog_server.faults.requested_topics import TopicName, requested_topics
 from oncelog_server.faults.trap import Trap
-from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.network.listener import Requests
+from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session
 
 log = structlog.get_logger("oncelog.faults")

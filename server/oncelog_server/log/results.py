@@ -48,6 +48,13 @@ class FileRange(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return self.length
 
+    def split(self, size: int) -> tuple[FileRange, FileRange]:
+        """Return the first `size` bytes and the rest."""
+        return (
+            FileRange(self.file, self.position, size),
+            FileRange(self.file, self.position + size, self.length - size),
+        )
+
     def read(self) -> bytes:
         """Return the bytes. Raises StorageError."""
         return self.file.read(self.position, self.length)

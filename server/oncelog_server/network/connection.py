@@ -14,18 +14,18 @@ import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
-from oncelog_server.network.outbox import Outbox, Part
+from oncelog_server.network.admission import Admission
+from oncelog_server.network.outbox import Outbox
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.backlog import Backlog
+from oncelog_server.requests.frame_deadline import FrameDeadline
 from oncelog_server.requests.frame_reader import FrameReader, SharedBuffer
-from oncelog_server.requests.session import Handshake, Session
+from oncelog_server.requests.response import EncodedResponse, Parts, Serve
+from oncelog_server.requests.session import Handshake, Session, Stage
+from oncelog_server.security.resources import Principal
 
 log = structlog.get_logger("oncelog.network")
-
-Parts = list[Part]
-# The parts of a response, or a deferred response. None if the client wants no response (acks=0).
-EncodedResponse = Parts | Deferred[Parts] | None
 
 # Maximum number of requests of one connection that have taken effect and wait for their responses.
 # Kafka's clients have at most five requests in flight.
@@ -38,11 +38,8 @@ BACKLOG_BYTES: Final = 64 << 10
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20
-# An incomplete frame must get more bytes within this time. Later its average speed must reach the
-# minimum below. Otherwise a client could hold memory forever with a byte every few seconds
-# (scenario H6).
-FRAME_DEADLINE_MS: Final = 30_000
-FRAME_BYTES_PER_S: Final = 1 << 10
+# A connection must be authenticated within this time (scenario H7).
+AUTHENTICATION_MS: Final = 10_000
 # Number of requests between two counts of the bytes of responses.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
@@ -87,14 +84,19 @@ class Connection(asyncio.BufferedProtocol):
     response is complete. If the parked request has already taken effect (`Deferred.ordered`), the
     connection serves the next requests, and only their responses wait."""
 
-    def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, server: Server, admission: Admission, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._server = server
-        self._handshake = Handshake(listener)
+        self._admission = admission
+        self._handshake = Handshake(admission.listener, admission.protocol)
+        # Serves the next frame: the dispatcher, or the authentication before it.
+        self._serve_frame: Serve = server.serve
         self._loop = loop
         self._frames = FrameReader(server.shared_buffer, server.max_request_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
-        # None before the handshake has ended.
+        # None before the transport is open.
         self.session: Session | None = None
         # Pending responses, the oldest first. A complete response is a list, an incomplete response
         # is a Deferred.
@@ -114,9 +116,8 @@ class Connection(asyncio.BufferedProtocol):
         # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
         # read the clock.
         self.heard = False
-        self._frame_started_ms: int | None = None
-        # The number of bytes at the last call of `is_frame_late`, and the time of its last change.
-        self._frame_seen = (0, 0)
+        self._deadline = FrameDeadline()
+        self._opened_ms = 0
 
     # --- life
 
@@ -135,9 +136,45 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(
             self._transport, self._loop, self._server.turn, self._server.writables, self
         )
-        self.last_active_ms = self._server.monotonic_ms()
+        self.last_active_ms = self._opened_ms = self._server.monotonic_ms()
         if not self._server.connection_opened(self):
             self._transport.abort()
+        elif self._handshake.stage is Stage.SASL:
+            self._begin_sasl()
+
+    def tls_established(self, certificate: bytes | None) -> None:
+        """Go on after the handshake of TLS. `certificate` is the client's in DER, if it has one.
+        Raises AuthenticationRefused if its name is refused."""
+        assert self.session is not None
+        principal = self._admission.principal_of(certificate)
+        self.session = self._handshake.tls_established(self.session, principal)
+        if self._handshake.stage is Stage.SASL:
+            self._begin_sasl()
+
+    def _begin_sasl(self) -> None:
+        self._frames.limit = self._admission.max_unauthenticated_bytes
+        self._serve_frame = self._admission.new_authentication(self, self._server.serve).serve
+
+    def served_by(self, serve: Serve) -> None:
+        """Serve all further frames by `serve`."""
+        self._serve_frame = serve
+
+    def authenticated(self, principal: Principal, serve: Serve) -> None:
+        """Begin the session of this principal. Serve all further frames by `serve`."""
+        assert self.session is not None
+        self.session = self._handshake.authenticated(self.session, principal)
+        self._frames.limit = self._server.max_request_bytes
+        self._serve_frame = serve
+
+    def authentication_failed(self, reason: str) -> None:
+        """Close the connection when the sent responses have left."""
+        self.tls_failed(reason)
+        self.drain()
+
+    def tls_failed(self, reason: str) -> None:
+        """Log the reason. The transport closes the connection."""
+        if self.session is not None:
+            self._admission.refused(self.session, reason)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connection_closed(self)
@@ -150,10 +187,11 @@ class Connection(asyncio.BufferedProtocol):
         self._parked = None
         self._backlog.clear()
         self._transport = None
-        # The session and the outbox refer to this connection. Such a cycle would stay until a full
-        # collection.
+        # The session, the outbox and an authentication refer to this connection. Such a cycle would
+        # stay until a full collection.
         self.session = None
         self._outbox = None
+        self._serve_frame = self._server.serve
 
     def close(self, reason: str) -> None:
         """End the connection now. Log the reason."""
@@ -193,24 +231,25 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._poll.poll(0))
 
     @property
+    def max_of_listener(self) -> int | None:
+        """Return the limit of connections of this listener, None if it has no own limit."""
+        return self._admission.max_connections
+
+    @property
     def held_bytes(self) -> int:
         return self._frames.held_bytes + self._backlog.waiting_bytes
 
-    def is_frame_late(self, now_ms: int) -> bool:
-        """Return True if an incomplete frame arrives too slowly. The caller calls this method every
-        few seconds."""
-        started_ms = self._frame_started_ms
-        if started_ms is None:
-            return False
-        arrived = self._frames.arrived_bytes
-        seen, since_ms = self._frame_seen
-        if since_ms < started_ms:
-            since_ms = started_ms
-        elif arrived != seen:
-            since_ms = now_ms
-        self._frame_seen = arrived, since_ms
-        allowed_ms = FRAME_DEADLINE_MS + arrived * 1000 // FRAME_BYTES_PER_S
-        return now_ms - since_ms > FRAME_DEADLINE_MS or now_ms - started_ms > allowed_ms
+    def delay(self, now_ms: int) -> str | None:
+        """Return the reason if an incomplete frame or the authentication takes too long, else None.
+        The caller calls this method every few seconds."""
+        if (
+            self._handshake.stage is not Stage.READY
+            and now_ms - self._opened_ms > AUTHENTICATION_MS
+        ):
+            return "the client did not authenticate in time"
+        if self._deadline.is_late(self._frames.arrived_bytes, now_ms):
+            return "a request was not complete in time"
+        return None
 
     # --- in
 
@@ -228,15 +267,15 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._handle(self._frames.received(nbytes))
         if not (self._frames.is_within_frame and self._reading):
-            self._frame_started_ms = None
-        elif self._frame_started_ms is None:
-            self._frame_started_ms = self._server.monotonic_ms()
+            self._deadline.started_ms = None
+        elif self._deadline.started_ms is None:
+            self._deadline.started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
         """Return True to keep the connection open until the frames in the backlog are served, as
         Kafka does. A producer with acks=0 may close its side right after its last request."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
-        self._frame_started_ms = None
+        self._deadline.started_ms = None
         return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
@@ -244,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         assert session is not None
         try:
-            answer = self._server.serve(frame, session)
+            answer = self._serve_frame(frame, session)
         except Exception as error:
             self._failed(error)
             return
@@ -275,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
         # connection.
         session = self.session
         assert session is not None
-        serve = self._server.serve
+        serve = self._serve_frame
         try:
             for frame in frames:
                 answer = serve(frame, session)
@@ -350,14 +389,14 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_reading(self) -> None:
         if self._reading and self._transport is not None:
             self._reading = False
-            self._frame_started_ms = None  # a frame that is not read is not late
+            self._deadline.started_ms = None  # a frame that is not read is not late
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = True
             if self._frames.is_within_frame:
-                self._frame_started_ms = self._server.monotonic_ms()
+                self._deadline.started_ms = self._server.monotonic_ms()
             self._transport.resume_reading()
 
     # --- out
@@ -412,9 +451,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Serve no more requests until the peer reads (scenario N4)."""
+        if self._outbox is not None:
+            self._outbox.block()
+        self.hold_requests()
+
+    def resume_writing(self) -> None:
+        if self._outbox is not None:
+            self._outbox.unblock()
+        self.release_requests()
+
+    def hold_requests(self) -> None:
         self._write_paused += 1
         self._pause_reading()
 
-    def resume_writing(self) -> None:
+    def release_requests(self) -> None:
         self._write_paused -= 1
         self._resume()

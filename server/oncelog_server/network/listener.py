@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -13,12 +13,14 @@ import msgspec
 import structlog
 
 from oncelog_server.clock import Clock
+from oncelog_server.network.admission import Admission
 from oncelog_server.network.binding import BindAddress, bind, listen
-from oncelog_server.network.connection import Connection, EncodedResponse
+from oncelog_server.network.connection import Connection
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.frame_reader import SharedBuffer
+from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.settings.listeners import connection_limits
 
@@ -83,24 +85,35 @@ class Listener:
         # Connections since the start, also those that exceeded a limit.
         self.accepted = 0
         self._per_host: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, BindAddress]] = []
         self._names: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
 
-    async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
+    async def bind(self, admission: Admission, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
         before `accept`. Raises CannotListen if the address cannot be bound."""
-        loop = asyncio.get_running_loop()
+        name = admission.listener
         address = BindAddress(
             host, port, f"listeners={name}", "stop it, or --port 0 picks a free one"
         )
-        server = await bind(lambda: Connection(self, name, loop), address, self._limits.backlog)
+        server = await bind(self._factory(admission), address, self._limits.backlog)
         self._servers.append((server, address))
         self._names.append(name)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    def _factory(self, admission: Admission) -> Callable[[], asyncio.BaseProtocol]:
+        """Return the function that makes the protocol of an accepted connection."""
+        loop = asyncio.get_running_loop()
+        if not admission.protocol.has_tls:
+            return lambda: Connection(self, admission, loop)
+        from oncelog_server.network.tls_transport import READ_BYTES, TlsTransport
+
+        shared = memoryview(bytearray(READ_BYTES))
+        return lambda: TlsTransport(admission.new_tls, Connection(self, admission, loop), shared)
 
     async def accept(self) -> None:
         """Begin to serve on all bound sockets. Raises CannotListen if a socket cannot listen."""
@@ -116,12 +129,7 @@ class Listener:
 
     def by_listener(self) -> list[tuple[str, int]]:
         """Return (listener's name, open connections) for each listener."""
-        open_now = Counter(
-            connection.session.listener
-            for connection in self.connections
-            if connection.session is not None
-        )
-        return [(name, open_now[name]) for name in self._names]
+        return [(name, self._per_listener[name]) for name in self._names]
 
     def by_software(self) -> list[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, open connections). The rarest
@@ -147,10 +155,17 @@ class Listener:
         session = connection.session
         assert session is not None
         self._per_host[session.host] += 1
+        self._per_listener[session.listener] += 1
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
         if len(self.connections) > limits.max_connections:
             log.warning("too many connections", limit=limits.max_connections, peer=session.address)
+            return False
+        of_listener = connection.max_of_listener
+        if of_listener is not None and self._per_listener[session.listener] > of_listener:
+            log.warning(
+                "too many connections of one listener", limit=of_listener, peer=session.address
+            )
             return False
         if self._per_host[session.host] > allowed:
             log.warning("too many connections of one address", limit=allowed, peer=session.address)
@@ -160,6 +175,7 @@ class Listener:
     def connection_closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, False) is None and connection.session is not None:
             host = connection.session.host
+            self._per_listener[connection.session.listener] -= 1
             self._per_host[host] -= 1
             if not self._per_host[host]:
                 del self._per_host[host]
@@ -174,8 +190,9 @@ class Listener:
         held = 0
         for connection in list(self.connections):
             held += connection.held_bytes
-            if connection.is_frame_late(now_ms):
-                connection.close("a request was not complete in time")
+            late = connection.delay(now_ms)
+            if late is not None:
+                connection.close(late)
             elif connection.heard:
                 connection.heard = False
                 connection.last_active_ms = now_ms

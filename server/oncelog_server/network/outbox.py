@@ -3,8 +3,9 @@ sendfile.
 
 sendfile uses a duplicate of the transport's descriptor, which is made at the first use. sendfile
 runs only while the transport itself has nothing to write. While sendfile runs, all other parts wait
-in the queue. Without sendfile, ranges are read and written like other bytes. This is so on macOS,
-which has another sendfile, and in a simulated network, which has no descriptors.
+in the queue. Without sendfile, ranges are read and written in slices, while the transport takes
+them. This is so with TLS, on macOS, which has another sendfile, and in a simulated network, which
+has no descriptors.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, Protocol, cast
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.requests.response import Part
 from oncelog_server.storage.files import Buffer, StorageError
 
 # A smaller range is read, and written in one call together with the parts around it. That is
@@ -30,6 +32,10 @@ HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 HELD_BYTES: Final = 4 << 10
 # A larger response of several parts is not joined, because the copy would block the loop.
 JOINED_BYTES: Final = 1 << 20
+# A range that is not sent by sendfile is read in slices of this size.
+SLICE_BYTES: Final = 128 << 10
+# Maximum number of bytes that are read and written before other connections get their turn.
+PUMPED_BYTES: Final = 1 << 20
 # Poll interval until the transport has written its bytes. The transport gives no event for this.
 LOOK_AGAIN_S: Final = 0.001
 # Bytes that may queue behind a file range before the connection stops serving requests (scenario
@@ -38,20 +44,22 @@ LOOK_AGAIN_S: Final = 0.001
 QUEUED_BYTES: Final = 128 << 10
 PART_BYTES: Final = 128
 
-Part = Buffer | FileRange
-
 
 class Flow(Protocol):
-    """The producer of responses, which the outbox pauses and resumes as a transport does."""
+    """The producer of responses."""
 
-    def pause_writing(self) -> None: ...
+    def hold_requests(self) -> None:
+        """Serve no further requests, because too many bytes are queued."""
+        ...
 
-    def resume_writing(self) -> None: ...
+    def release_requests(self) -> None:
+        """Serve requests again."""
+        ...
 
 
 class Outbox:
-    """The queue of one connection. `flow` is paused when more than QUEUED_BYTES are queued here,
-    and resumed when the queue is empty. The transport's own flow control does not count these
+    """The queue of one connection. `flow` is held when more than QUEUED_BYTES are queued here, and
+    released when the queue is empty. The transport's own flow control does not count these
     bytes."""
 
     def __init__(
@@ -74,6 +82,8 @@ class Outbox:
         self._queued_bytes = 0
         self._paused = False
         self._finishing = False
+        # True while the transport wants no more bytes.
+        self._blocked = False
         self._descriptor = -1
         self._sending: _Sending | None = None
         self._closed = False
@@ -112,10 +122,10 @@ class Outbox:
             self._control_flow(parts)
 
     def _control_flow(self, added: list[Part]) -> None:
-        """Pause `flow` when too much is queued; resume it when the queue is empty."""
+        """Hold `flow` when too much is queued; release it when the queue is empty."""
         if not self._queue:
             if self._paused:
-                # `flow` is resumed later, not inside the code that makes the responses.
+                # `flow` is released later, not inside the code that makes the responses.
                 self._loop.call_soon(self._resume_flow)
             if self._finishing and self._sending is None:
                 self._transport.close()
@@ -123,12 +133,12 @@ class Outbox:
             self._queued_bytes += sum(map(_memory_of, added))
             if self._queued_bytes > QUEUED_BYTES:
                 self._paused = True
-                self._flow.pause_writing()
+                self._flow.hold_requests()
 
     def _resume_flow(self) -> None:
         if self._paused and not self._queue and not self._closed:
             self._paused = False
-            self._flow.resume_writing()
+            self._flow.release_requests()
 
     def _write_in_turn(self, data: bytes) -> None:
         held = self._held
@@ -202,33 +212,61 @@ class Outbox:
                 self._descriptor = descriptor
         return self._descriptor >= 0
 
+    def block(self) -> None:
+        """Give the transport no more parts of the queue, because its buffer is full."""
+        self._blocked = True
+
+    def unblock(self) -> None:
+        """Give the transport parts of the queue again."""
+        self._blocked = False
+        self._look_again()
+
     def _pump(self) -> None:
         queue = self._queue
         ready: list[Buffer] = []
+        size = pumped = 0
         try:
-            while queue:
+            while queue and not self._blocked:
                 part = queue[0]
                 if isinstance(part, FileRange):
                     if len(part) >= SENDFILE_BYTES and self._has_descriptor():
                         if ready and not self._write_now(ready):
                             return
-                        ready = []
+                        ready, size = [], 0
                         if not self._send_file():
                             return
                         continue
-                    ready.append(part.read())
+                    if len(part) > SLICE_BYTES:
+                        part, queue[0] = part.split(SLICE_BYTES)
+                    else:
+                        queue.popleft()
+                    data: Buffer = part.read()
                 else:
-                    ready.append(part)
-                queue.popleft()
+                    data = part
+                    queue.popleft()
+                ready.append(data)
+                size += len(data)
+                if size >= SLICE_BYTES:
+                    pumped += size
+                    self._write_joined(ready)
+                    ready, size = [], 0
+                    if pumped >= PUMPED_BYTES and queue:
+                        self._loop.call_soon(self._look_again)
+                        return
         except (StorageError, OSError):
             # Half a response is written, so the connection cannot be used any more.
             self._transport.abort()
             return
         if ready:
-            if sum(map(len, ready)) <= JOINED_BYTES:
-                self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
-            else:
-                self._transport.writelines(ready)
+            self._write_joined(ready)
+
+    def _write_joined(self, parts: list[Buffer]) -> None:
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif sum(map(len, parts)) <= JOINED_BYTES:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
 
     def _write_now(self, ready: list[Buffer]) -> bool:
         """Write the parts before a file range directly to the socket. Return False if they have to

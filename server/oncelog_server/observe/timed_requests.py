@@ -9,8 +9,8 @@ from oncelog_protocol.apis import APIS
 from oncelog_protocol.headers import REQUEST_START
 from oncelog_server.deferred import Deferred
 from oncelog_server.latencies import Latencies
-from oncelog_server.network.connection import EncodedResponse
 from oncelog_server.network.listener import Requests
+from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 
 

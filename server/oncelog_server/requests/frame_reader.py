@@ -53,11 +53,12 @@ class FrameReader:
     """`buffer()` returns the place for the next bytes; `received(n)` yields complete frames,
     without their length."""
 
-    __slots__ = ("_frame", "_frame_size", "_head", "_limit", "_received", "_shared")
+    __slots__ = ("_frame", "_frame_size", "_head", "_received", "_shared", "limit")
 
     def __init__(self, shared: SharedBuffer, max_frame_bytes: int) -> None:
         self._shared = shared
-        self._limit = max_frame_bytes
+        # The largest frame in bytes. It may change between two frames.
+        self.limit = max_frame_bytes
         # The first bytes of an incomplete length field.
         self._head = b""
         self._frame: bytearray | None = None
@@ -102,7 +103,7 @@ class FrameReader:
         Otherwise return None and change nothing."""
         if count > _LENGTH.size and self._frame is None and not self._head:
             (size,) = _LENGTH.unpack_from(self._shared.bytes)
-            if size == count - _LENGTH.size <= self._limit:
+            if size == count - _LENGTH.size <= self.limit:
                 return self._shared.view[_LENGTH.size : count]
         return None
 
@@ -136,12 +137,12 @@ class FrameReader:
         return int(size)
 
     def _check(self, size: int) -> None:
-        if 0 < size <= self._limit:
+        if 0 < size <= self.limit:
             return
         other = _other_protocol(_LENGTH.pack(size))
         if other is not None:
             raise ProtocolError(f"{other} on a listener for Kafka's protocol without TLS")
-        raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
+        raise ProtocolError(f"a frame of {size} bytes; the limit is {self.limit}")
 
     def _keep(self, part: memoryview, size: int) -> None:
         """Keep the beginning of an incomplete frame in its own buffer."""

@@ -1,7 +1,7 @@
 """The session of a connection: the identity under which its requests are served.
 
-A connection gets its session at the end of its handshake and serves no request before. The rows of
-HANDSHAKE are the steps that each listener's security protocol requires.
+A connection serves no request before its handshake has ended. The rows of HANDSHAKE are the steps
+that each listener's security protocol requires.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from oncelog_server.security.hosts import host_text
+from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
 # Kafka's name and version of a client that sends none.
@@ -29,9 +30,9 @@ class ClientSoftware:
 
 
 class Session(msgspec.Struct, frozen=True):
-    """The client of a connection after its handshake. `host` is the client's address as Java writes
-    it. `has_hung_up` returns True if the client has closed the connection; it does not wait. A
-    request keeps the session with which it arrived."""
+    """The client of a connection. `host` is the client's address as Java writes it. `has_hung_up`
+    returns True if the client has closed the connection; it does not wait. A request keeps the
+    session with which it arrived."""
 
     principal: Principal
     host: str
@@ -46,32 +47,63 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Stage(StrEnum):
-    HANDSHAKE = "handshake"
+    OPENING = "opening"
+    TLS = "tls"
+    SASL = "sasl"
     READY = "ready"
 
 
 class HandshakeEvent(StrEnum):
     TRANSPORT_OPEN = "transport open"
+    TLS_ESTABLISHED = "tls established"
+    AUTHENTICATED = "authenticated"
 
 
-# The next stage, and the principal of the session that begins with it. A missing row is an error,
-# because the listener does not expect that step.
-HANDSHAKE: Final[Mapping[tuple[Stage, HandshakeEvent], tuple[Stage, Principal]]] = {
-    # PLAINTEXT requires no authentication.
-    (Stage.HANDSHAKE, HandshakeEvent.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),
+_Step = tuple[SecurityProtocol, Stage, HandshakeEvent]
+
+# The next stage. A missing row is an error, because the listener does not expect that step. An
+# authenticated client may authenticate again (KIP-368).
+HANDSHAKE: Final[Mapping[_Step, Stage]] = {
+    (SecurityProtocol.PLAINTEXT, Stage.OPENING, HandshakeEvent.TRANSPORT_OPEN): Stage.READY,
+    (SecurityProtocol.SSL, Stage.OPENING, HandshakeEvent.TRANSPORT_OPEN): Stage.TLS,
+    (SecurityProtocol.SSL, Stage.TLS, HandshakeEvent.TLS_ESTABLISHED): Stage.READY,
+    (SecurityProtocol.SASL_PLAINTEXT, Stage.OPENING, HandshakeEvent.TRANSPORT_OPEN): Stage.SASL,
+    (SecurityProtocol.SASL_PLAINTEXT, Stage.SASL, HandshakeEvent.AUTHENTICATED): Stage.READY,
+    (SecurityProtocol.SASL_PLAINTEXT, Stage.READY, HandshakeEvent.AUTHENTICATED): Stage.READY,
+    (SecurityProtocol.SASL_SSL, Stage.OPENING, HandshakeEvent.TRANSPORT_OPEN): Stage.TLS,
+    (SecurityProtocol.SASL_SSL, Stage.TLS, HandshakeEvent.TLS_ESTABLISHED): Stage.SASL,
+    (SecurityProtocol.SASL_SSL, Stage.SASL, HandshakeEvent.AUTHENTICATED): Stage.READY,
+    (SecurityProtocol.SASL_SSL, Stage.READY, HandshakeEvent.AUTHENTICATED): Stage.READY,
 }
 
 
 class Handshake:
-    """The stages of one connection on one listener."""
+    """The stages of one connection on one listener. Each event raises KeyError if the security
+    protocol does not expect it."""
 
-    __slots__ = ("_listener", "stage")
+    __slots__ = ("_listener", "_protocol", "stage")
 
-    def __init__(self, listener: str) -> None:
+    def __init__(
+        self, listener: str, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ) -> None:
         self._listener = listener
-        self.stage = Stage.HANDSHAKE
+        self._protocol = protocol
+        self.stage = Stage.OPENING
 
     def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
-        """Return the session. Raises KeyError if the transport was open already."""
-        self.stage, principal = HANDSHAKE[self.stage, HandshakeEvent.TRANSPORT_OPEN]
-        return Session(principal, host_text(host), self._listener, has_hung_up)
+        """Return the session of a new connection, which is anonymous."""
+        self._go(HandshakeEvent.TRANSPORT_OPEN)
+        return Session(ANONYMOUS, host_text(host), self._listener, has_hung_up)
+
+    def tls_established(self, session: Session, principal: Principal) -> Session:
+        """Return the session with the principal of the client's certificate."""
+        self._go(HandshakeEvent.TLS_ESTABLISHED)
+        return msgspec.structs.replace(session, principal=principal)
+
+    def authenticated(self, session: Session, principal: Principal) -> Session:
+        """Return the session with the principal of SASL."""
+        self._go(HandshakeEvent.AUTHENTICATED)
+        return msgspec.structs.replace(session, principal=principal)
+
+    def _go(self, event: HandshakeEvent) -> None:
+        self.stage = HANDSHAKE[self._protocol, self.stage, event]

@@ -13,6 +13,7 @@ from oncelog_server.settings.table import Importance, Kind, Unhonoured, unhonour
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 _KRAFT = (
+    ("sasl.mechanism.controller.protocol", Kind.STRING, "GSSAPI", HIGH),
     ("broker.heartbeat.interval.ms", Kind.INT, "2000", MEDIUM),
     ("broker.session.timeout.ms", Kind.INT, "9000", MEDIUM),
     ("controller.quorum.append.linger.ms", Kind.INT, "25", MEDIUM),
@@ -185,10 +186,44 @@ _VERIFICATION = (
     ("add.partitions.to.txn.retry.backoff.ms", Kind.INT, "20", HIGH),
 )
 
-_PLAINTEXT = (
-    ("connection.failed.authentication.delay.ms", Kind.INT, "100", LOW),
+_OPENSSL = (
+    ("security.providers", Kind.STRING, None, LOW),
+    ("ssl.keymanager.algorithm", Kind.STRING, "SunX509", MEDIUM),
+    ("ssl.protocol", Kind.STRING, "TLSv1.3", MEDIUM),
+    ("ssl.provider", Kind.STRING, None, MEDIUM),
+    ("ssl.secure.random.implementation", Kind.STRING, None, LOW),
+    ("ssl.trustmanager.algorithm", Kind.STRING, "PKIX", MEDIUM),
+)
+
+_LOGINS = (
+    ("sasl.login.connect.timeout.ms", Kind.INT, None, LOW),
+    ("sasl.login.read.timeout.ms", Kind.INT, None, LOW),
+    ("sasl.login.refresh.buffer.seconds", Kind.SHORT, "300", MEDIUM),
+    ("sasl.login.refresh.min.period.seconds", Kind.SHORT, "60", MEDIUM),
+    ("sasl.login.refresh.window.factor", Kind.DOUBLE, "0.8", MEDIUM),
+    ("sasl.login.refresh.window.jitter", Kind.DOUBLE, "0.05", MEDIUM),
+    ("sasl.login.retry.backoff.max.ms", Kind.LONG, "10000", LOW),
+    ("sasl.login.retry.backoff.ms", Kind.LONG, "100", LOW),
+    ("sasl.oauthbearer.assertion.algorithm", Kind.STRING, "RS256", MEDIUM),
+    ("sasl.oauthbearer.assertion.claim.aud", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.claim.exp.seconds", Kind.INT, "300", LOW),
+    ("sasl.oauthbearer.assertion.claim.iss", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.claim.jti.include", Kind.BOOLEAN, "false", MEDIUM),
+    ("sasl.oauthbearer.assertion.claim.nbf.seconds", Kind.INT, "60", LOW),
+    ("sasl.oauthbearer.assertion.claim.sub", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.file", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.private.key.file", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.private.key.passphrase", Kind.PASSWORD, None, MEDIUM),
+    ("sasl.oauthbearer.assertion.template.file", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.client.credentials.client.id", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.client.credentials.client.secret", Kind.PASSWORD, None, MEDIUM),
+    ("sasl.oauthbearer.scope", Kind.STRING, None, MEDIUM),
+    ("sasl.oauthbearer.token.endpoint.url", Kind.STRING, None, MEDIUM),
+    ("sasl.mechanism.inter.broker.protocol", Kind.STRING, "GSSAPI", MEDIUM),
     ("ssl.endpoint.identification.algorithm", Kind.STRING, "https", LOW),
 )
+
+_JAAS = (("sasl.jaas.config", Kind.PASSWORD, None, MEDIUM),)
 
 _SOCKETS = (("socket.receive.buffer.bytes", Kind.INT, "102400", HIGH),)
 
@@ -214,7 +249,9 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
         "the broker verifies a transaction's partitions without retries": _VERIFICATION,
-        "only PLAINTEXT listeners are served": _PLAINTEXT,
+        "TLS is that of OpenSSL, not of the Java virtual machine": _OPENSSL,
+        "this broker does not log in to another one": _LOGINS,
+        "a broker obeys only listener.name.<listener>.<mechanism>.sasl.jaas.config": _JAAS,
         "the operating system sizes the receive buffers of sockets itself": _SOCKETS,
         "this checkpoint is written together with the recovery points": _CHECKPOINTS,
         "there is no other broker to wait for": _OTHER_BROKERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oncelog_server.settings.first_topics import valid_first_topics
-from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured
+from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured, one_of
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 UNLIMITED = 2**31 - 1
@@ -45,7 +45,7 @@ class BrokerSettings:
     listener_security_protocol_map: str = honoured(
         Kind.STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name. Only PLAINTEXT can be served for now.",
+        "The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         importance=LOW,
     )
     controller_listener_names: tuple[str, ...] = honoured(
@@ -62,7 +62,17 @@ class BrokerSettings:
         importance=HIGH,
     )
     inter_broker_listener_name: str | None = honoured(
-        Kind.STRING, None, "The listener that other brokers connect to; if not set, the first."
+        Kind.STRING,
+        None,
+        "The listener that other brokers connect to; if not set, the listener that has the name of "
+        "security.inter.broker.protocol, else the first.",
+    )
+    security_inter_broker_protocol: str = honoured(
+        Kind.STRING,
+        "PLAINTEXT",
+        "The name of the listener that other brokers connect to, if inter.broker.listener.name is "
+        "not set.",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
     log_dir: tuple[str, ...] = honoured(
         Kind.LIST,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.broker import BrokerSettings
 
 # Brackets around the host are optional: like Kafka, the broker accepts an IPv6 address without
 # them.
 _LISTENER = re.compile(r"([^:/]+)://(?:\[([0-9a-zA-Z%._:\-]*)\]|([0-9a-zA-Z\-%._:]*?)):([0-9]+)")
-_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -25,6 +25,7 @@ class ListenerAddress(msgspec.Struct, frozen=True):
     name: str
     host: str
     port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     advertised_host: str = ""
     advertised_port: int = 0
 
@@ -83,7 +84,8 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     for listener in bound:
         if listener.name in controllers:
             continue
-        _check_protocol(listener.name, protocols)
+        protocol = _protocol(listener.name, protocols)
+        listener = msgspec.structs.replace(listener, protocol=protocol)
         address = advertised.get(listener.name)
         if address is not None:
             listener = msgspec.structs.replace(
@@ -108,12 +110,12 @@ def shares_an_address(host: str, other: str) -> bool:
 def inter_broker_listener(settings: BrokerSettings) -> str:
     """Return the name of the listener for other brokers.
 
-    It is `inter.broker.listener.name`, else the listener with the name PLAINTEXT, else the first
-    listener. PLAINTEXT is the only accepted `security.inter.broker.protocol`, which names the
-    listener in Kafka (KafkaConfig 4.3, getInterBrokerListenerNameAndSecurityProtocol).
+    It is `inter.broker.listener.name`, else the listener with the name of
+    `security.inter.broker.protocol` (KafkaConfig 4.3,
+    getInterBrokerListenerNameAndSecurityProtocol), else the first listener.
     """
     names = [listener.name for listener in listeners_of(settings)]
-    name = (settings.inter_broker_listener_name or "PLAINTEXT").upper()
+    name = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
     return name if name in names else names[0]
 
 
@@ -168,24 +170,22 @@ def _check_advertised(
             )
 
 
-def _protocols(text: str) -> dict[str, str]:
+def _protocols(text: str) -> dict[str, SecurityProtocol]:
     setting = "listener.security.protocol.map"
     protocols = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = entry.partition(":")
-        if protocol.strip().upper() not in _PROTOCOLS:
-            raise InvalidListeners(setting, f"{entry} names no security protocol")
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        try:
+            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
+        except ValueError:
+            raise InvalidListeners(setting, f"{entry} names no security protocol") from None
     return protocols
 
 
-def _check_protocol(name: str, protocols: Mapping[str, str]) -> None:
+def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityProtocol:
     protocol = protocols.get(name)
     if protocol is None:
         raise InvalidListeners(
             "listener.security.protocol.map", f"no security protocol is defined for {name}"
         )
-    if protocol != "PLAINTEXT":
-        raise InvalidListeners(
-            "listeners", f"{name} requires {protocol}: TLS and SASL are not built yet"
-        )
+    return protocol

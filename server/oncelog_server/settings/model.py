@@ -3,32 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
+from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.listener_settings import JAAS, ListenerSetting
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.sasl import SaslSettings
 from oncelog_server.settings.security import SecuritySettings
-from oncelog_server.settings.table import Setting, setting_of
+from oncelog_server.settings.table import Setting, SettingValue, setting_of
+from oncelog_server.settings.tls import TlsSettings
 
 
 @dataclass(frozen=True)
-class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings, SecuritySettings):
+class Settings(
+    BrokerSettings,
+    LogSettings,
+    CleanerSettings,
+    CoordinatorSettings,
+    SecuritySettings,
+    TlsSettings,
+    SaslSettings,
+):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 
     `given` holds the texts of the settings that were set, by name. It includes the settings of
-    ACCEPTED, which have no effect.
+    ACCEPTED, which have no effect. Passwords are hidden in it. `of_listeners` holds the settings
+    that single listeners have.
     """
 
     given: Mapping[str, str] = field(default_factory=dict, hash=False)
+    of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict, hash=False)
 
     @property
     def data_directory(self) -> str:
         """Return the data directory: log.dirs, or else log.dir."""
         return (self.log_dirs or self.log_dir)[0]
+
+    def of_listener(self, listener: str, mechanism: SaslMechanism | None = None) -> Settings:
+        """Return the settings in force for a listener, or for one of its SASL mechanisms."""
+        own: dict[str, Any] = {
+            setting.name.replace(".", "_"): value
+            for layer in (None, mechanism)
+            for setting, value in self.of_listeners.items()
+            if setting.listener == listener
+            and setting.mechanism is layer
+            and setting.name in HONOURED
+        }
+        return replace(self, **own) if own else self
+
+    def max_connections_of(self, listener: str) -> int | None:
+        """Return the limit of connections that a listener itself has, None if it has none."""
+        value = self.of_listeners.get(ListenerSetting(listener, None, "max.connections"))
+        return value if isinstance(value, int) else None
+
+    def jaas_of(self, listener: str, mechanism: SaslMechanism) -> Secret | None:
+        """Return the JAAS configuration of a mechanism of a listener, None if it is not set."""
+        value = self.of_listeners.get(ListenerSetting(listener, mechanism, JAAS.name))
+        return value if isinstance(value, Secret) else None
 
 
 HONOURED: dict[str, Setting] = {

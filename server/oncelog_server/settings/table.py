@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
+from oncelog_protocol.secret import Secret
 from oncelog_protocol.types import MAX_STRING
 
 
@@ -37,7 +38,7 @@ class Importance(IntEnum):
     LOW = 2
 
 
-SettingValue = bool | int | float | str | tuple[str, ...] | None
+SettingValue = bool | int | float | str | Secret | tuple[str, ...] | None
 Check = Callable[[Any], str | None]
 
 
@@ -70,7 +71,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 def parse_value(setting: Setting, text: str) -> SettingValue:
     """Return the value of `text`. Raises InvalidValue, worded as in Kafka's ConfigDef."""
-    check_length(setting.name, text)
+    if setting.kind is not Kind.PASSWORD:
+        check_length(setting.name, text)
     value = _parse_kind(setting, text.strip())
     reason = setting.check(value) if setting.check is not None else None
     if reason is not None:
@@ -111,6 +113,8 @@ def _parse_kind(setting: Setting, text: str) -> SettingValue:
         return number
     if kind is Kind.LIST:
         return tuple(_COMMA.split(text)) if text else ()
+    if kind is Kind.PASSWORD:
+        return Secret(text)
     return text
 
 

@@ -9,7 +9,7 @@ from oncelog_protocol.headers import write_request_header
 from oncelog_server.deferred import Deferred
 from oncelog_server.faults.request_rules import Holding, RequestRules, Scope
 from oncelog_server.faults.watched_requests import WatchedRequests
-from oncelog_server.network.connection import EncodedResponse, Parts
+from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Handshake, Session
 
 

@@ -28,7 +28,7 @@ from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn, init_producer_id, produce
-from oncelog_server.network.connection import EncodedResponse
+from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import SMALL

@@ -20,13 +20,12 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_server.clock import SystemClock
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.results import FileRange
+from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.connection import (
     BACKLOG_BYTES,
     TURN_MS,
     TURN_REQUESTS,
     Connection,
-    EncodedResponse,
-    Parts,
     RequestFailed,
 )
 from oncelog_server.network.outbox import QUEUED_BYTES
@@ -35,6 +34,7 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.requests.frame_reader import SharedBuffer
+from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.storage.files import File
 
@@ -137,7 +137,7 @@ async def session() -> AsyncIterator[Session]:
     loop = asyncio.get_running_loop()
     server = Scripted()
     listening = await loop.create_server(
-        lambda: Connection(server, "PLAINTEXT", loop), "127.0.0.1", 0
+        lambda: Connection(server, PlaintextAdmission("PLAINTEXT"), loop), "127.0.0.1", 0
     )
     port = listening.sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -16,11 +16,12 @@ import pytest
 
 from oncelog_server.clock import SystemClock
 from oncelog_server.log.results import FileRange
-from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
+from oncelog_server.network.outbox import SENDFILE_BYTES, SLICE_BYTES, Outbox
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.requests.response import Part
 from oncelog_server.storage.files import File
 
 DEADLINE_S = 60
@@ -32,6 +33,7 @@ class Sender(asyncio.Protocol):
         self.outbox: Outbox | None = None
         self.ready = asyncio.Event()
         self.lost = asyncio.Event()
+        self.held = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         loop = asyncio.get_running_loop()
@@ -44,6 +46,20 @@ class Sender(asyncio.Protocol):
             self,
         )
         self.ready.set()
+
+    def hold_requests(self) -> None:
+        self.held = True
+
+    def release_requests(self) -> None:
+        self.held = False
+
+    def pause_writing(self) -> None:
+        assert self.outbox is not None
+        self.outbox.block()
+
+    def resume_writing(self) -> None:
+        assert self.outbox is not None
+        self.outbox.unblock()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.outbox is not None:
@@ -169,3 +185,35 @@ async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -
             except ConnectionResetError:
                 received = b""
     assert b"tail" not in received
+
+
+async def test_without_sendfile_a_range_takes_little_memory_while_the_peer_does_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS there is no sendfile. A client that requests 32 MiB and does not read must not cost
+    the broker 32 MiB."""
+    monkeypatch.setattr("oncelog_server.network.outbox.HAS_SENDFILE", False)
+    data = os.urandom(32 << 20)
+    async with file_of(tmp_path, data) as file, connected() as (outbox, reader):
+        read: list[int] = []
+        counted = Counting(file, read)
+        outbox.send([b"head", FileRange(cast(File, counted), 0, len(data)), b"tail"])
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert max(read) <= SLICE_BYTES
+        assert sum(read) < 16 << 20  # what both sockets hold
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.readexactly(len(data) + 8) == b"head" + data + b"tail"
+
+
+class Counting:
+    """A file that notes the size of each read."""
+
+    def __init__(self, file: File, sizes: list[int]) -> None:
+        self._file = file
+        self._sizes = sizes
+        self.path = file.path
+
+    def read(self, position: int, length: int) -> bytes:
+        self._sizes.append(length)
+        return self._file.read(position, length)

@@ -9,8 +9,8 @@ import pytest
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.headers import REQUEST_START
 from oncelog_server.deferred import Deferred
-from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.observe.timed_requests import TimedRequests
+from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 

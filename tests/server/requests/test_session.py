@@ -1,16 +1,31 @@
-"""The handshake of a connection: the stages until the connection has a session."""
+"""The handshake of a connection: the stages until its requests are served."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from oncelog_server.requests.session import HANDSHAKE, Handshake, HandshakeEvent, Stage
-from oncelog_server.security.resources import ANONYMOUS
+from oncelog_server.requests.session import HANDSHAKE, Handshake, HandshakeEvent, Session, Stage
+from oncelog_server.security.protocols import SecurityProtocol
+from oncelog_server.security.resources import ANONYMOUS, Principal
+
+ALICE = Principal("User", "alice")
+OPEN, TLS, SASL = HandshakeEvent
+
+
+def after(handshake: Handshake, *events: HandshakeEvent) -> Session:
+    """Return the session after these events."""
+    session = handshake.transport_open("10.0.0.1", lambda: True)
+    for event in events:
+        step = handshake.tls_established if event is TLS else handshake.authenticated
+        session = step(session, ALICE)
+    return session
 
 
 def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
     handshake = Handshake("EXTERNAL")
-    session = handshake.transport_open("10.0.0.1", lambda: True)
+    session = after(handshake)
     assert handshake.stage is Stage.READY
     assert (session.principal, session.host, session.listener) == (
         ANONYMOUS,
@@ -22,20 +37,45 @@ def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "event"),
+    ("protocol", "events"),
     [
-        (stage, event)
-        for stage in Stage
-        for event in HandshakeEvent
-        if (stage, event) not in HANDSHAKE
+        (SecurityProtocol.SSL, (TLS,)),
+        (SecurityProtocol.SASL_PLAINTEXT, (SASL,)),
+        (SecurityProtocol.SASL_SSL, (TLS, SASL)),
     ],
 )
-def test_unexpected_events_give_no_session(stage: Stage, event: HandshakeEvent) -> None:
-    assert event is HandshakeEvent.TRANSPORT_OPEN
-    handshake = Handshake("PLAINTEXT")
+def test_a_client_is_ready_after_all_steps_of_its_protocol_and_not_before(
+    protocol: SecurityProtocol, events: tuple[HandshakeEvent, ...]
+) -> None:
+    for count in range(len(events)):
+        handshake = Handshake("EXTERNAL", protocol)
+        after(handshake, *events[:count])
+        assert handshake.stage is not Stage.READY
+
+    handshake = Handshake("EXTERNAL", protocol)
+    session = after(handshake, *events)
+
+    assert handshake.stage is Stage.READY
+    assert session.principal == ALICE
+
+
+@pytest.mark.parametrize(
+    ("protocol", "stage", "event"),
+    [row for row in product(SecurityProtocol, Stage, HandshakeEvent) if row not in HANDSHAKE],
+)
+def test_unexpected_events_give_no_session(
+    protocol: SecurityProtocol, stage: Stage, event: HandshakeEvent
+) -> None:
+    handshake = Handshake("PLAINTEXT", protocol)
     handshake.stage = stage
+    session = Session(ANONYMOUS, "10.0.0.1", "PLAINTEXT", lambda: False)
+    steps = {
+        OPEN: lambda: handshake.transport_open("10.0.0.1", lambda: False),
+        TLS: lambda: handshake.tls_established(session, ALICE),
+        SASL: lambda: handshake.authenticated(session, ALICE),
+    }
     with pytest.raises(KeyError):
-        handshake.transport_open("10.0.0.1", lambda: False)
+        steps[event]()
     assert handshake.stage is stage
 
 

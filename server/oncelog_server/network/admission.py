@@ -1,0 +1,64 @@
+"""What a listener asks of its clients before it serves their requests: TLS, then SASL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from oncelog_server.requests.response import Serve
+from oncelog_server.requests.session import Session
+from oncelog_server.security.protocols import SecurityProtocol
+from oncelog_server.security.resources import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    # A broker with PLAINTEXT listeners alone imports none of these.
+    from oncelog_protocol.tls.engine import TlsEngine
+
+    from oncelog_server.requests.authentication import Authentication, Peer
+
+
+class Admission(Protocol):
+    """The demands of one listener. `max_connections` is its own limit, None without one."""
+
+    listener: str
+    protocol: SecurityProtocol
+    max_unauthenticated_bytes: int
+    max_connections: int | None
+
+    def new_tls(self) -> TlsEngine:
+        """Return the broker's side of a new TLS connection."""
+        ...
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Return the principal of a client's certificate in DER. Raises AuthenticationRefused."""
+        ...
+
+    def new_authentication(self, peer: Peer, serve: Serve) -> Authentication:
+        """Return the SASL authentication of a new connection."""
+        ...
+
+    def refused(self, session: Session, reason: str) -> None:
+        """Log that a client was refused."""
+        ...
+
+
+class PlaintextAdmission:
+    """The admission of a PLAINTEXT listener, which asks for nothing."""
+
+    protocol = SecurityProtocol.PLAINTEXT
+    max_unauthenticated_bytes = 0
+
+    def __init__(self, listener: str, max_connections: int | None = None) -> None:
+        self.listener = listener
+        self.max_connections = max_connections
+
+    def new_tls(self) -> TlsEngine:
+        raise LookupError(f"the listener {self.listener} has no TLS")
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        return ANONYMOUS
+
+    def new_authentication(self, peer: Peer, serve: Serve) -> Authentication:
+        raise LookupError(f"the listener {self.listener} has no SASL")
+
+    def refused(self, session: Session, reason: str) -> None:
+        raise LookupError(f"the listener {self.listener} refuses no client")

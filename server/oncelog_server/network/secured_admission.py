@@ -1,0 +1,63 @@
+"""The admission of a listener with TLS, SASL or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog_protocol.tls.engine import TlsEngine
+
+from oncelog_server.requests.authentication import Authentication, Peer, SaslRules
+from oncelog_server.requests.response import Serve
+from oncelog_server.requests.session import Session
+from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.protocols import SecurityProtocol
+from oncelog_server.security.resources import ANONYMOUS, Principal
+
+# Returns the principal of a certificate in DER. Raises AuthenticationRefused.
+CertificatePrincipal = Callable[[bytes], Principal]
+
+
+class SecuredAdmission:
+    """`new_engine` and `of_certificate` are None without TLS, `sasl` is None without SASL."""
+
+    def __init__(
+        self,
+        listener: str,
+        protocol: SecurityProtocol,
+        events: BoundedEvents,
+        *,
+        new_engine: Callable[[], TlsEngine] | None = None,
+        of_certificate: CertificatePrincipal | None = None,
+        sasl: SaslRules | None = None,
+        max_unauthenticated_bytes: int,
+        max_connections: int | None = None,
+    ) -> None:
+        self.listener = listener
+        self.protocol = protocol
+        self.max_unauthenticated_bytes = max_unauthenticated_bytes
+        self.max_connections = max_connections
+        self._events = events
+        self._new_engine = new_engine
+        self._of_certificate = of_certificate
+        self._sasl = sasl
+
+    def new_tls(self) -> TlsEngine:
+        assert self._new_engine is not None
+        return self._new_engine()
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Return the principal of a client's certificate in DER. Raises AuthenticationRefused.
+
+        With SASL the principal is that of SASL, as in Kafka's DefaultKafkaPrincipalBuilder.
+        """
+        if certificate is None or self._of_certificate is None or self._sasl is not None:
+            return ANONYMOUS
+        return self._of_certificate(certificate)
+
+    def new_authentication(self, peer: Peer, serve: Serve) -> Authentication:
+        assert self._sasl is not None
+        return Authentication(self._sasl, peer, serve)
+
+    def refused(self, session: Session, reason: str) -> None:
+        key = self.listener, session.host
+        self._events.add(key, listener=self.listener, peer=session.address, reason=reason)
