@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
+from oncelog_protocol.secret import HIDDEN
 from oncelog_protocol.types import NEVER, Array, Default, FieldSpec, FieldType, Nested, Primitive
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Field(NamedTuple):
     nullable_since: int
     tag: int | None
     default: object
+    secret: bool
 
     def present(self, version: int) -> bool:
         """Return True if the field is on the wire in this version."""
@@ -106,6 +108,7 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
                 spec.nullable_since,
                 spec.tag,
                 spec.default,
+                spec.secret,
             )
         )
     namespace.pop("__dict__", None)
@@ -164,7 +167,10 @@ def _equal(self: Any, other: object) -> Any:
 
 
 def _represent(self: Any) -> str:
-    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in schema_of(type(self)).names)
+    values = ", ".join(
+        f"{field.name}={HIDDEN if field.secret else repr(getattr(self, field.name))}"
+        for field in schema_of(type(self)).fields
+    )
     return f"{self.__class__.__name__}({values})"
 
 

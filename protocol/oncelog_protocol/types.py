@@ -42,6 +42,7 @@ class FieldSpec(NamedTuple):
     nullable_since: int
     tag: int | None
     default: object
+    secret: bool = False
 
 
 class Primitive(NamedTuple):
@@ -64,15 +65,17 @@ class Primitive(NamedTuple):
         nullable_since: int = NEVER,
         tag: int | None = None,
         default: object = Default,
+        secret: bool = False,
     ) -> Any:
         """Declare a field: present from version `since` to `until` inclusive.
 
         The field may be null in all versions (`nullable`) or from `nullable_since` on, also if its
-        default is not null.
+        default is not null. The repr of a message hides the value of a `secret` field.
         """
         if default is Default:
             default = self.zero
-        return FieldSpec(self, since, until, 0 if nullable else nullable_since, tag, default)
+        null_since = 0 if nullable else nullable_since
+        return FieldSpec(self, since, until, null_since, tag, default, secret)
 
 
 class Array(NamedTuple):

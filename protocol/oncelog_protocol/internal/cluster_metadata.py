@@ -157,9 +157,9 @@ class UserScramCredentialRecord:
 
     name: str = string()
     mechanism: int = int8()
-    salt: bytes = bytestring()
-    stored_key: bytes = bytestring()
-    server_key: bytes = bytestring()
+    salt: bytes = bytestring(secret=True)
+    stored_key: bytes = bytestring(secret=True)
+    server_key: bytes = bytestring(secret=True)
     iterations: int = int32()
 
 

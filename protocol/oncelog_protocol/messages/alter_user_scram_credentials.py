@@ -22,8 +22,8 @@ class ScramCredentialUpsertion:
     name: str = string()
     mechanism: int = int8()
     iterations: int = int32()
-    salt: bytes = bytestring()
-    salted_password: bytes = bytestring()
+    salt: bytes = bytestring(secret=True)
+    salted_password: bytes = bytestring(secret=True)
 
 
 @api_message(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)

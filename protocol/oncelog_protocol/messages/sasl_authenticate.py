@@ -14,7 +14,7 @@ from oncelog_protocol.types import bytestring, int16, int64, string
 class SaslAuthenticateRequest:
     """A token of the client. Its form is the mechanism's."""
 
-    auth_bytes: bytes = bytestring()
+    auth_bytes: bytes = bytestring(secret=True)
 
 
 @api_message(ApiKey.SASL_AUTHENTICATE)
@@ -24,5 +24,5 @@ class SaslAuthenticateResponse:
 
     error_code: int = int16()
     error_message: str | None = string(nullable=True, default=None)
-    auth_bytes: bytes = bytestring()
+    auth_bytes: bytes = bytestring(secret=True)
     session_lifetime_ms: int = int64(since=1)

@@ -30,6 +30,14 @@ class ScramMechanism(IntEnum):
         """Return the name of the hash for `hashlib`."""
         return _HASH_NAMES[self]
 
+    @classmethod
+    def of_sasl(cls, mechanism: SaslMechanism) -> ScramMechanism:
+        """Return the mechanism with this name of SASL. Raises ValueError for one that is not
+        SCRAM."""
+        if mechanism.name not in cls.__members__:
+            raise ValueError(f"{mechanism} is not a mechanism of SCRAM")
+        return cls[mechanism.name]
+
     @property
     def sasl(self) -> SaslMechanism:
         return SaslMechanism[self.name]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.records import (
@@ -22,6 +23,7 @@ from oncelog_server.cluster.records import (
     EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
+    ScramCredentialRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
@@ -30,6 +32,8 @@ from oncelog_server.security.resources import Operation, ResourceType
 
 NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+ScramUser = tuple[ScramMechanism, str]
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
@@ -102,9 +106,12 @@ class ClusterImage(msgspec.Struct, frozen=True):
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     # The access rules by pattern. The mapping is another object after each change of a rule.
     acls: Mapping[Pattern, tuple[Acl, ...]] = msgspec.field(default_factory=dict)
+    # The credentials by mechanism and user.
+    scram_credentials: Mapping[ScramUser, ScramCredential] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
-    # The revision that last wrote the record of a pattern.
+    # The revision that last wrote the record of a pattern, and of a credential.
     _acl_revisions: Mapping[Pattern, int] = msgspec.field(default_factory=dict)
+    _scram_revisions: Mapping[ScramUser, int] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
     # count.
     _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = msgspec.field(default_factory=dict)
@@ -125,6 +132,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def acls_revision(self, pattern: Pattern) -> int:
         """Return the revision that last wrote the rules of a pattern, 0 without rules."""
         return self._acl_revisions.get(pattern, 0)
+
+    def scram_revision(self, user: ScramUser) -> int:
+        """Return the revision that last wrote a credential, 0 without it."""
+        return self._scram_revisions.get(user, 0)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -177,6 +188,8 @@ class _Draft:
         self._deletions: dict[bytes, DeletionRecord] | None = None
         self._acls: dict[Pattern, tuple[Acl, ...]] | None = None
         self._acl_revisions: dict[Pattern, int] = {}
+        self._scram: dict[ScramUser, ScramCredential] | None = None
+        self._scram_revisions: dict[ScramUser, int] = {}
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -195,6 +208,8 @@ class _Draft:
             self._deletion(uuid_from_string(key.removeprefix(records.DELETIONS)), entry)
         elif key.startswith(records.ACLS):
             self._acl(key, entry)
+        elif key.startswith(records.SCRAM):
+            self._credential(key, entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -226,6 +241,9 @@ class _Draft:
         if self._acls is not None:
             changed["acls"] = self._acls
             changed["_acl_revisions"] = self._acl_revisions
+        if self._scram is not None:
+            changed["scram_credentials"] = self._scram
+            changed["_scram_revisions"] = self._scram_revisions
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -268,6 +286,21 @@ class _Draft:
             for principal, host, operation, permission in record.rules
         )
         self._acl_revisions[pattern] = entry.mod_revision
+
+    def _credential(self, key: str, entry: Entry | None) -> None:
+        if self._scram is None:
+            self._scram = dict(self._old.scram_credentials)
+            self._scram_revisions = dict(self._old._scram_revisions)
+        user = records.scram_user(key)
+        if entry is None:
+            self._scram.pop(user, None)
+            self._scram_revisions.pop(user, None)
+            return
+        record = records.decode(ScramCredentialRecord, entry.value)
+        self._scram[user] = ScramCredential(
+            record.salt, record.stored_key, record.server_key, record.iterations
+        )
+        self._scram_revisions[user] = entry.mod_revision
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

@@ -9,6 +9,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from oncelog_protocol.security.mechanisms import SaslMechanism
+from oncelog_protocol.security.scram_credential import ScramMechanism
+
 R = TypeVar("R")
 
 
@@ -109,6 +112,19 @@ class AclsRecord(msgspec.Struct, frozen=True):
     rules: tuple[tuple[str, str, int, int], ...]
 
 
+class ScramCredentialRecord(msgspec.Struct, frozen=True):
+    """`scram/<mechanism>/<user>`: the credential of a SCRAM user. The mechanism has its name of
+    SASL. In JSON, the salt and the keys are base64."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredentialRecord(iterations={self.iterations})"
+
+
 class ConfigRecord(msgspec.Struct, frozen=True):
     """`config/<resource>/<name>`: dynamic settings."""
 
@@ -124,6 +140,7 @@ TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 DELETIONS: Final = "deletions/"
 ACLS: Final = "acls/"
+SCRAM: Final = "scram/"
 
 
 def broker_key(broker_id: int) -> str:
@@ -154,6 +171,17 @@ def acls_pattern(key: str) -> tuple[int, int, str]:
     return int(resource_type), int(pattern_type), name
 
 
+def scram_key(mechanism: ScramMechanism, user: str) -> str:
+    """Return the key of a credential. The user is last, because the name may contain a slash."""
+    return f"{SCRAM}{mechanism.sasl}/{user}"
+
+
+def scram_user(key: str) -> tuple[ScramMechanism, str]:
+    """Return the mechanism and the user in a key. Raises ValueError."""
+    mechanism, _, user = key.removeprefix(SCRAM).partition("/")
+    return ScramMechanism.of_sasl(SaslMechanism(mechanism)), user
+
+
 def encode(record: Any) -> bytes:
     return _ENCODER.encode(record)
 
@@ -180,6 +208,7 @@ _DECODERS: dict[type, Any] = {
         ProducerIdsRecord,
         FeaturesRecord,
         AclsRecord,
+        ScramCredentialRecord,
         ConfigRecord,
     )
 }

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: SCRAM credentials of users (KIP-554). There are none.
+"""DescribeUserScramCredentials: mechanisms and iterations of SCRAM credentials (KIP-554).
 
 v0: the credentials of some users or of all
 """
@@ -10,40 +10,63 @@ from collections import Counter
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from oncelog_protocol.security.scram_credential import ScramMechanism
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
+from oncelog_server.slices import Steps
 
 API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
 
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> DescribeUserScramCredentialsResponse | Steps[DescribeUserScramCredentialsResponse]:
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )
-    times = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        error_message="", results=[_of_user(name, count) for name, count in times.items()]
+    return _steps(services.metadata.image, [user.name for user in request.users or ()])
+
+
+def _steps(image: ClusterImage, names: list[str]) -> Steps[DescribeUserScramCredentialsResponse]:
+    """Return the response in steps of a user. No names stand for all users, as null does."""
+    times = Counter(names)
+    if not names:
+        for _, user in image.scram_credentials:
+            yield
+            times[user] = 1
+    results = []
+    for user, count in times.items():
+        yield
+        results.append(_duplicate(user) if count > 1 else _described(image, user))
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
+
+
+def _described(image: ClusterImage, user: str) -> DescribeUserScramCredentialsResult:
+    infos = [
+        CredentialInfo(mechanism, credential.iterations)
+        for mechanism in ScramMechanism
+        if (credential := image.scram_credentials.get((mechanism, user))) is not None
+    ]
+    if infos:
+        return DescribeUserScramCredentialsResult(user, error_message="", credential_infos=infos)
+    return DescribeUserScramCredentialsResult(
+        user,
+        ErrorCode.RESOURCE_NOT_FOUND,
+        f"Attempt to describe a user credential that does not exist: {user}",
     )
 
 
-def _of_user(name: str, times: int) -> DescribeUserScramCredentialsResult:
-    if times > 1:
-        return DescribeUserScramCredentialsResult(
-            name,
-            ErrorCode.DUPLICATE_RESOURCE,
-            "Cannot describe SCRAM credentials for the same user twice in a single request: "
-            f"{name}",
-        )
+def _duplicate(user: str) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(
-        name,
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"Attempt to describe a user credential that does not exist: {name}",
+        user,
+        ErrorCode.DUPLICATE_RESOURCE,
+        f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
     )

@@ -20,6 +20,14 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
+from oncelog_server.cluster.scram_changes import (
+    MAX_ALTERED_AT_ONCE,
+    ScramAlteration,
+    ScramDeletion,
+    ScramUpsertion,
+    alter_credentials,
+    by_user,
+)
 from oncelog_server.cluster.store import (
     Created,
     Lease,
@@ -358,6 +366,37 @@ class ClusterMetadata:
 
         await self._writer.write(decide)
         return deleted
+
+    async def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> dict[str, Refused | None]:
+        """Remove, add and replace SCRAM credentials, many in one transaction of the store. Return
+        one result for each user."""
+        altered = by_user(deletions, upsertions)
+        users = list(altered)
+        results: dict[str, Refused | None] = {}
+        for start in range(0, len(users), MAX_ALTERED_AT_ONCE):
+            part = {user: altered[user] for user in users[start : start + MAX_ALTERED_AT_ONCE]}
+            results |= await self._alter_scram(part)
+        return results
+
+    async def _alter_scram(
+        self, altered: Mapping[str, Sequence[ScramAlteration]]
+    ) -> dict[str, Refused | None]:
+        refusals: dict[str, Refused] = {}
+
+        def decide(image: ClusterImage) -> list[Write]:
+            writes, refused = alter_credentials(image, altered)
+            refusals.clear()
+            refusals.update(refused)
+            return writes
+
+        failed: Refused | None = None
+        try:
+            await self._writer.write(decide)
+        except Refused as refused:
+            failed = refused
+        return {user: refusals.get(user, failed) for user in altered}
 
     async def next_producer_id(self) -> int:
         """Return the first producer id of the next block.

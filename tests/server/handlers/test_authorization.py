@@ -244,6 +244,8 @@ OPEN: Final = {
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.SASL_HANDSHAKE,
 }
 
 
