@@ -23,6 +23,7 @@ from oncelog_server.log.checkpoints import (
 )
 from oncelog_server.log.closed import ClosedLogs, decode_closed_logs
 from oncelog_server.log.whole_files import swap_in
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE, FILE_MODE
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
@@ -67,7 +68,7 @@ class DataDirectory:
             check_ownership(self.path)
             self._was_there = self.path.exists()
             self._was_empty = not (self.path / METADATA_FILE).exists()
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
         self.take()
@@ -75,7 +76,7 @@ class DataDirectory:
     def take(self) -> None:
         """Lock an existing directory, whatever it contains. Raises DirectoryInUse and OSError."""
         try:
-            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
         except OSError as error:
             raise self._unusable(error) from error
         try:

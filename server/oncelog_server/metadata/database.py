@@ -30,6 +30,7 @@ from oncelog_server.cluster.store import (
 )
 from oncelog_server.metadata.reserve import Reserve
 from oncelog_server.metadata.text_copy import TextCopy
+from oncelog_server.operating_system.file_modes import make_private
 
 T = TypeVar("T")
 
@@ -85,6 +86,7 @@ class Database:
         self._copy = TextCopy(copy) if copy is not None else None
         self._reserve = Reserve(reserve) if reserve is not None else None
         try:
+            make_private(path)
             # Autocommit, because only `txn` begins and ends transactions.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from oncelog_server.operating_system.file_modes import FILE_MODE
+
 # The largest transaction has MAX_OPERATIONS operations (`cluster/store.py`). It changes about one
 # page of 4 KiB for each operation, and a few more.
 RESERVE_BYTES: Final = 1 << 20
@@ -68,7 +70,7 @@ class Reserve:
 
     def _allocate(self) -> None:
         """Allocate the missing bytes. After an OSError the file may have any length."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, FILE_MODE)
         try:
             if not _preallocated(descriptor, self._bytes):
                 os.lseek(descriptor, self._bytes, os.SEEK_SET)

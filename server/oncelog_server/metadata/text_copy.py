@@ -24,6 +24,7 @@ from zlib import crc32
 import msgspec
 
 from oncelog_server.cluster.store import Entry, Snapshot
+from oncelog_server.operating_system.file_modes import FILE_MODE, make_private
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 TITLE: Final = "oncelog-metadata"
@@ -70,6 +71,7 @@ class TextCopy:
         if found > revision:
             return found
         if found == revision and data.endswith(b"\n"):
+            make_private(self.path)
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             self._crc, self._size = crc32(data), len(data)
             self._limit = 2 * _snapshot_bytes(data) + SLACK_BYTES
@@ -131,7 +133,9 @@ class TextCopy:
 
     def _replace(self, temporary: Path, data: bytes) -> None:
         """Replace the file by `data`. After an OSError the old file is still there."""
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, FILE_MODE
+        )
         try:
             _write_all(descriptor, data)
             os.fsync(descriptor)

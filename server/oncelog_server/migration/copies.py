@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.salvage.changes import sync_directory
 from oncelog_server.storage.layout import LOCK, LOST_AND_FOUND, MIGRATION
 
@@ -51,7 +52,7 @@ def copy_all(
 
 
 def _copy_folder(source: Path, target: Path) -> None:
-    target.mkdir()
+    target.mkdir(DIRECTORY_MODE)
     for path in source.iterdir():
         if path.is_file():
             _copy_file(path, target / path.name)

@@ -19,6 +19,7 @@ from oncelog_server.migration.planning.kafka_snapshot import KafkaSnapshot
 from oncelog_server.migration.planning.metadata_log import METADATA_LOG
 from oncelog_server.migration.planning.moves import Moves
 from oncelog_server.offline.read_only_files import ReadOnlyFile
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import (
     LOG_SUFFIX,
@@ -64,7 +65,7 @@ class ExportChanges:
             self._append(path, records, epochs[place], now_ms)
         metadata = self._target / METADATA_LOG
         self._about_to(f"write {METADATA_LOG}")
-        metadata.mkdir()
+        metadata.mkdir(DIRECTORY_MODE)
         replace_file(metadata / snapshot.name, snapshot.data)
         sync_directory(self._target)
         # Kafka does not start without this file.

@@ -33,6 +33,7 @@ from oncelog_server.migration.planning.kafka_snapshot import (
 )
 from oncelog_server.migration.planning.moves import Moves, moves_to_kafka
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.salvage.commands import DEFAULT_DATA
 from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.sources import find
@@ -218,7 +219,7 @@ def _write(found: _Found, source: Path, target: Path, controller: ControllerAddr
         next_producer_id=found.next_producer_id,
         now_ms=now_ms,
     )
-    target.mkdir(exist_ok=True)
+    target.mkdir(DIRECTORY_MODE, exist_ok=True)
     epochs = {
         (topic.name, partition.partition): partition.leader_epoch
         for topic in found.image.topics.values()

@@ -33,6 +33,7 @@ from oncelog_server.migration.planning.metadata_log import (
 )
 from oncelog_server.migration.planning.transactions import open_transactions
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.operating_system.kafka_lock import KafkaLock
 from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.settings.model import Settings
@@ -111,7 +112,7 @@ def _locked(source: Path, target: Path, *, changes: bool) -> Iterator[None]:
     ours = DataDirectory(str(target))
     try:
         if changes:
-            target.mkdir(parents=True, exist_ok=True)
+            target.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             ours.take()
         yield
     finally:

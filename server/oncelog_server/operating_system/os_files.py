@@ -19,6 +19,7 @@ from oncelog_server.operating_system.descriptors import (
     Shortage,
     refused,
 )
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE, FILE_MODE
 from oncelog_server.operating_system.removals import Removals
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
@@ -226,7 +227,7 @@ class OsFiles:
         file = self.file_class(self, path, full_path, 0)
         self._make_room()
         try:
-            file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, FILE_MODE)
         except OSError as error:
             raise refused("create", path, error) from None
         self._open[file] = None
@@ -276,7 +277,7 @@ class OsFiles:
 
     def make_directory(self, path: str) -> None:
         try:
-            os.makedirs(self._full(path), exist_ok=True)
+            os.makedirs(self._full(path), DIRECTORY_MODE, exist_ok=True)
         except OSError as error:
             raise refused("make directory", path, error) from None
 
@@ -290,7 +291,7 @@ class OsFiles:
         target = self._full(path)
         temporary = target + TEMPORARY_SUFFIX
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
             try:
                 rest = memoryview(data)
                 while rest:

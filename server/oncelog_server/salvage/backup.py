@@ -13,6 +13,7 @@ from typing import Final
 from oncelog_server.cluster.store import Snapshot
 from oncelog_server.metadata.database import Database
 from oncelog_server.metadata.text_copy import encode_copy
+from oncelog_server.operating_system.file_modes import DIRECTORY_MODE, make_private
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
 
@@ -38,7 +39,7 @@ def back_up(source: Path, target: Path) -> Snapshot:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupFailed(f"{target} exists and is not an empty directory")
     meta = (source / META_PROPERTIES).read_bytes()
-    target.mkdir(parents=True, exist_ok=True)
+    target.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     store = target / METADATA_FILE
     try:
         _copy_store(source / METADATA_FILE, store)
@@ -55,6 +56,7 @@ def back_up(source: Path, target: Path) -> Snapshot:
 
 def _copy_store(source: Path, target: Path) -> None:
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+    make_private(target)
     writing = sqlite3.connect(target)
     try:
         reading.backup(writing)

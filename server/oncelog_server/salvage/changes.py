@@ -20,6 +20,7 @@ from oncelog_server.log.checkpoints import (
 )
 from oncelog_server.metadata.database import write_store
 from oncelog_server.metadata.text_copy import encode_copy
+from oncelog_server.operating_system.file_modes import FILE_MODE
 from oncelog_server.salvage.planning.plan import Plan
 from oncelog_server.storage.layout import (
     CLEAN_SHUTDOWN,
@@ -35,6 +36,7 @@ BEFORE: Final = ".before."
 NEW: Final = ".new"
 # The write-ahead log (-wal) is renamed first, because sqlite would apply this log to any file with
 # the store's name.
+_REPLACING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
@@ -132,7 +134,7 @@ class PlannedChanges:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a small file atomically and durably. Raises OSError."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    with temporary.open("wb") as file:
+    with os.fdopen(os.open(temporary, _REPLACING, FILE_MODE), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
