@@ -44,6 +44,9 @@ OTEL_DEPENDENCIES = {"opentelemetry-api"}
 # The same for the extra `test` of the distribution with the broker.
 TESTING = "oncelog.testing"
 TESTING_DEPENDENCIES = {"pytest"}
+# The extra `security`, by the packages that import it.
+SECURITY_DEPENDENCIES = {"cryptography", "joserfc"}
+SECURITY = {"oncelog_protocol.security": {"cryptography"}}
 
 
 # Packages that act, or that assemble acting parts, each with the reason. The purity contract lists
@@ -65,6 +68,8 @@ EDGES = {
     "oncelog_client.program": "a process",
     "oncelog_client.spark": "runs in Spark's processes",
     "oncelog_client.sync": "a thread with an event loop",
+    "oncelog_protocol": "holds the version",
+    "oncelog_protocol.tls": "reads the files of keys and certificates, and calls OpenSSL",
     "oncelog_server": "holds the version",
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",
@@ -194,10 +199,10 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 def lineage(module: str) -> list[str]:
     """Return a module and its packages. The top-level package is left out, unless it is `module`
-    itself or `oncelog_protocol`."""
+    itself."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
-    return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
+    return whole[1:] or whole
 
 
 def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
@@ -341,6 +346,7 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
     assert names(whole["optional-dependencies"]["otel"]) == OTEL_DEPENDENCIES
     assert names(whole["optional-dependencies"]["test"]) == TESTING_DEPENDENCIES
+    assert names(whole["optional-dependencies"]["security"]) == SECURITY_DEPENDENCIES
     offences = []
     for module, path in package_modules():
         package = module.partition(".")[0]
@@ -351,8 +357,19 @@ def test_packages_import_only_what_their_installation_brings() -> None:
             allowed = allowed | {"opentelemetry"}
         if module.startswith(TESTING):
             allowed = allowed | TESTING_DEPENDENCIES
+        for importing, extra in SECURITY.items():
+            if importing in lineage(module):
+                allowed = allowed | extra
         offences += [f"{shown(path)}: {name}" for name in sorted(imported(path) - allowed)]
     assert not offences, offences
+
+
+def test_no_pure_package_imports_tls(tmp_path: Path) -> None:
+    """The package tls imports ssl, so the purity contract refuses the package itself, too."""
+    result = planted(
+        tmp_path, {"oncelog_protocol.security.pem": "import oncelog_protocol.tls.contexts"}
+    )
+    assert "oncelog_protocol.security is not allowed to import ssl" in result.stdout, result.stdout
 
 
 def test_both_distributions_have_the_same_fields_for_their_common_parts() -> None:
@@ -361,7 +378,7 @@ def test_both_distributions_have_the_same_fields_for_their_common_parts() -> Non
     for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
         assert client[field] == whole[field], field
     assert client["dependencies"] == whole["dependencies"][: len(client["dependencies"])]
-    for extra in ("otel", "spark"):
+    for extra in ("otel", "security", "spark"):
         assert client["optional-dependencies"][extra] == whole["optional-dependencies"][extra]
     assert set(client["classifiers"]) <= set(whole["classifiers"])
     for paper in client["license-files"]:

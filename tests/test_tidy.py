@@ -52,6 +52,7 @@ MAY_OPEN = {
     "oncelog.testing": "starts brokers with folders of their own",
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_client.process": "the process: its standard streams",
+    "oncelog_protocol.tls": "reads the files of keys and certificates",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
     "oncelog_server.migration.copies": "makes the copy of a data directory durable",
