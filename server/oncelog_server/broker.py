@@ -30,6 +30,7 @@ from oncelog_server.late_imports import LateImports
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.links.markers import RemoteMarkers
+from oncelog_server.network.admission import Admission, PlaintextAdmission
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
@@ -41,9 +42,11 @@ from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.security.authorizer import AllowAll, Authorizer
+from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.standard_authorizer import StandardAuthorizer
 from oncelog_server.settings.listeners import (
     Endpoint,
+    ListenerAddress,
     advertised_endpoints,
     inter_broker_listener,
     listeners_of,
@@ -59,13 +62,16 @@ from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, Refuse
 from oncelog_server.transaction.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
+    from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
     from oncelog_server.cleaning.cleaner import LogCleaner
+    from oncelog_server.network.admissions import Admissions
     from oncelog_server.observe.listener import MetricsListener
 
 log = structlog.get_logger("oncelog.broker")
 
 # Time limit of the requests in flight at a stop.
 DRAIN_S: Final = 1.0
+SECRET_BYTES: Final = 32
 
 
 def _log_defect(failure: Exception) -> None:
@@ -99,6 +105,7 @@ class Broker:
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
+        self._admissions: Admissions | None = None
         # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
@@ -397,19 +404,34 @@ class Broker:
         ports: dict[str, int] = {}
         for listener in listeners:
             host, port = await self._listener.bind(
-                self._admission(listener), listener.host, listener.port
+                await self._admission(listener), listener.host, listener.port
             )
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
         return advertised_endpoints(listeners, ports, await self._environment.host_name())
 
-    def _admission(self, listener: ListenerAddress) -> Admission:
+    async def _admission(self, listener: ListenerAddress) -> Admission:
         """Return what a listener asks of its clients. Raises ValueError or OSError if its
         certificates cannot be used."""
-        limit = self.settings.max_connections_of(listener.name)
         if listener.protocol is SecurityProtocol.PLAINTEXT:
+            limit = self.settings.max_connections_of(listener.name)
             return PlaintextAdmission(listener.name, limit)
-        raise NotImplementedError
+        if self._admissions is None:
+            # Without TLS and SASL, no start imports this module.
+            from oncelog_server.network.admissions import Admissions
+
+            self._admissions = Admissions(
+                self.settings,
+                self._clock,
+                self._timers,
+                scram=self._scram_credential,
+                random_bytes=self._environment.token_bytes,
+                server_secret=self._environment.token_bytes(SECRET_BYTES),
+            )
+        return await self._admissions.open(listener)
+
+    def _scram_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self.metadata.follower.image.scram_credentials.get((mechanism, user))
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)
@@ -444,6 +466,8 @@ class Broker:
         await self._late_cleaner.stop()
         self._tasks.stop()
         self._marker_links.close()
+        if self._admissions is not None:
+            await self._admissions.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # The checkpoints are written even if a log could not be closed, because a checkpoint in

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from oncelog_protocol.secret import HIDDEN, displayed
+from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listener_settings import ListenerSetting, listener_setting
 from oncelog_server.settings.listeners import (
@@ -197,9 +198,19 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
     """
     found: list[tuple[str, str]] = []
     try:
-        listeners_of(settings)
+        listeners = listeners_of(settings)
     except InvalidListeners as error:
         found.append((error.setting, str(error)))
+    else:
+        found += _security_problems(settings, listeners)
+        known = {listener.name for listener in listeners} | {
+            name.upper() for name in settings.controller_listener_names
+        }
+        found += [
+            (setting.full_name, f"there is no listener {setting.listener}")
+            for setting in settings.of_listeners
+            if setting.listener not in known
+        ]
     try:
         connection_limits(settings.max_connections_per_ip_overrides)
     except InvalidConnectionLimits as error:
@@ -238,6 +249,17 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         if getattr(settings, name.replace(".", "_")) == 0:
             found.append((name, "must be -1 (unlimited) or at least 1"))
     return found
+
+
+def _security_problems(
+    settings: Settings, listeners: tuple[ListenerAddress, ...]
+) -> list[tuple[str, str]]:
+    if all(listener.protocol is SecurityProtocol.PLAINTEXT for listener in listeners):
+        return []
+    # A start without TLS and SASL does not import this module.
+    from oncelog_server.settings.listener_security import security_problems
+
+    return [(found.setting, str(found)) for found in security_problems(settings, listeners)]
 
 
 def _client_listeners(settings: Settings) -> tuple[ListenerAddress, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,10 @@ class Environment(Protocol):
         """Return 16 random bytes."""
         ...
 
+    def token_bytes(self, count: int) -> bytes:
+        """Return random bytes for secrets."""
+        ...
+
     def boot(self) -> str:
         """Return a text that changes whenever unsynced data may be lost: with each boot of the
         computer, and with the device of the data directory. Return "" if it is unknown.
@@ -127,6 +132,9 @@ class OsEnvironment:
 
     def new_uuid(self) -> bytes:
         return random_uuid()
+
+    def token_bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
 
     def boot(self) -> str:
         try:

@@ -70,6 +70,9 @@ class SimMachine:
     def new_uuid(self) -> bytes:
         return uuid.UUID(int=self.random.getrandbits(128), version=4).bytes
 
+    def token_bytes(self, count: int) -> bytes:
+        return self.random.randbytes(count)
+
     def boot(self) -> str:
         return f"boot {self.files.disk.power_losses}"
 

@@ -55,10 +55,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         self._application = application
         self._shared = shared
         self._transport: asyncio.Transport | None = None
-        self._established = False
+        self._has_received = False
         self._reading = True
-        # True if the client has closed its side.
-        self._ended = False
         # True if the connection knows that the client has closed its side.
         self._end_given = False
         self._closing = False
@@ -78,16 +76,16 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         return self._shared
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._guard(lambda: self._received(self._shared[:nbytes]))
+        self._has_received = True
+        self._engine.received(self._shared[:nbytes])
+        self._guard(self._progress)
 
     def eof_received(self) -> bool:
-        """Return True: the connection decides when the transport is closed."""
-        self._ended = True
-        if not self._established:
-            self._application.tls_failed("the client closed the connection during the handshake")
-            self.abort()
-        else:
-            self._guard(self._deliver)
+        """Return True to keep the transport open until the connection closes it."""
+        if not self._has_received:
+            return False
+        self._engine.received_eof()
+        self._guard(self._progress)
         return True
 
     def pause_writing(self) -> None:
@@ -103,18 +101,17 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         """The engine, which is made at the client's first byte: a silent client costs no memory."""
         return self._new_engine()
 
-    def _received(self, data: Buffer) -> None:
-        self._engine.received(data)
-        if not self._established:
+    def _progress(self) -> None:
+        """Go on with the bytes that the engine has."""
+        if not self._engine.is_open:
             self._handshake()
-        if self._established:
+        if self._engine.is_open:
             self._deliver()
 
     def _handshake(self) -> None:
         done = self._engine.handshake()
         self._flush()
         if done:
-            self._established = True
             try:
                 self._application.tls_established(self._engine.peer_certificate())
             except AuthenticationRefused as refused:
@@ -131,7 +128,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         else:
             return
         self._flush()  # the answer to a renegotiation or a key update
-        if (self._ended or self._engine.ended) and not self._end_given:
+        if self._engine.peer_closed and not self._end_given:
             self._end_given = True
             if not self._application.eof_received():
                 self.close()
@@ -165,8 +162,9 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         """Close when the written bytes have left, after the alert close_notify."""
         if self._transport is not None and not self._closing:
             self._closing = True
-            self._engine.close()
-            self._flush()
+            if self._has_received:
+                self._engine.close()
+                self._flush()
             self._transport.close()
 
     def abort(self) -> None:

@@ -36,6 +36,11 @@ A later source wins over an earlier one:
 5. `--set name=value`. `--port` and `--data` set `listeners` and `log.dirs`, and are refused
    together with a `--set` of the same setting
 
+`listener.name.<listener>.<setting>` sets a setting of TLS or SASL, or `max.connections`, for one
+listener, and `listener.name.<listener>.<mechanism>.<setting>` one of SASL for one of its
+mechanisms; listener and mechanism are in lower case. `sasl.jaas.config` exists only in this last
+form.
+
 An unknown name is an error that names the most similar setting. In the environment an unknown name
 is only a warning: other programs have variables there too.
 

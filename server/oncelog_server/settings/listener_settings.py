@@ -53,6 +53,14 @@ class ListenerSetting(NamedTuple):
     name: str
 
     @property
+    def full_name(self) -> str:
+        """Return the name as it is written."""
+        parts = [self.listener.lower(), self.name]
+        if self.mechanism is not None:
+            parts.insert(1, self.mechanism.lower())
+        return PREFIX + ".".join(parts)
+
+    @property
     def row(self) -> Setting | None:
         """Return the setting, None if it cannot be set for a single listener or mechanism."""
         rows = _OF_LISTENERS if self.mechanism is None else _OF_MECHANISMS

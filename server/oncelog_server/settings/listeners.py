@@ -25,9 +25,9 @@ class ListenerAddress(msgspec.Struct, frozen=True):
     name: str
     host: str
     port: int
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     advertised_host: str = ""
     advertised_port: int = 0
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Endpoint(msgspec.Struct, frozen=True):

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.config import Settings, SettingsError, load_settings
+from oncelog_server.settings.listener_security import tls_settings, users_of_plain
+from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.sources import name_of_variable
 
@@ -209,7 +213,7 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest_na
     assert problems_of(
         "num.partitons=3",
         "max.connections=-1",
-        "sasl.enabled.mechanisms=PLAIN",
+        "delegation.token.secret.key=x",
         "log.dirs=a,b",
         environment={"KAFKA_LOG_ROLL_MS": "x"},
     ) == [
@@ -218,8 +222,8 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest_na
         "Invalid value x for configuration log.roll.ms: Not a number of type LONG",
         "max.connections=-1 (--set): "
         "Invalid value -1 for configuration max.connections: Value must be at least 0",
-        "sasl.enabled.mechanisms=PLAIN (--set): "
-        "refused: TLS, SASL and delegation tokens are not built yet, only PLAINTEXT",
+        "delegation.token.secret.key=[hidden] (--set): "
+        "refused: delegation tokens are not built",
         "log.dirs=a,b (--set): exactly one data directory can be used for now",
     ]
 
@@ -236,8 +240,11 @@ def test_settings_that_turn_on_no_unsupported_feature_are_not_refused() -> None:
 
 
 def test_passwords_are_never_shown() -> None:
-    (problem,) = problems_of("ssl.key.password=hunter2")
+    (problem,) = problems_of("delegation.token.secret.key=hunter2")
     assert "hunter2" not in problem
+    loaded = load_settings(assignments=["ssl.key.password=hunter2"])
+    assert loaded.settings.ssl_key_password == Secret("hunter2")
+    assert "hunter2" not in repr(loaded)
 
 
 def test_setting_names_of_kip_98_are_accepted_with_a_warning(tmp_path: Path) -> None:
@@ -292,3 +299,114 @@ def test_an_unreadable_source_is_reported_with_the_other_problems(tmp_path: Path
         file.write_bytes(content)
         with pytest.raises(SettingsError, match=str(file)):
             load_settings(config_file=file)
+
+
+# --- settings of single listeners
+
+SECURED = ("listeners=EXTERNAL://:9094,PLAINTEXT://:9092",)
+PROTOCOLS = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,EXTERNAL:"
+PLAIN = (
+    "listener.name.external.plain.sasl.jaas.config="
+    'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hunter2";'
+)
+
+
+def test_a_setting_of_a_listener_overrides_that_of_the_broker_for_this_listener_alone() -> None:
+    settings = load_settings(
+        assignments=[
+            *SECURED,
+            PROTOCOLS + "SASL_SSL",
+            "sasl.enabled.mechanisms=SCRAM-SHA-512",
+            "ssl.client.auth=required",
+            "connections.max.reauth.ms=1000",
+            "listener.name.external.ssl.client.auth=requested",
+            "listener.name.external.connections.max.reauth.ms=2000",
+            "listener.name.external.scram-sha-512.connections.max.reauth.ms=3000",
+            "listener.name.external.max.connections=7",
+        ]
+    ).settings
+    assert settings.of_listener("PLAINTEXT").ssl_client_auth == "required"
+    external = settings.of_listener("EXTERNAL")
+    assert external.ssl_client_auth == "requested"
+    assert external.connections_max_reauth_ms == 2000
+    scram = settings.of_listener("EXTERNAL", SaslMechanism.SCRAM_SHA_512)
+    assert scram.connections_max_reauth_ms == 3000
+    plain = settings.of_listener("EXTERNAL", SaslMechanism.PLAIN)
+    assert plain.connections_max_reauth_ms == 2000
+    assert settings.max_connections_of("EXTERNAL") == 7
+    assert settings.max_connections_of("PLAINTEXT") is None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "reason"),
+    [
+        ("listener.name.other.ssl.client.auth=none", "there is no listener OTHER"),
+        ("listener.name.external.num.partitions=3", "is not a setting that a single listener"),
+        ("listener.name.external.ssl.client.auth=maybe", "must be one of"),
+        ("listener.name.external.scram-sha-256.ssl.client.auth=none", "is not a setting that"),
+        ("listener.name.external.sasl.jaas.config=x", "is not a setting that a single listener"),
+        ("listener.name.external.sasl.kerberos.service.name=kafka", "GSSAPI"),
+    ],
+)
+def test_a_setting_that_a_listener_cannot_have_is_a_problem(assignment: str, reason: str) -> None:
+    (problem,) = problems_of(*SECURED, PROTOCOLS + "PLAINTEXT", assignment)
+    assert problem.startswith(assignment.partition("=")[0])
+    assert reason in problem
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignments", "reason"),
+    [
+        ("SASL_SSL", [], "the mechanism GSSAPI is not built"),
+        ("SASL_SSL", ["sasl.enabled.mechanisms="], "has no SASL mechanism"),
+        ("SASL_SSL", ["sasl.enabled.mechanisms=PLAIN"], "are the users"),
+        ("SASL_PLAINTEXT", ["sasl.enabled.mechanisms=PLAIN", PLAIN], "without encryption"),
+        ("SASL_SSL", ["sasl.enabled.mechanisms=OAUTHBEARER"], "jwks.endpoint.url"),
+        (
+            "SASL_SSL",
+            ["sasl.enabled.mechanisms=PLAIN", PLAIN.replace("PlainLogin", "ScramLogin")],
+            "PLAIN needs the login module PlainLoginModule",
+        ),
+        (
+            "SASL_SSL",
+            ["sasl.enabled.mechanisms=PLAIN", PLAIN.removesuffix(";")],
+            "sasl.jaas.config=[hidden]",
+        ),
+    ],
+)
+def test_a_listener_with_sasl_that_could_admit_no_client_is_a_problem(
+    protocol: str, assignments: list[str], reason: str
+) -> None:
+    (problem,) = problems_of(*SECURED, PROTOCOLS + protocol, *assignments)
+    assert reason in problem
+    assert "hunter2" not in problem
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        [SECURED[0].replace("EXTERNAL://:", "EXTERNAL://127.0.0.1:")],
+        [*SECURED, "oncelog.sasl.plain.without.tls=true"],
+    ],
+)
+def test_plain_without_tls_is_allowed_on_this_computer_and_on_request(
+    assignments: list[str],
+) -> None:
+    mechanisms = "sasl.enabled.mechanisms=PLAIN"
+    loaded = load_settings(
+        assignments=[*assignments, PROTOCOLS + "SASL_PLAINTEXT", mechanisms, PLAIN]
+    )
+    external = listeners_of(loaded.settings)[0]
+    assert users_of_plain(loaded.settings, external) == {"alice": Secret("hunter2")}
+
+
+def test_with_sasl_only_the_listeners_own_setting_asks_for_certificates() -> None:
+    """Kafka ignores `ssl.client.auth` for SASL_SSL, unless it has the prefix of the listener."""
+    given = [*SECURED, PROTOCOLS + "SASL_SSL", "sasl.enabled.mechanisms=SCRAM-SHA-256"]
+    asked = "ssl.client.auth=required"
+    for assignments, client_auth in (
+        ([asked], "none"),
+        ([f"listener.name.external.{asked}"], "required"),
+    ):
+        settings = load_settings(assignments=[*given, *assignments]).settings
+        assert tls_settings(settings, listeners_of(settings)[0]).client_auth == client_auth

@@ -65,7 +65,6 @@ def test_without_an_advertised_address_the_bound_address_is_advertised(
         (Settings(listeners=("PLAINTEXT://::1]:9092",)), "listeners"),
         (Settings(listeners=()), "listeners"),
         (Settings(listeners=("PLAINTEXT://:1", "plaintext://:2")), "listeners"),
-        (Settings(listeners=("SSL://:9093",)), "listeners"),
         (Settings(listeners=("A://:1",)), "listener.security.protocol.map"),
         (
             Settings(listener_security_protocol_map="PLAINTEXT:TELEPATHY"),

@@ -1,0 +1,146 @@
+"""Makes the admission of each listener from the settings and the files that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from oncelog_protocol.security.mechanisms import SaslMechanism
+from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
+from oncelog_server.clock import Clock
+from oncelog_server.network.secured_admission import SecuredAdmission
+from oncelog_server.requests.authentication import SaslRules
+from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.sasl.exchange import SaslExchange
+from oncelog_server.security.sasl.mechanisms import SaslSources, new_exchange
+from oncelog_server.security.sasl.oauthbearer import OAuthBearerExchange
+from oncelog_server.security.sasl.plain import PlainUsers
+from oncelog_server.settings.listener_security import (
+    enabled_mechanisms,
+    oauth_settings,
+    tls_settings,
+    users_of_plain,
+)
+from oncelog_server.settings.listeners import ListenerAddress
+from oncelog_server.settings.model import Settings
+from oncelog_server.timers import Timers
+
+if TYPE_CHECKING:
+    from oncelog_server.network.listener_tls import ListenerTls
+    from oncelog_server.tokens.oauth_tokens import OAuthTokens
+
+log = structlog.get_logger("oncelog.network")
+
+
+class Admissions:
+    """The admissions of one broker. `scram` returns the credential of a user, `random_bytes` secret
+    random bytes. `server_secret` is the same after a restart."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        *,
+        scram: Callable[[ScramMechanism, str], ScramCredential | None],
+        random_bytes: Callable[[int], bytes],
+        server_secret: bytes,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._scram = scram
+        self._random_bytes = random_bytes
+        self._server_secret = server_secret
+        self._tokens: list[OAuthTokens] = []
+        self._tls: list[ListenerTls] = []
+        self.failures = BoundedEvents(
+            partial(log.warning, "authentication failed"), clock.monotonic_ms
+        )
+
+    async def open(self, listener: ListenerAddress) -> SecuredAdmission:
+        """Return the admission of a listener with TLS or SASL. Raises ValueError, which names the
+        setting, if its certificates or keys cannot be used."""
+        tls = self._open_tls(listener) if listener.protocol.has_tls else None
+        sasl = await self._open_sasl(listener) if listener.protocol.has_sasl else None
+        own = self._settings.of_listener(listener.name)
+        return SecuredAdmission(
+            listener.name,
+            listener.protocol,
+            self.failures,
+            new_engine=None if tls is None else tls.new_engine,
+            of_certificate=None if tls is None else tls.principal_of,
+            sasl=sasl,
+            max_unauthenticated_bytes=min(
+                own.sasl_server_max_receive_size, own.socket_request_max_bytes
+            ),
+            max_connections=self._settings.max_connections_of(listener.name),
+        )
+
+    def _open_tls(self, listener: ListenerAddress) -> ListenerTls:
+        from oncelog_server.network.listener_tls import ListenerTls
+
+        own = self._settings.of_listener(listener.name)
+        tls = ListenerTls(
+            listener.name,
+            tls_settings(self._settings, listener),
+            own.ssl_principal_mapping_rules,
+            allow_dn_changes=own.ssl_allow_dn_changes,
+            allow_san_changes=own.ssl_allow_san_changes,
+        )
+        self._tls.append(tls)
+        return tls
+
+    async def _open_sasl(self, listener: ListenerAddress) -> SaslRules:
+        settings = self._settings
+        mechanisms = enabled_mechanisms(settings, listener)
+        plain_users = None
+        if SaslMechanism.PLAIN in mechanisms:
+            plain_users = PlainUsers(users_of_plain(settings, listener), self._server_secret)
+        oauthbearer = None
+        if SaslMechanism.OAUTHBEARER in mechanisms:
+            oauthbearer = await self._open_tokens(listener)
+        sources = SaslSources(
+            self._scram, self._random_bytes, self._server_secret, plain_users, oauthbearer
+        )
+        own = settings.of_listener(listener.name)
+        limits = {
+            mechanism: settings.of_listener(listener.name, mechanism).connections_max_reauth_ms
+            for mechanism in mechanisms
+        }
+        return SaslRules(
+            exchanges={
+                mechanism: partial(_new_exchange, mechanism, sources) for mechanism in mechanisms
+            },
+            max_reauth_ms={mechanism: ms for mechanism, ms in limits.items() if ms > 0},
+            failure_delay_ms=own.connection_failed_authentication_delay_ms,
+            wall_ms=self._clock.now_ms,
+            monotonic_ms=self._clock.monotonic_ms,
+            timers=self._timers,
+        )
+
+    async def _open_tokens(self, listener: ListenerAddress) -> Callable[[], SaslExchange]:
+        from oncelog_server.tokens.oauth_tokens import OAuthTokens
+
+        tokens = await OAuthTokens.open(
+            oauth_settings(self._settings, listener), self._timers, self._clock.monotonic_ms
+        )
+        self._tokens.append(tokens)
+        return lambda: OAuthBearerExchange(tokens, self._clock.now_ms)
+
+    def reload(self) -> None:
+        """Read the certificates of all listeners again. A pair that cannot be used, or that is
+        another broker's, leaves the old one in place, and an event says why."""
+        for tls in self._tls:
+            tls.reload()
+
+    async def close(self) -> None:
+        for tokens in self._tokens:
+            await tokens.close()
+
+
+def _new_exchange(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> SaslExchange:
+    return new_exchange(mechanism, sources, again=again)
