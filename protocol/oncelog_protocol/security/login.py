@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.jaas import JaasModule, LoginModule
+from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_protocol.security.sasl_client import SaslClient
@@ -28,6 +30,29 @@ class SaslCredentials(NamedTuple):
     username: str
     password: Secret
     extensions: tuple[tuple[str, str], ...] = ()
+
+
+def password_credentials(
+    setting: str, mechanism: SaslMechanism, module: JaasModule
+) -> SaslCredentials:
+    """Return the credentials in a JAAS configuration. Raises JaasError, which names the setting, if
+    the module is not that of the mechanism, or lacks the name or the password."""
+    expected = _MODULES.get(mechanism)
+    if module.module is not expected:
+        raise JaasError(
+            f"{setting} has {module.module}, but sasl.mechanism={mechanism} needs {expected}"
+        )
+    missing = [name for name in ("username", "password") if name not in module.options]
+    if missing:
+        raise JaasError(f"{setting} has no option {' and no option '.join(missing)}")
+    token_auth = module.options.get(TOKEN_AUTH)
+    by_token = token_auth is not None and token_auth.reveal().lower() == "true"
+    return SaslCredentials(
+        mechanism,
+        module.options["username"].reveal(),
+        module.options["password"],
+        ((TOKEN_AUTH, "true"),) if by_token and mechanism is not SaslMechanism.PLAIN else (),
+    )
 
 
 def sasl_client(credentials: SaslCredentials, random_bytes: RandomBytes) -> SaslClient:
@@ -53,6 +78,13 @@ def _scram(credentials: SaslCredentials, random_bytes: RandomBytes) -> SaslClien
         dict(credentials.extensions),
     )
 
+
+_MODULES: Final[Mapping[SaslMechanism, LoginModule]] = {
+    SaslMechanism.PLAIN: LoginModule.PLAIN,
+    SaslMechanism.SCRAM_SHA_256: LoginModule.SCRAM,
+    SaslMechanism.SCRAM_SHA_512: LoginModule.SCRAM,
+    SaslMechanism.OAUTHBEARER: LoginModule.OAUTHBEARER,
+}
 
 _CLIENTS: Final[Mapping[SaslMechanism, Callable[[SaslCredentials, RandomBytes], SaslClient]]] = {
     SaslMechanism.PLAIN: _plain,

@@ -32,32 +32,36 @@ class SaslSources(msgspec.Struct, frozen=True):
 
 
 def new_exchange(
-    mechanism: SaslMechanism, sources: SaslSources, *, again: bool = False
+    mechanism: SaslMechanism, sources: SaslSources, *, reauthentication: bool = False
 ) -> SaslExchange:
-    """Return a new exchange. `again` is True for the re-authentication of a connection. Raises
+    """Return a new exchange. `reauthentication` is True for the re-authentication of a connection. Raises
     ValueError if the listener lacks what the mechanism needs, which the start of a broker checks.
     """
-    return _EXCHANGES[mechanism](mechanism, sources, again)
+    return _EXCHANGES[mechanism](mechanism, sources, reauthentication)
 
 
-def _plain(_mechanism: SaslMechanism, sources: SaslSources, _again: bool) -> SaslExchange:
+def _plain(
+    _mechanism: SaslMechanism, sources: SaslSources, _reauthentication: bool
+) -> SaslExchange:
     if sources.plain_users is None:
         raise ValueError("SASL mechanism PLAIN has no users: plain.sasl.jaas.config is missing")
     return PlainExchange(sources.plain_users)
 
 
-def _scram(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> SaslExchange:
+def _scram(mechanism: SaslMechanism, sources: SaslSources, reauthentication: bool) -> SaslExchange:
     scram = ScramMechanism[mechanism.name]
     return ScramExchange(
         scram,
         lambda name: sources.scram(scram, name),
         sources.random_bytes,
         sources.server_secret,
-        again=again,
+        reauthentication=reauthentication,
     )
 
 
-def _oauthbearer(_mechanism: SaslMechanism, sources: SaslSources, _again: bool) -> SaslExchange:
+def _oauthbearer(
+    _mechanism: SaslMechanism, sources: SaslSources, _reauthentication: bool
+) -> SaslExchange:
     if sources.oauthbearer is None:
         raise ValueError("SASL mechanism OAUTHBEARER has no validator of tokens")
     return sources.oauthbearer()

@@ -69,15 +69,15 @@ class ScramExchange:
         random_bytes: RandomBytes,
         server_secret: bytes,
         *,
-        again: bool = False,
+        reauthentication: bool = False,
     ) -> None:
-        """`again` is True for the re-authentication of a connection (KIP-368)."""
+        """`reauthentication` is True for the re-authentication of a connection (KIP-368)."""
         self._mechanism = mechanism
         self._lookup = lookup
         self._random_bytes = random_bytes
         self._secret = server_secret
         self._message = (
-            f"Authentication failed during {'re-' if again else ''}authentication due to invalid "
+            f"Authentication failed during {'re-' if reauthentication else ''}authentication due to invalid "
             f"credentials with SASL mechanism {mechanism.sasl}"
         )
         self._begun: _Begun | None = None
