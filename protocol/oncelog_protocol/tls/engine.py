@@ -1,0 +1,157 @@
+"""One TLS connection without its socket: encrypted bytes in and out, plain bytes out and in.
+
+The caller passes what it has read from the socket to `received`, and sends `outgoing` after every
+other call. Nothing here waits, so that the caller has the deadlines, the limits and the pauses.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+
+from oncelog_protocol.tls.failures import reason_of
+
+Bytes = bytes | bytearray | memoryview
+
+
+class TlsFailed(Exception):
+    """The connection cannot continue. `reason` is for a log: OpenSSL's reason in plain words.
+
+    An alert for the peer may be in `outgoing`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TlsEngine:
+    """The TLS state of one connection, of a listener if `host` is None, else of a client of that
+    host name or address."""
+
+    __slots__ = (
+        "_failure",
+        "_incoming",
+        "_is_server",
+        "_outgoing",
+        "_tls",
+        "is_open",
+        "peer_closed",
+    )
+
+    def __init__(self, context: ssl.SSLContext, host: str | None = None) -> None:
+        self._is_server = host is None
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=self._is_server,
+            server_hostname=host or None,
+        )
+        self._failure: TlsFailed | None = None
+        # True from the end of the handshake.
+        self.is_open = False
+        # True if the peer sends no more and `read` has returned all that it sent.
+        self.peer_closed = False
+
+    def received(self, data: Bytes) -> None:
+        """Take bytes of the socket: whole records or parts of them."""
+        self._incoming.write(data)
+
+    def received_eof(self) -> None:
+        """Note that the socket has no more bytes. A peer may end without close_notify, as Java's
+        clients do when they are killed."""
+        self._incoming.write_eof()
+
+    @property
+    def unread(self) -> int:
+        """Return the number of received bytes that `read` has not returned, encrypted ones as they
+        are. A caller that pauses its socket above a limit compares this."""
+        return self._incoming.pending + self._tls.pending()
+
+    def handshake(self) -> bool:
+        """Continue the handshake. Return True once it is complete. Raises TlsFailed."""
+        if not self.is_open:
+            self._raise_failure()
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                return False
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                self._fail("the peer has closed the connection during the handshake")
+            except ssl.SSLError as error:
+                self._fail(reason_of(error, is_server=self._is_server))
+            self.is_open = True
+        return True
+
+    def read(self, buffer: memoryview) -> int:
+        """Put plain bytes into the buffer. Return their number: less than the buffer holds if no
+        more bytes have been received, then 0. With `peer_closed`, 0 is the end of all bytes.
+
+        Raises TlsFailed, after all bytes before the failure have been returned.
+        """
+        self._raise_failure()
+        filled, size = 0, len(buffer)
+        try:
+            # A call returns the bytes of one record, which has at most 16 KiB.
+            while filled < size and not self.peer_closed:
+                count = self._read_record(size - filled, buffer[filled:])
+                self.peer_closed = count == 0
+                filled += count
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            self.peer_closed = True
+        except ssl.SSLError as error:
+            self._failure = TlsFailed(reason_of(error, is_server=self._is_server))
+            if not filled:
+                raise self._failure from None
+        return filled
+
+    def write(self, data: Bytes) -> None:
+        """Encrypt all of the data for `outgoing`, which then has 22 bytes more for each 16 KiB.
+
+        Pieces of 64 to 256 KiB are the fastest. Raises TlsFailed.
+        """
+        self._raise_failure()
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._tls.write(left) :]
+        except ssl.SSLError as error:
+            self._fail(reason_of(error, is_server=self._is_server))
+
+    def outgoing(self) -> bytes:
+        """Return the encrypted bytes to send, and forget them."""
+        return self._outgoing.read()
+
+    def peer_certificate(self) -> bytes | None:
+        """Return the verified certificate of the peer in DER. It is None for a client without
+        one."""
+        return self._tls.getpeercert(binary_form=True)
+
+    def description(self) -> tuple[str, str]:
+        """Return the TLS version and the cipher suite by OpenSSL's names, once the handshake is
+        complete: `("TLSv1.3", "TLS_AES_256_GCM_SHA384")`."""
+        cipher = self._tls.cipher()
+        return self._tls.version() or "", cipher[0] if cipher else ""
+
+    def close(self) -> None:
+        """Add close_notify to `outgoing`: this side writes no more. It may still read."""
+        if self.is_open and self._failure is None:
+            # Want-read stands for the close_notify of the peer, which the caller does not await.
+            with suppress(ssl.SSLError):
+                self._tls.unwrap()
+
+    def _read_record(self, size: int, buffer: memoryview) -> int:
+        # With a buffer, `read` returns a number; the type stubs have the result without one.
+        return int(self._tls.read(size, buffer))
+
+    def _fail(self, reason: str) -> None:
+        self._failure = TlsFailed(reason)
+        raise self._failure from None
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
