@@ -173,12 +173,6 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
 
 # --- not implemented yet, and therefore refused
 
-SCRAM_CREDENTIALS_ARE_NOT_SET = Difference(
-    case="AlterUserScramCredentials sets a credential",
-    kafka=ErrorCode.NONE,
-    oncelog=ErrorCode.SECURITY_DISABLED,
-    source="no listener authenticates with SCRAM, so the credential would protect nothing",
-)
 QUOTAS_ARE_NOT_SET = Difference(
     case="AlterClientQuotas sets a quota",
     kafka=ErrorCode.NONE,

@@ -10,21 +10,12 @@ import pytest
 from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import alter_client_quotas as alter_quotas
-from oncelog_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
 from oncelog_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest
 from oncelog_protocol.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
-)
-from oncelog_protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
 )
 from oncelog_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from oncelog_protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -33,11 +24,7 @@ from oncelog_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from tests.conformance.conftest import Target
-from tests.conformance.differences import (
-    LOGGERS_ARE_NO_RESOURCES,
-    QUOTAS_ARE_NOT_SET,
-    SCRAM_CREDENTIALS_ARE_NOT_SET,
-)
+from tests.conformance.differences import LOGGERS_ARE_NO_RESOURCES, QUOTAS_ARE_NOT_SET
 
 ANY = 1
 DISABLED = "SECURITY_DISABLED"
@@ -78,60 +65,6 @@ def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
 def test_acl_requests_with_invalid_codes_close_the_connection(wire: Wire, request_: Any) -> None:
     wire.send(request_)
     assert wire.is_closed()
-
-
-def test_scram_credentials_of_users_that_have_none(wire: Wire) -> None:
-    for request in (
-        DescribeUserScramCredentialsRequest(None),
-        DescribeUserScramCredentialsRequest([]),
-    ):
-        response = wire.call(request)
-        assert (said(response), response.results) == (("NONE", ""), [])
-    users = [UserName("a"), UserName("b"), UserName("b")]
-    found = {
-        result.user: said(result)
-        for result in wire.call(DescribeUserScramCredentialsRequest(users)).results
-    }
-    missing = "Attempt to describe a user credential that does not exist: a"
-    twice = "Cannot describe SCRAM credentials for the same user twice in a single request: b"
-    assert found == {"a": ("RESOURCE_NOT_FOUND", missing), "b": ("DUPLICATE_RESOURCE", twice)}
-
-
-def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
-    deletions = [
-        ScramCredentialDeletion("gone", 1),
-        ScramCredentialDeletion("mechanism", 7),
-    ]
-    upsertions = [
-        ScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"password")
-        for name, mechanism, iterations in (
-            ("", 1, 4096),
-            ("unknown", 9, 4096),
-            ("few", 1, 4095),
-            ("many", 2, 16_385),
-            ("twice", 1, 4096),
-            ("twice", 2, 4096),
-        )
-    ]
-    response = wire.call(AlterUserScramCredentialsRequest(deletions, upsertions))
-    unknown = ("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
-    twice = "A user credential cannot be altered twice in the same request"
-    gone = "Attempt to delete a user credential that does not exist"
-    assert {result.user: said(result) for result in response.results} == {
-        "gone": ("RESOURCE_NOT_FOUND", gone),
-        "mechanism": unknown,
-        "": ("UNACCEPTABLE_CREDENTIAL", "Username must not be empty"),
-        "unknown": unknown,
-        "few": ("UNACCEPTABLE_CREDENTIAL", "Too few iterations"),
-        "many": ("UNACCEPTABLE_CREDENTIAL", "Too many iterations"),
-        "twice": ("DUPLICATE_RESOURCE", twice),
-    }
-
-
-def test_a_scram_credential_cannot_be_set(target: Target, wire: Wire, name: str) -> None:
-    upsertion = ScramCredentialUpsertion(name, 1, 4096, b"salt", b"password")
-    (result,) = wire.call(AlterUserScramCredentialsRequest([], [upsertion])).results
-    assert ErrorCode(result.error_code).name == SCRAM_CREDENTIALS_ARE_NOT_SET.expected(target.name)
 
 
 QUOTA_FILTERS = {
