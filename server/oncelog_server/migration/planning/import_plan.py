@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.security.scram_credential import ScramMechanism
 from oncelog_protocol.types import uuid_from_string, uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
@@ -19,6 +20,7 @@ from oncelog_server.cluster.records import (
     FeaturesRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    ScramCredentialRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Entry, Snapshot
@@ -106,6 +108,7 @@ class ImportPlanner:
             records.PRODUCER_IDS: ProducerIdsRecord(self._next_producer_id()),
         }
         self._add_acls(values)
+        self._add_credentials(values)
         for topic in self._cluster.topics.values():
             self._add_topic(topic, values)
         entries = [
@@ -124,7 +127,7 @@ class ImportPlanner:
                 "the migration from ZooKeeper is not finalized: finalize it first"
             )
         self._refusals += [
-            f"oncelog has no authentication and no quotas yet, and there is {right}"
+            f"oncelog has no delegation tokens and no quotas yet, and there is {right}"
             for right in cluster.rights.values()
         ]
         for (resource_type, name), own in cluster.settings.items():
@@ -177,6 +180,22 @@ class ImportPlanner:
                 f"access rules (ACLs): {len(self._cluster.acls)}; they hold only if the broker is "
                 f"started with authorizer.class.name={STANDARD_AUTHORIZER}"
             )
+
+    def _add_credentials(self, values: dict[str, Any]) -> None:
+        credentials = self._cluster.credentials
+        for (mechanism, user), found in credentials.items():
+            try:
+                key = records.scram_key(ScramMechanism(mechanism), user)
+            except ValueError:
+                self._refusals.append(
+                    f"the SCRAM credential of user {user} has the unknown mechanism {mechanism}"
+                )
+                continue
+            values[key] = ScramCredentialRecord(
+                found.salt, found.stored_key, found.server_key, found.iterations
+            )
+        if credentials:
+            self._notes.append(f"SCRAM credentials of users: {len(credentials)}")
 
     def _features(self) -> dict[str, int]:
         levels = {}

@@ -69,7 +69,8 @@ class KafkaCluster:
     """The metadata after the records that `replay` has got.
 
     `settings` are those of a resource (type, name). `acls` are the records of the access rules in
-    force, by id. `rights` has a sentence for each SCRAM credential, delegation token and quota.
+    force, by id, and `credentials` those of SCRAM, by mechanism and user. `rights` has a sentence
+    for each delegation token and quota.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class KafkaCluster:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.acls: dict[bytes, AccessControlEntryRecord] = {}
+        self.credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.rights: dict[tuple[object, ...], str] = {}
         self.is_migrating_from_zookeeper = False
         # The records of an open metadata transaction (KIP-868), None outside a transaction.
@@ -165,11 +167,10 @@ class KafkaCluster:
         self.acls.pop(record.id, None)
 
     def _scram(self, record: UserScramCredentialRecord) -> None:
-        key = "scram", record.name, record.mechanism
-        self.rights[key] = f"the SCRAM credential of user {record.name}"
+        self.credentials[record.mechanism, record.name] = record
 
     def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        self.rights.pop(("scram", record.name, record.mechanism), None)
+        self.credentials.pop((record.mechanism, record.name), None)
 
     def _token(self, record: DelegationTokenRecord) -> None:
         self.rights["token", record.token_id] = f"a delegation token of {record.owner}"

@@ -14,6 +14,7 @@ from oncelog_protocol.internal.cluster_metadata import (
     PartitionRecord,
     ProducerIdsRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     encode_metadata_record,
 )
 from oncelog_protocol.internal.kraft_control import (
@@ -106,11 +107,14 @@ def _values(
     for pattern, acls in image.acls.items():
         for acl in acls:
             yield encode_metadata_record(_acl(pattern, acl), 0)
+    for (mechanism, user), credential in image.scram_credentials.items():
+        record = UserScramCredentialRecord(user, mechanism, *credential)
+        yield encode_metadata_record(record, 0)
     for topic in image.topics.values():
         yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
         for partition in topic.partitions:
-            record = _partition(partition, node_id, directory_id)
-            yield encode_metadata_record(record, _PARTITION_VERSION)
+            placed = _partition(partition, node_id, directory_id)
+            yield encode_metadata_record(placed, _PARTITION_VERSION)
         for name, value in topic.settings.items():
             yield encode_metadata_record(ConfigRecord(TOPIC_RESOURCE, topic.name, name, value), 0)
     yield encode_metadata_record(ProducerIdsRecord(node_id, -1, next_producer_id), 0)

@@ -19,6 +19,7 @@ from oncelog_protocol.internal.cluster_metadata import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from oncelog_protocol.security.scram_credential import ScramMechanism
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.log.checkpoints import MetaProperties
@@ -179,13 +180,26 @@ def test_access_rules_are_kept_by_pattern() -> None:
     assert any("access rules (ACLs): 3" in note for note in plan.notes)
 
 
+def test_scram_credentials_are_kept() -> None:
+    plan = plan_of(
+        UserScramCredentialRecord("alice", 1, b"s", b"k", b"v", 4096),
+        UserScramCredentialRecord("a/b", 2, b"S", b"K", b"V", 8192),
+        folders=[],
+    )
+    assert image_of(plan).scram_credentials == {
+        (ScramMechanism.SCRAM_SHA_256, "alice"): (b"s", b"k", b"v", 4096),
+        (ScramMechanism.SCRAM_SHA_512, "a/b"): (b"S", b"K", b"V", 8192),
+    }
+    assert "SCRAM credentials of users: 2" in plan.notes
+
+
 @pytest.mark.parametrize(
     ("records", "refusal"),
     [
         ([ZkMigrationStateRecord(2)], "the migration from ZooKeeper is not finalized"),
         (
-            [UserScramCredentialRecord("alice", 1, b"s", b"k", b"v", 4096)],
-            "there is the SCRAM credential of user alice",
+            [UserScramCredentialRecord("alice", 3, b"s", b"k", b"v", 4096)],
+            "the SCRAM credential of user alice has the unknown mechanism 3",
         ),
         (
             [AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 99, 3)],

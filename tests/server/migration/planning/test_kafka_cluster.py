@@ -97,14 +97,18 @@ def test_an_access_rule_is_in_force_until_it_is_removed() -> None:
     assert after(acl, RemoveAccessControlEntryRecord(b"1" * 16)).acls == {}
 
 
+def test_the_last_credential_of_a_user_and_mechanism_is_in_force_until_it_is_removed() -> None:
+    first = UserScramCredentialRecord("alice", 1, iterations=4096)
+    last = UserScramCredentialRecord("alice", 1, iterations=8192)
+    other = UserScramCredentialRecord("alice", 2)
+    assert after(first, other, last).credentials == {(1, "alice"): last, (2, "alice"): other}
+    removed = RemoveUserScramCredentialRecord("alice", 1)
+    assert after(first, other, removed).credentials == {(2, "alice"): other}
+
+
 @pytest.mark.parametrize(
     ("added", "removed", "shown"),
     [
-        (
-            UserScramCredentialRecord("alice", 1),
-            RemoveUserScramCredentialRecord("alice", 1),
-            "the SCRAM credential of user alice",
-        ),
         (
             DelegationTokenRecord("User:alice", token_id="t"),
             RemoveDelegationTokenRecord("t"),

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oncelog_protocol.internal.cluster_metadata import UserScramCredentialRecord
 from oncelog_protocol.records.batch import read_records, split_batches
+from oncelog_protocol.security.scram_credential import ScramMechanism
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.records import AclsRecord, FeaturesRecord, PartitionRecord, TopicRecord
+from oncelog_server.cluster.records import (
+    AclsRecord,
+    FeaturesRecord,
+    PartitionRecord,
+    ScramCredentialRecord,
+    TopicRecord,
+)
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.migration.planning.kafka_snapshot import (
     ControllerAddress,
@@ -19,6 +27,7 @@ from oncelog_server.migration.planning.metadata_log import read_metadata_log
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from tests.server.migration.kafka_folder import DIRECTORY_ID, NODE, TOPIC_ID
 
+CREDENTIAL = ScramCredentialRecord(b"salt", b"stored", b"server", 8192)
 ID_TEXT = uuid_to_string(TOPIC_ID)
 # Kafka 4.3.1 writes these control records for a node 1 at localhost:9093, with another directory.
 VERSION = bytes.fromhex("0000000100")
@@ -36,6 +45,7 @@ def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
         records.acls_key(2, 3, "orders"): AclsRecord(
             (("User:a", "*", 3, 3), ("User:b", "10.0.0.1", 4, 2))
         ),
+        records.scram_key(ScramMechanism.SCRAM_SHA_512, "alice"): CREDENTIAL,
     }
     for number in range(partitions):
         record = PartitionRecord((NODE,), (NODE,), NODE, number + 3)
@@ -69,6 +79,8 @@ def test_an_import_reads_what_an_export_wrote(tmp_path: Path) -> None:
         ("User:a", 3, 3),
         ("User:b", 4, 2),
     }
+    (credential,) = cluster.credentials.values()
+    assert credential == UserScramCredentialRecord("alice", 2, b"salt", b"stored", b"server", 8192)
     assert cluster.next_producer_id == 4000
 
 
