@@ -154,7 +154,7 @@ def settings_of(
                 check_length(name, assignment.text)
         except InvalidValue as error:
             problems.append(_problem(assignment, str(error)))
-    own = _listener_values(of_listeners, problems)
+    own = _listener_values(of_listeners, warnings, problems)
     if values.get("broker_id", -1) != -1:
         values.setdefault("node_id", values["broker_id"])
     texts = {name: _given_text(assignment) for name, assignment in effective.items()}
@@ -172,10 +172,12 @@ def settings_of(
 
 
 def _listener_values(
-    assignments: Mapping[ListenerSetting, SettingAssignment], problems: list[SettingProblem]
+    assignments: Mapping[ListenerSetting, SettingAssignment],
+    warnings: list[str],
+    problems: list[SettingProblem],
 ) -> dict[ListenerSetting, SettingValue]:
-    """Return the values of the settings of single listeners. Add the invalid ones to
-    `problems`."""
+    """Return the values of the settings of single listeners. Add those without effect to
+    `warnings`, the invalid ones to `problems`."""
     values: dict[ListenerSetting, SettingValue] = {}
     for setting, assignment in assignments.items():
         try:
@@ -184,7 +186,10 @@ def _listener_values(
                 values[setting] = parse_value(row, assignment.text)
             elif setting.name in REFUSED:
                 _refuse_unless_default(REFUSED[setting.name], assignment.text)
-            elif setting.name not in ACCEPTED:
+            elif setting.name in ACCEPTED:
+                reason = f"no effect: {ACCEPTED[setting.name].reason}"
+                warnings.append(f"{assignment.name} ({assignment.source}): {reason}")
+            else:
                 raise InvalidValue("is not a setting that a single listener can have")
         except InvalidValue as error:
             problems.append(_problem(assignment, str(error)))

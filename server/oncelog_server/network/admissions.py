@@ -143,4 +143,4 @@ class Admissions:
 
 
 def _new_exchange(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> SaslExchange:
-    return new_exchange(mechanism, sources, again=again)
+    return new_exchange(mechanism, sources, reauthentication=again)

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, Final, Protocol, cast
 
 from oncelog_protocol.tls.engine import TlsEngine, TlsFailed
-
 from oncelog_server.security.sasl.exchange import AuthenticationRefused
 from oncelog_server.storage.files import Buffer
 

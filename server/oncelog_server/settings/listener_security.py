@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
 
-from oncelog_protocol.security.jaas import JaasError, LoginModule, jaas_module, plain_users
-
 from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.jaas import LoginModule, jaas_module, plain_users
+from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.tls_settings import TlsSettings
 from oncelog_server.security.sasl.oauth_settings import (
@@ -179,7 +179,7 @@ def _options(
     wanted = _MODULES[mechanism]
     if module.module is not wanted:
         raise SecurityProblem(name, f"{mechanism} needs the login module {wanted}")
-    return plain_users(module)
+    return plain_users([module])
 
 
 def _jaas_name(listener: ListenerAddress, mechanism: SaslMechanism) -> str:

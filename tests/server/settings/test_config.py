@@ -12,7 +12,6 @@ from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.config import Settings, SettingsError, load_settings
 from oncelog_server.settings.listener_security import tls_settings, users_of_plain
 from oncelog_server.settings.listeners import listeners_of
-from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.sources import name_of_variable
 
 KRAFT_FILE = """
@@ -222,8 +221,7 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest_na
         "Invalid value x for configuration log.roll.ms: Not a number of type LONG",
         "max.connections=-1 (--set): "
         "Invalid value -1 for configuration max.connections: Value must be at least 0",
-        "delegation.token.secret.key=[hidden] (--set): "
-        "refused: delegation tokens are not built",
+        "delegation.token.secret.key=[hidden] (--set): refused: delegation tokens are not built",
         "log.dirs=a,b (--set): exactly one data directory can be used for now",
     ]
 
@@ -344,7 +342,6 @@ def test_a_setting_of_a_listener_overrides_that_of_the_broker_for_this_listener_
         ("listener.name.external.num.partitions=3", "is not a setting that a single listener"),
         ("listener.name.external.ssl.client.auth=maybe", "must be one of"),
         ("listener.name.external.scram-sha-256.ssl.client.auth=none", "is not a setting that"),
-        ("listener.name.external.sasl.jaas.config=x", "is not a setting that a single listener"),
         ("listener.name.external.sasl.kerberos.service.name=kafka", "GSSAPI"),
     ],
 )
@@ -352,6 +349,19 @@ def test_a_setting_that_a_listener_cannot_have_is_a_problem(assignment: str, rea
     (problem,) = problems_of(*SECURED, PROTOCOLS + "PLAINTEXT", assignment)
     assert problem.startswith(assignment.partition("=")[0])
     assert reason in problem
+
+
+def test_a_jaas_configuration_without_its_mechanism_has_no_effect_and_a_warning() -> None:
+    loaded = load_settings(
+        assignments=[
+            *SECURED,
+            PROTOCOLS + "PLAINTEXT",
+            "listener.name.external.sasl.jaas.config=hunter2",
+        ]
+    )
+    (warning,) = loaded.warnings
+    assert "listener.name.external.sasl.jaas.config (--set): no effect" in warning
+    assert "hunter2" not in warning
 
 
 @pytest.mark.parametrize(

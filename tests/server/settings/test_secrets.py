@@ -11,7 +11,6 @@ from oncelog_server.config import SettingsError, load_settings
 CANARY = "xyzzy-canary-42"
 SECRETS = (
     "sasl.jaas.config",
-    "ssl.keystore.password",
     "ssl.keystore.pasword",
     "listener.name.external.plain.sasl.jaas.config",
     "listener.name.external.ssl.key.password",

@@ -77,8 +77,8 @@ class ScramExchange:
         self._random_bytes = random_bytes
         self._secret = server_secret
         self._message = (
-            f"Authentication failed during {'re-' if reauthentication else ''}authentication due to invalid "
-            f"credentials with SASL mechanism {mechanism.sasl}"
+            f"Authentication failed during {'re-' if reauthentication else ''}authentication due "
+            f"to invalid credentials with SASL mechanism {mechanism.sasl}"
         )
         self._begun: _Begun | None = None
 
