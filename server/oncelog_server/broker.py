@@ -426,7 +426,9 @@ class Broker:
                 self._timers,
                 scram=self._scram_credential,
                 random_bytes=self._environment.token_bytes,
-                server_secret=self._environment.token_bytes(SECRET_BYTES),
+                server_secret=await self.metadata.server_secret(
+                    self._environment.token_bytes(SECRET_BYTES)
+                ),
             )
         return await self._admissions.open(listener)
 

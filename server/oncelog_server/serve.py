@@ -259,7 +259,7 @@ async def _announce(broker: Broker) -> str:
     listener, host, port = broker.addresses[0]
     is_open = host in EVERY_ADDRESS
     shown = _address(DEFAULT_HOST if is_open else host, port)
-    notes = ["every address, without authentication"] if is_open else []
+    notes = [_openness(broker.settings, listener)] if is_open else []
     endpoint = broker.metadata.image.brokers[broker.settings.node_id].endpoint(listener)
     if endpoint is not None and (advertised := _address(endpoint.host, endpoint.port)) != shown:
         # A client connects to this address after its first response.
@@ -269,6 +269,16 @@ async def _announce(broker: Broker) -> str:
     if broker.settings.oncelog_kafka_log_lines:
         click.echo(KAFKA_LOG_LINES.format(id=broker.settings.node_id))
     return ""
+
+
+def _openness(settings: Settings, listener: str) -> str:
+    """Return the note for a listener that is bound to every address."""
+    from oncelog_server.security.protocols import SecurityProtocol
+    from oncelog_server.settings.listeners import listeners_of
+
+    protocols = {address.name: address.protocol for address in listeners_of(settings)}
+    is_plain = protocols[listener] is SecurityProtocol.PLAINTEXT
+    return "every address, without authentication" if is_plain else "every address"
 
 
 def _address(host: str, port: int) -> str:

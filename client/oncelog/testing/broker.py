@@ -40,7 +40,7 @@ QUICK: Final = {
 
 _START_LINE = re.compile(
     r"^oncelog (?P<version>\S+) listening on (?P<host>\S+):(?P<port>\d+)"
-    r"(?: \((?:every address, without authentication)?(?:(?:; )?advertised as \S+)?\))?"
+    r"(?: \((?:every address(?:, without authentication)?)?(?:(?:; )?advertised as \S+)?\))?"
     r", data in (?P<data>.+)$",
     re.MULTILINE,
 )

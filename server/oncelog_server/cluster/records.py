@@ -96,6 +96,15 @@ class ProducerIdsRecord(msgspec.Struct, frozen=True):
     next_producer_id: int
 
 
+class ServerSecretRecord(msgspec.Struct, frozen=True):
+    """`server_secret`: random bytes that no client knows, the same for all brokers.
+
+    From them comes the salt of users that do not exist (RFC 5802, section 5.1).
+    """
+
+    secret: bytes
+
+
 class FeaturesRecord(msgspec.Struct, frozen=True):
     """`features`: the finalized levels; the mod revision is their epoch."""
 
@@ -134,6 +143,7 @@ class ConfigRecord(msgspec.Struct, frozen=True):
 CLUSTER: Final = "cluster"
 CONTROLLER: Final = "controller"
 FEATURES: Final = "features"
+SERVER_SECRET: Final = "server_secret"
 PRODUCER_IDS: Final = "producer_ids"
 BROKERS: Final = "brokers/"
 TOPICS: Final = "topics/"
@@ -207,6 +217,7 @@ _DECODERS: dict[type, Any] = {
         DeletionRecord,
         ProducerIdsRecord,
         FeaturesRecord,
+        ServerSecretRecord,
         AclsRecord,
         ScramCredentialRecord,
         ConfigRecord,

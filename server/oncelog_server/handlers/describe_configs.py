@@ -26,6 +26,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.settings.description import SettingDescription, describe_broker, describe_topic
+from oncelog_server.settings.table import Kind
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_CONFIGS
@@ -125,6 +126,7 @@ def _entry(
         value=description.value,
         read_only=description.read_only,
         config_source=description.source,
+        is_sensitive=description.kind is Kind.PASSWORD,
         synonyms=[DescribeConfigsSynonym(two.name, two.value, two.source) for two in synonyms],
         config_type=description.kind,
         documentation=description.documentation if request.include_documentation else None,

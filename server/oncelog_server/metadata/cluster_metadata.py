@@ -398,6 +398,20 @@ class ClusterMetadata:
             failed = refused
         return {user: refusals.get(user, failed) for user in altered}
 
+    async def server_secret(self, drawn: bytes) -> bytes:
+        """Return the secret of the cluster. The first call of all brokers makes `drawn` the secret.
+
+        Raises OSError if the store fails. Raises ValueError if the record cannot be decoded.
+        """
+        record = records.encode(records.ServerSecretRecord(drawn))
+        await self._store.txn(
+            [Created(records.SERVER_SECRET, 0)], [Put(records.SERVER_SECRET, record)]
+        )
+        entry = await self._store.get(records.SERVER_SECRET)
+        if entry is None:
+            raise OSError("the secret of the cluster is missing from the metadata")
+        return records.decode(records.ServerSecretRecord, entry.value).secret
+
     async def next_producer_id(self) -> int:
         """Return the first producer id of the next block.
 

@@ -79,7 +79,8 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
     for name, other in ACCEPTED.items():
         default = Synonym(name, other.default, ConfigSource.DEFAULT)
         given = settings.given.get(name)
-        first = default if given is None else Synonym(name, given, ConfigSource.STATIC_BROKER)
+        shown = None if other.kind is Kind.PASSWORD else given
+        first = default if given is None else Synonym(name, shown, ConfigSource.STATIC_BROKER)
         yield SettingDescription(
             name,
             first.value,
