@@ -141,6 +141,13 @@ class Certificates:
     def server(self) -> Identity:
         return self.identity("localhost", "127.0.0.1", "::1", name="server")
 
+    @cached_property
+    def with_intermediate(self) -> Identity:
+        """Return a certificate for localhost that an authority below `authority` has issued."""
+        intermediate = self.authority.create_child_ca(key_type=trustme.KeyType.ECDSA)
+        leaf = intermediate.issue_cert("localhost", key_type=trustme.KeyType.ECDSA)
+        return Identity(leaf, self._folder, "intermediate")
+
     def identity(
         self,
         *names: str,

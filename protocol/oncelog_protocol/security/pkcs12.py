@@ -29,8 +29,9 @@ class Pkcs12Store(NamedTuple):
 def store(data: bytes, password: str | None) -> Pkcs12Store:
     """Return the content of a store. Raises Pkcs12Error, and DerError for a damaged certificate.
 
-    If the store has a key, certificates without a name only complete the chain of the key: a trust
-    store does not trust them. keytool writes the name of each entry, and none for the issuers.
+    If the store has a key, certificates without an alias only complete the chain of the key, and
+    are not trusted. Java marks trusted certificates by an attribute, which the library does not
+    show: as name it writes the alias of an entry, and the subject of an issuer (`CN=…`).
     """
     try:
         from cryptography.hazmat.primitives import serialization
@@ -57,4 +58,6 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
     )
     leaf = found.cert.certificate.public_bytes(der)
     chain = ordered_chain(leaf, [encoded for _, encoded in others])
-    return Pkcs12Store(key, chain, (leaf, *(encoded for name, encoded in others if name)))
+    return Pkcs12Store(
+        key, chain, (leaf, *(encoded for name, encoded in others if name and b"=" not in name))
+    )
