@@ -160,13 +160,14 @@ class Certificates:
             *names,
             common_name=common_name,
             organization_name="oncelog",
+            organization_unit_name="tests",
             not_after=not_after or datetime.datetime.now(datetime.UTC) + LIFETIME,
             key_type=trustme.KeyType.ECDSA,
         )
         return Identity(leaf, self._folder, name)
 
     def client(self, common_name: str) -> Identity:
-        """Return a client's certificate with this common name."""
+        """Return a client's certificate. Its principal is `CN=<common name>,OU=tests,O=oncelog`."""
         return self.identity(
             f"{common_name}.client.test", name=common_name, common_name=common_name
         )

@@ -55,6 +55,12 @@ def subject_of(der: bytes) -> bytes:
     return parsed(der).subject
 
 
+def expiry_ms(chain: tuple[bytes, ...]) -> int:
+    """Return the time at which the first certificate of a chain in DER expires, in ms since the
+    epoch. Raises DerError."""
+    return min(parsed(der).not_after_ms for der in chain)
+
+
 def ordered_chain(leaf: bytes, others: list[bytes]) -> tuple[bytes, ...]:
     """Return a chain of certificates: `leaf`, the certificate of its issuer, and so on, as far as
     `others` has them. All are in DER. Raises DerError."""

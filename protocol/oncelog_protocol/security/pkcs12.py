@@ -40,9 +40,8 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
         raise Pkcs12Error(
             "the format PKCS12, which needs the extra `security`: pip install 'oncelog[security]'"
         ) from None
-    encoded = password.encode() if password is not None else None
     try:
-        found = pkcs12.load_pkcs12(data, encoded)
+        found = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
     except (ValueError, TypeError):
         other = "a password, and none is set" if password is None else "another password"
         raise Pkcs12Error(f"{other}, or is a damaged PKCS12 store") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_protocol.security.der import DerError
-from oncelog_server.security.distinguished_name import name_text
+from oncelog_protocol.security.x500_name import x500_name
 from oncelog_server.security.principal_rules import (
     NoRuleApplies,
     PrincipalRules,
@@ -49,7 +49,7 @@ def test_the_name_of_every_subject_is_javas(tmp_path: Path) -> None:
     different = []
     for der, (expected,) in zip(subjects, theirs, strict=True):
         try:
-            ours: str | None = name_text(der)
+            ours: str | None = x500_name(der)
         except DerError:
             ours = None
         if ours != expected:
