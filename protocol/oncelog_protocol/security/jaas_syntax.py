@@ -88,7 +88,8 @@ def parse_file(configuration: str) -> dict[str, tuple[JaasEntry, ...]]:
             contexts[name] = entries
     except JaasError as failure:
         raise JaasError(f"line {reader.line} {failure}") from None
-    return {name: entries for name, entries in contexts.items() if name is not None}
+    # For Java, a section without modules does not exist.
+    return {name: entries for name, entries in contexts.items() if name is not None and entries}
 
 
 class _FileReader:

@@ -34,9 +34,9 @@ class SaslSources(msgspec.Struct, frozen=True):
 def new_exchange(
     mechanism: SaslMechanism, sources: SaslSources, *, reauthentication: bool = False
 ) -> SaslExchange:
-    """Return a new exchange. Raises ValueError if the listener lacks what the mechanism needs,
-    which the start of a broker checks.
-    """
+    """Return a new exchange. `reauthentication` is True if the connection was authenticated before
+    (KIP-368). Raises ValueError if the listener lacks what the mechanism needs, which the start of
+    a broker checks."""
     return _EXCHANGES[mechanism](mechanism, sources, reauthentication)
 
 

@@ -71,14 +71,15 @@ class ScramExchange:
         *,
         reauthentication: bool = False,
     ) -> None:
-        """`reauthentication` is True for the re-authentication of a connection (KIP-368)."""
+        """`reauthentication` is True if the connection was authenticated before (KIP-368)."""
         self._mechanism = mechanism
         self._lookup = lookup
         self._random_bytes = random_bytes
         self._secret = server_secret
+        during = "re-authentication" if reauthentication else "authentication"
         self._message = (
-            f"Authentication failed during {'re-' if reauthentication else ''}authentication due "
-            f"to invalid credentials with SASL mechanism {mechanism.sasl}"
+            f"Authentication failed during {during} due to invalid credentials with SASL mechanism "
+            f"{mechanism.sasl}"
         )
         self._begun: _Begun | None = None
 

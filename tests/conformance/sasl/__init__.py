@@ -1,0 +1,1 @@
+"""SASL and JAAS, compared with the classes of Kafka and of the JDK."""
