@@ -19,8 +19,6 @@ _LINE_ENDS: Final = "\n\r"
 _ESCAPES: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
-# Java's reader returns -1 after the last character. The escape of that is this character.
-_END_ESCAPED: Final = "\uffff"
 
 
 class JaasToken(NamedTuple):
@@ -87,30 +85,12 @@ class _Tokenizer:
             elif character != "/":
                 return True
             elif self._peek(1) == "*":
-                self._skip_block()
+                end = self._text.find("*/", self._at + 2)
+                self._at = len(self._text) if end < 0 else end + 2
             else:
                 while (character := self._peek()) and character not in _LINE_ENDS:
                     self._at += 1
         return False
-
-    def _skip_block(self) -> None:
-        """Skip a comment `/* … */`. In Java, the first character of a line of the comment is not
-        looked at, so `*/` does not end the comment if the `/` comes first in its line, or if a line
-        end is between the two."""
-        self._at += 2
-        before = ""
-        while (character := self._peek()) != "/" or before != "*":
-            if character == "\r":
-                self._at += 1
-                if self._peek() == "\n":
-                    self._at += 1
-            elif character == "\n":
-                self._at += 1
-            before = self._peek()
-            if not before:
-                return
-            self._at += 1
-        self._at += 1
 
     def _number(self, character: str) -> JaasToken:
         """Return a number, or a sign `-` without one. Its value is not needed."""
@@ -149,9 +129,7 @@ class _Tokenizer:
         letter of `_ESCAPES`, or the character itself."""
         first = self._peek()
         self._at += 1
-        if not first:
-            return _END_ESCAPED
-        if first not in _OCTAL:
+        if not first or first not in _OCTAL:
             return _ESCAPES.get(first, first)
         digits = first
         longest = 3 if first <= "3" else 2

@@ -51,7 +51,7 @@ def password_credentials(
         mechanism,
         module.options["username"].reveal(),
         module.options["password"],
-        ((TOKEN_AUTH, "true"),) if by_token and mechanism is not SaslMechanism.PLAIN else (),
+        ((TOKEN_AUTH, "true"),) if by_token else (),
     )
 
 
