@@ -32,6 +32,10 @@ import org.apache.kafka.common.security.scram.ScramCredential;
 import org.apache.kafka.common.security.scram.ScramExtensionsCallback;
 import org.apache.kafka.common.security.scram.internals.ScramFormatter;
 import org.apache.kafka.common.security.scram.internals.ScramMechanism;
+import org.apache.kafka.common.security.scram.internals.ScramMessages.ClientFinalMessage;
+import org.apache.kafka.common.security.scram.internals.ScramMessages.ClientFirstMessage;
+import org.apache.kafka.common.security.scram.internals.ScramMessages.ServerFinalMessage;
+import org.apache.kafka.common.security.scram.internals.ScramMessages.ServerFirstMessage;
 import org.apache.kafka.common.security.scram.internals.ScramSaslClient;
 import org.apache.kafka.common.security.scram.internals.ScramSaslServer;
 import org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler;
@@ -81,6 +85,7 @@ public final class SaslOracle {
                     result.put("name", server.getAuthorizationID());
                 }
             }
+            case "message" -> put(result, command.get("kind").asText(), token(command));
             case "property" -> {
                 JaasContext context = JaasContext.loadClientContext(Map.of(
                         SaslConfigs.SASL_JAAS_CONFIG, new Password(command.get("text").asText())));
@@ -99,6 +104,29 @@ public final class SaslOracle {
                 }
             }
             default -> throw new IllegalArgumentException("unknown command");
+        }
+    }
+
+    private static void put(ObjectNode result, String kind, byte[] message) throws Exception {
+        ArrayNode fields = result.putArray("fields");
+        switch (kind) {
+            case "client first" -> {
+                ClientFirstMessage first = new ClientFirstMessage(message);
+                fields.add(first.authorizationId()).add(first.saslName()).add(first.nonce());
+                fields.add(JSON.valueToTree(first.extensions().map()));
+            }
+            case "server first" -> {
+                ServerFirstMessage first = new ServerFirstMessage(message);
+                fields.add(first.nonce()).add(first.salt()).add(first.iterations());
+            }
+            case "client final" -> {
+                ClientFinalMessage last = new ClientFinalMessage(message);
+                fields.add(last.channelBinding()).add(last.nonce()).add(last.proof());
+            }
+            default -> {
+                ServerFinalMessage last = new ServerFinalMessage(message);
+                fields.add(last.error()).add(last.serverSignature());
+            }
         }
     }
 
