@@ -1,5 +1,5 @@
-"""What the broker's sides of all SASL mechanisms have in common: one exchange for each
-authentication of a connection."""
+"""The interface of the broker's side of every SASL mechanism: one exchange for each authentication
+of a connection."""
 
 from __future__ import annotations
 

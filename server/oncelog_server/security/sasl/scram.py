@@ -1,8 +1,8 @@
 """The broker's side of SCRAM (RFC 5802), with the messages of Kafka's ScramSaslServer.
 
-An unknown user cannot be told from a wrong password: the exchange has the same messages and the
-same work, with a credential that is derived from the name. Kafka refuses an unknown user at the
-first message.
+An exchange does not show whether the user exists. For an unknown user it has the messages and the
+work of a wrong password, with a credential that is derived from the name. Kafka refuses an unknown
+user at the first message.
 """
 
 from __future__ import annotations
