@@ -41,6 +41,9 @@ SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 # The same for the extra `otel`.
 OTEL = "oncelog_client.otel"
 OTEL_DEPENDENCIES = {"opentelemetry-api"}
+# The same for the extra `security`. The client has no part that needs it.
+SECURITY = "oncelog_server.security"
+SECURITY_DEPENDENCIES = {"cryptography", "joserfc"}
 # The same for the extra `test` of the distribution with the broker.
 TESTING = "oncelog.testing"
 TESTING_DEPENDENCIES = {"pytest"}
@@ -103,6 +106,7 @@ EDGES = {
     "oncelog_server.serve": "a process",
     "oncelog_server.start_checks": "reads the data directory",
     "oncelog_server.loop_timers": "has the event loop call it at a deadline",
+    "oncelog_server.tokens": "fetches keys over the network",
     "oncelog_server.topic_changes": "waits for changes",
     "oncelog_server.background_tasks": "runs the timed duties",
     "pyspark_oncelog": "the name that Spark imports",
@@ -345,6 +349,7 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert names(whole["dependencies"]) == thin | DEPENDENCIES["oncelog_server"]
     assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
     assert names(whole["optional-dependencies"]["otel"]) == OTEL_DEPENDENCIES
+    assert names(whole["optional-dependencies"]["security"]) == SECURITY_DEPENDENCIES
     assert names(whole["optional-dependencies"]["test"]) == TESTING_DEPENDENCIES
     assert names(whole["optional-dependencies"]["security"]) == SECURITY_DEPENDENCIES
     offences = []
@@ -355,6 +360,8 @@ def test_packages_import_only_what_their_installation_brings() -> None:
             allowed = allowed | SPARK_DEPENDENCIES
         if module == OTEL:
             allowed = allowed | {"opentelemetry"}
+        if module.startswith(SECURITY):
+            allowed = allowed | SECURITY_DEPENDENCIES
         if module.startswith(TESTING):
             allowed = allowed | TESTING_DEPENDENCIES
         for importing, extra in SECURITY.items():

@@ -61,6 +61,7 @@ MAY_OPEN = {
     "oncelog_server.offline.read_only_files": "is the disk of a log that is only read",
     "oncelog_server.salvage.changes": "rebuilds the metadata of a data directory",
     "oncelog_server.serve": "the process: data directory and lock",
+    "oncelog_server.tokens.endpoint": "reads the issuer's keys from a file",
     "oncelog_server.data_directory.lock": "keeps a second process out",
     "oncelog_server.faults.socket_path": "opens the data directory",
     "oncelog_server.operating_system.kafka_lock": "keeps Apache Kafka out",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.oauthbearer import (
@@ -20,23 +19,26 @@ from oncelog_server.security.sasl.exchange import (
     Challenge,
 )
 
-MALFORMED: Final = (
-    "Authentication failed during authentication due to invalid credentials with SASL mechanism"
-    f" {SaslMechanism.OAUTHBEARER}"
-)
-
 
 class OAuthBearerExchange:
     """The `SaslExchange` of OAUTHBEARER. `now_ms` returns the time in ms since the epoch.
 
     A refused token gets a challenge with JSON. The client's response to it, which is `%x01` by the
     RFC, ends the exchange, whatever it is: a second token needs a new exchange, other than in
-    Kafka. SASL extensions are checked for their form and have no effect.
+    Kafka. SASL extensions are checked for their form and have no effect. `again` is True if the
+    connection is authenticated already (KIP-368).
     """
 
-    def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, validator: TokenValidator, now_ms: Callable[[], int], *, again: bool = False
+    ) -> None:
         self._validator = validator
         self._now_ms = now_ms
+        # Kafka's message for a malformed token of the client.
+        self._malformed = (
+            f"Authentication failed during {'re-' if again else ''}authentication due to invalid "
+            f"credentials with SASL mechanism {SaslMechanism.OAUTHBEARER}"
+        )
         self._refused: InvalidToken | None = None
 
     def evaluate(
@@ -49,7 +51,7 @@ class OAuthBearerExchange:
         try:
             response = read_initial_response(token)
         except OAuthBearerError as error:
-            raise AuthenticationRefused(MALFORMED, str(error)) from None
+            raise AuthenticationRefused(self._malformed, str(error)) from None
         verdict = self._validator.validate(response.token.reveal(), self._now_ms())
         return then(verdict, lambda known: self._judged(known, response.authorization_id))
 

@@ -1,4 +1,5 @@
-"""The operations of an exchange that take time, so that two exchanges can be compared."""
+"""An issuer of tokens, and the operations of an exchange that take time, so that two exchanges can
+be compared."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
+
+from tests.harness.bearer_tokens import Issuer
 
 # The functions of `hmac` and `hashlib`, and the functions in C that these call.
 _TAKING_TIME = {"digest", "hmac_digest", "compare_digest", "new", "pbkdf2_hmac"}
@@ -35,3 +38,9 @@ def hashes() -> Callable[[Callable[[], object]], list[str]]:
         return [name for name in names if name in _TAKING_TIME]
 
     return recorded
+
+
+@pytest.fixture(scope="package")
+def issuer() -> Issuer:
+    """The issuer of the tokens, with keys that take a second to make."""
+    return Issuer()
