@@ -1,4 +1,4 @@
-"""An issuer of bearer tokens with keys of every type. Headers and claims may be wrong in any way."""
+"""An issuer of bearer tokens with keys of every type. Headers and claims may be wrong."""
 
 from __future__ import annotations
 
