@@ -52,7 +52,9 @@ def test_the_message_has_the_form_of_the_rfc() -> None:
         (b"n,,\x01auth=Bearer t\x01k=v=w\x01\x01", ("t", "", {"k": "v=w"})),
     ],
 )
-def test_a_broker_accepts_other_forms(message: bytes, expected: tuple[str, str, dict[str, str]]):
+def test_a_broker_accepts_other_forms(
+    message: bytes, expected: tuple[str, str, dict[str, str]]
+) -> None:
     token, name, extensions = expected
     assert read_initial_response(message) == InitialResponse(Secret(token), name, extensions)
 
