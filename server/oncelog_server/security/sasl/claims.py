@@ -12,7 +12,6 @@ from oncelog_protocol.security.oauthbearer import INVALID_TOKEN
 from oncelog_server.deferred import Deferred
 from oncelog_server.security.sasl.oauth_settings import OAuthSettings
 
-# Java's String.trim removes these characters and no others.
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 # jose4j refuses times that do not fit into 64 bits of ms. This limit is the year 285 million.
 _MOST_SECONDS: Final = 2**53
@@ -61,7 +60,7 @@ def judge_claims(
         for name in ("sub", "jti"):
             text(claims, name)
         return Claims(
-            _trimmed(settings.sub_claim_name, text(claims, settings.sub_claim_name)),
+            _required(settings.sub_claim_name, text(claims, settings.sub_claim_name)),
             expires_s * 1000,
             _scopes(claims, settings.scope_claim_name),
         )
@@ -90,6 +89,11 @@ def seconds(claims: Mapping[str, Any], name: str) -> int | float | None:
     if not -_MOST_SECONDS <= value <= _MOST_SECONDS:
         raise ClaimError(f"the claim {name!r} is out of range")
     return value
+
+
+def trimmed(text: str) -> str:
+    """Return a text without blanks and control characters at its ends, as Java's String.trim."""
+    return text.strip(_TRIMMED)
 
 
 def shown(value: object) -> str:
@@ -159,10 +163,10 @@ def _scopes(claims: Mapping[str, Any], name: str) -> frozenset[str]:
     for scope in listed:
         if scope is not None and not isinstance(scope, str):
             raise ClaimError(f"the claim {name!r} has an element that is not a text")
-        trimmed = _trimmed(name, scope)
-        if trimmed in found:
-            raise ClaimError(f"the claim {name!r} has {shown(trimmed)} twice")
-        found.add(trimmed)
+        own = _required(name, scope)
+        if own in found:
+            raise ClaimError(f"the claim {name!r} has {shown(own)} twice")
+        found.add(own)
     return frozenset(found)
 
 
@@ -171,10 +175,10 @@ def _is_unicode(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _trimmed(name: str, value: str | None) -> str:
+def _required(name: str, value: str | None) -> str:
     if value is None:
         raise ClaimError(f"the claim {name!r} is missing")
-    trimmed = value.strip(_TRIMMED)
-    if not trimmed:
+    found = trimmed(value)
+    if not found:
         raise ClaimError(f"the claim {name!r} is blank")
-    return trimmed
+    return found

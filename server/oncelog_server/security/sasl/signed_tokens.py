@@ -13,6 +13,7 @@ from oncelog_server.security.sasl.verification_keys import ALGORITHMS, Verificat
 
 # Kafka's limit for an id that makes it fetch the keys again.
 _MOST_KID: Final = 1000
+_NESTED: Final = frozenset({"jwt", "application/jwt"})
 
 
 class UnknownKey(msgspec.Struct, frozen=True):
@@ -59,6 +60,9 @@ def _refusal(header: dict[str, Any]) -> str | None:
     if "crit" in header:
         # Critical extensions change how a token is verified. None is supported (RFC 7515, 4.1.11).
         return f"the critical extensions {shown(header['crit'])} are not supported"
+    content = header.get("cty")
+    if isinstance(content, str) and content.lower() in _NESTED:
+        return "a token inside a token is not supported"
     if kid is not None and not isinstance(kid, str):
         return "the key id is not a text"
     if kid is not None and len(kid) > _MOST_KID:

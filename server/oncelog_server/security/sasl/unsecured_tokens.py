@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from oncelog_protocol.security.oauthbearer import INSUFFICIENT_SCOPE
-from oncelog_server.security.sasl.claims import ClaimError, Claims, InvalidToken, seconds, text
+from oncelog_server.security.sasl.claims import (
+    ClaimError,
+    Claims,
+    InvalidToken,
+    seconds,
+    text,
+    trimmed,
+)
 from oncelog_server.security.sasl.jwt import JwtError, read_jwt
 from oncelog_server.security.sasl.oauth_settings import UnsecuredOptions
 
@@ -33,7 +40,7 @@ class UnsecuredTokens:
             subject = text(parts.claims, options.principal_claim_name)
         except (ClaimError, JwtError) as error:
             return InvalidToken(str(error))
-        if not subject or not subject.strip():
+        if subject is None or not trimmed(subject):
             return InvalidToken(f"the claim {options.principal_claim_name!r} is missing or blank")
         missing = [scope for scope in options.required_scope if scope not in scopes]
         if missing:
@@ -70,4 +77,4 @@ def _scopes(claims: Mapping[str, Any], name: str) -> frozenset[str]:
         return frozenset()
     if not isinstance(listed, list):
         raise ClaimError(f"the claim {name!r} is neither a text nor a list")
-    return frozenset(str(scope).strip() for scope in listed if str(scope).strip())
+    return frozenset(trimmed(str(scope)) for scope in listed) - {""}

@@ -249,8 +249,12 @@ BAD_TOKENS: dict[str, tuple[Callable[[Issuer], str], str]] = {
         "not a JWT: a part is not a JSON object",
     ),
     "nested": (
-        lambda issuer: issuer.token(payload=issuer.token(), cty="JWT"),
+        lambda issuer: issuer.token(payload=issuer.token()),
         "not a JWT: a part is not JSON, or has a key twice",
+    ),
+    "said to be nested": (
+        lambda issuer: issuer.token(cty="Application/JWT"),
+        "a token inside a token is not supported",
     ),
     "deep": (
         lambda issuer: issuer.token(payload="[" * 40_000),
