@@ -22,11 +22,14 @@ log = structlog.get_logger("oncelog.tokens")
 
 class SignedTokens:
     """The `TokenValidator` with the keys of an issuer. A token with an unknown key waits until the
-    keys have been fetched again."""
+    keys have been fetched again. `monotonic_ms` measures the wait."""
 
-    def __init__(self, source: KeySource, settings: OAuthSettings) -> None:
+    def __init__(
+        self, source: KeySource, settings: OAuthSettings, monotonic_ms: Callable[[], int]
+    ) -> None:
         self._source = source
         self._settings = settings
+        self._monotonic_ms = monotonic_ms
 
     def validate(
         self, token: str, now_ms: int
@@ -38,16 +41,18 @@ class SignedTokens:
         later = self._source.refetched()
         if later is None:
             return verdict.refused()
-        return then(later, lambda keys: self._judge_again(token, keys, now_ms))
+        begin_ms = self._monotonic_ms()
+
+        def judge_again(keys: VerificationKeys) -> Claims | InvalidToken:
+            # The token may expire during the wait.
+            waited_ms = self._monotonic_ms() - begin_ms
+            again = judge(token, keys, self._settings, now_ms + waited_ms)
+            return again.refused() if isinstance(again, UnknownKey) else again
+
+        return then(later, judge_again)
 
     async def close(self) -> None:
         await self._source.close()
-
-    def _judge_again(
-        self, token: str, keys: VerificationKeys, now_ms: int
-    ) -> Claims | InvalidToken:
-        verdict = judge(token, keys, self._settings, now_ms)
-        return verdict.refused() if isinstance(verdict, UnknownKey) else verdict
 
 
 class OAuthTokens:
@@ -78,7 +83,7 @@ class OAuthTokens:
         endpoint = endpoint_of(settings.jwks_endpoint_url.strip(), context)
         source = KeySource(endpoint, settings, timers, monotonic_ms)
         await source.start()
-        return cls(SignedTokens(source, settings))
+        return cls(SignedTokens(source, settings, monotonic_ms))
 
     def validate(
         self, token: str, now_ms: int

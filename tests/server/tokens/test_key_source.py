@@ -62,7 +62,7 @@ async def started(
     source = KeySource(endpoint, SETTINGS, timers, lambda: timers.now_ms)
     await source.start()
     try:
-        yield source, SignedTokens(source, SETTINGS)
+        yield source, SignedTokens(source, SETTINGS, lambda: timers.now_ms)
     finally:
         await source.close()
 
@@ -84,6 +84,7 @@ async def arrived(later: Deferred[Claims | InvalidToken]) -> Claims | InvalidTok
 async def refreshed(source: KeySource, timers: ManualTimers, by_ms: int) -> None:
     """Let time pass, and wait for the end of the fetch that it causes."""
     timers.advance(by_ms)
+    assert source._fetching is not None, "the time passes without a fetch"
     later = source.refetched()
     assert later is not None
     future: asyncio.Future[VerificationKeys] = asyncio.get_running_loop().create_future()
@@ -111,6 +112,21 @@ async def test_a_token_of_a_new_key_waits_for_the_rotated_keys(issuer: Issuer) -
         refused = tokens.validate(issuer.token(), NOW_MS)
         assert isinstance(refused, InvalidToken)
         assert "no key of the JWKS fits kid='rsa'" in refused.reason
+
+
+async def test_a_token_that_expires_during_the_wait_is_refused(issuer: Issuer) -> None:
+    endpoint, timers = Endpoint(issuer.jwks("rsa")), ManualTimers()
+    async with started(endpoint, timers) as (_, tokens):
+        timers.advance(100)
+        endpoint.jwks = issuer.jwks("p256")
+        endpoint.gate.clear()
+        ends = NOW_S - SETTINGS.clock_skew_seconds + 5
+        verdict = tokens.validate(issuer.token("p256", "ES256", claims(exp=ends)), NOW_MS)
+        timers.advance(5_000)
+        endpoint.gate.set()
+        refused = await judged(verdict)
+        assert isinstance(refused, InvalidToken)
+        assert "has expired" in refused.reason
 
 
 async def test_the_interval_replaces_the_keys(issuer: Issuer) -> None:
