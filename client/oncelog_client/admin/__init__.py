@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     )
     from .group_descriptions import GroupDescription, GroupListing, MemberDescription
     from .group_lag import PartitionLag
+    from .scram_credentials import (
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
     from .topic_descriptions import NewTopic, TopicDescription, TopicListing
     from .transaction_descriptions import (
         AbortTransactionSpec,
@@ -70,10 +76,14 @@ __all__ = [
     "ReplicaInfo",
     "ResourcePattern",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",
     "TransactionListing",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]
 
 # Name -> the module of this package that has it.
@@ -105,10 +115,14 @@ _HOMES = {
     "ReplicaInfo": "broker_descriptions",
     "ResourcePattern": "acl_bindings",
     "ResourceType": "config_descriptions",
+    "ScramCredentialInfo": "scram_credentials",
+    "ScramMechanism": "scram_credentials",
     "TopicDescription": "topic_descriptions",
     "TopicListing": "topic_descriptions",
     "TransactionDescription": "transaction_descriptions",
     "TransactionListing": "transaction_descriptions",
+    "UserScramCredentialDeletion": "scram_credentials",
+    "UserScramCredentialUpsertion": "scram_credentials",
 }
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
     from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
     from oncelog_client.admin.group_lag import PartitionLag
+    from oncelog_client.admin.scram_credentials import (
+        ScramCredentialInfo,
+        UserScramCredentialAlteration,
+    )
     from oncelog_client.admin.topic_descriptions import NewTopic, TopicDescription, TopicListing
     from oncelog_client.admin.transaction_descriptions import (
         AbortTransactionSpec,
@@ -176,6 +180,27 @@ class Admin:
         from oncelog_client.admin import acls
 
         return await acls.delete_acls(self._cluster, filters, self._timeout_ms)
+
+    # -- users
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, list[ScramCredentialInfo]]:
+        """Return the SCRAM credentials of users, without their secrets. Without `users`, return
+        those of all users. Raises KafkaError for a user that has none."""
+        from oncelog_client.admin.users import describe_credentials
+
+        return await describe_credentials(self._cluster, users, self._timeout_ms)
+
+    async def alter_user_scram_credentials(
+        self, alterations: Iterable[UserScramCredentialAlteration]
+    ) -> None:
+        """Add, replace and remove SCRAM credentials. A request may alter only one credential of a
+        user. If the broker refuses an alteration, its error is raised, and the alterations of other
+        users are made."""
+        from oncelog_client.admin.users import alter_credentials
+
+        await alter_credentials(self._cluster, alterations, self._timeout_ms)
 
     # -- settings
 

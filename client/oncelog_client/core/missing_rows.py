@@ -212,12 +212,19 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: range(len(response.filter_results)),
     ),
     ApiKey.DESCRIBE_ACLS: _no_rows,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _named(
+        lambda request: [user.name for user in request.users or ()],
+        lambda response: [row.user for row in response.results],
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _named(
+        lambda request: [row.name for row in (*request.deletions, *request.upsertions)],
+        lambda response: [row.user for row in response.results],
+    ),
     ApiKey.DESCRIBE_CLUSTER: _no_rows,
     ApiKey.DESCRIBE_LOG_DIRS: _no_rows,
     # For the tools under Kafka's names. A response of DescribeTopicPartitions is one page of many.
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _no_rows,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _no_rows,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _no_rows,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _no_rows,
     ApiKey.LIST_CONFIG_RESOURCES: _no_rows,
 }

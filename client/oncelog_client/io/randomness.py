@@ -25,6 +25,11 @@ def below(n: int) -> int:
     return drawn.randrange(n)
 
 
+def token(size: int) -> bytes:
+    """Return this number of random bytes, for a salt or a nonce."""
+    return drawn.randbytes(size)
+
+
 def shuffled(items: list[T]) -> list[T]:
     """Shuffle the list in place, and return it."""
     drawn.shuffle(items)

@@ -15,12 +15,13 @@ from oncelog_client import Producer
 from tests.client.cli.conftest import CommandLine, led
 from tests.harness.broker import Oncelog
 
-NOUNS = ("topic", "group", "txn", "cluster")
+NOUNS = ("topic", "group", "txn", "cluster", "users")
 VERBS = {
     "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
     "group": {"list", "describe", "seek", "delete"},
     "txn": {"list", "blocking", "describe", "abort"},
     "cluster": {"info", "health"},
+    "users": {"list", "add", "remove"},
 }
 SCREEN = 40
 
