@@ -1,4 +1,5 @@
-"""kafka-configs.sh: describes and alters the settings of topics and brokers."""
+"""kafka-configs.sh: describes and alters the settings of topics and brokers, and the credentials of
+users."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from oncelog_client.cli.options import run
+from oncelog_client.kafka_tools import user_configs
 from oncelog_client.kafka_tools.config_options import OPTIONS, Entity, added, deleted, entity_of
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.options import Given
 from oncelog_client.kafka_tools.topic_names import listed
+from oncelog_client.kafka_tools.user_configs import USERS, alterations_of, hidden
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -37,6 +40,8 @@ _SOURCES: Final = {
     5: "DEFAULT_CONFIG",
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
 }
+# The types of entities with defaults
+_WITH_DEFAULTS: Final = ("users", "clients", "brokers", "ips")
 _SET: Final = 0
 _DELETE: Final = 1
 
@@ -46,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         given = OPTIONS.parse(arguments)
         entity = _checked(given, arguments)
-        changes = _changes(given)
+        changes: list[Any] = []
+        if given.has("alter"):
+            changes = alterations_of(given, entity) if entity.type == USERS else _changes(given)
         settings = read_settings(given.value("command-config"))
     except JavaError as error:
         sys.stderr.write(f"{error.message}\n")
@@ -55,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
         run(_act(given, settings, entity, changes))
     except JavaError as error:
         sys.stderr.write(
-            f"Error while executing config command with args '{' '.join(arguments)}'\n"
+            "Error while executing config command with args "
+            f"'{' '.join(map(hidden, arguments))}'\n"
             f"java.util.concurrent.ExecutionException: {error}\n"
         )
         return 1
@@ -88,9 +96,12 @@ def _checked(given: Given, arguments: Sequence[str]) -> Entity:
         if entity.name is None:
             raise JavaError(
                 ILLEGAL_ARGUMENT,
-                f"an entity-name or entity-default of {entity.type} must be specified with --alter",
+                "An entity-name or default entity must be specified with --alter of users, "
+                "clients, brokers or ips"
+                if entity.type in _WITH_DEFAULTS
+                else f"An entity name must be specified with --alter of {entity.type}",
             )
-        if entity.type not in _RESOURCES:
+        if entity.type not in _RESOURCES and entity.type != USERS:
             raise JavaError(ILLEGAL_ARGUMENT, f"oncelog has no settings of {entity.type} yet")
     return entity
 
@@ -106,11 +117,17 @@ def _changes(given: Given) -> list[AlterableConfig]:
 
 
 async def _act(
-    given: Given, settings: Mapping[str, Any], entity: Entity, changes: list[AlterableConfig]
+    given: Given, settings: Mapping[str, Any], entity: Entity, changes: list[Any]
 ) -> None:
     async with connected(given.value("bootstrap-server"), settings, "describeConfigs") as found:
         if given.has("alter"):
-            await _alter(found, entity, changes)
+            if entity.type == USERS:
+                await user_configs.alter(found, changes)
+            else:
+                await _alter(found, entity, changes)
+            _print_completed(entity)
+        elif entity.type == USERS:
+            await user_configs.describe(found, entity)
         elif entity.type in _RESOURCES:
             for name in await _names(found, entity):
                 await _describe(found, Entity(entity.type, name), is_all=given.has("all"))
@@ -184,6 +201,9 @@ async def _alter(connection: Connection, entity: Entity, changes: list[Alterable
         response = await connection.call_controller(request, IncrementalAlterConfigsResponse)
     for row in response.responses:
         check(row.error_code, row.error_message)
+
+
+def _print_completed(entity: Entity) -> None:
     if entity.name:
         sys.stdout.write(f"Completed updating config for {entity.type[:-1]} {entity.name}.\n")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
+from tests.harness.waiting import wait_until
 
 SERVER = ("--bootstrap-server", BROKER)
 
@@ -63,3 +64,83 @@ def test_all_settings_of_a_topic_and_a_broker(tools: ToolPair, name: str) -> Non
             ours = run_ours("kafka-configs", *arguments)
             assert ours.stdout == theirs.stdout
             assert len(ours.lines) > 20
+
+
+def test_the_credentials_of_a_user(tools: ToolPair, name: str) -> None:
+    user = ("--entity-type", "users", "--entity-name", name)
+
+    def same(*arguments: str) -> list[str]:
+        return tools.check_same("kafka-configs", *SERVER, *arguments).out
+
+    assert same("--describe", *user) == []
+    added = "SCRAM-SHA-256=[iterations=8192,password=a-secret]"
+    assert same("--alter", *user, "--add-config", added) == [
+        f"Completed updating config for user {name}."
+    ]
+
+    def kafka_has(*mechanisms: str) -> bool:
+        """Return True if Kafka's broker, which responds before it knows, has the credentials."""
+        arguments = ("--bootstrap-server", tools.kafka, "--describe", "--user", name)
+        printed = tools.kafka_tool("kafka-configs", *arguments).stdout
+        return printed.count("iterations=") == len(mechanisms) and all(
+            mechanism in printed for mechanism in mechanisms
+        )
+
+    wait_until(lambda: kafka_has("SCRAM-SHA-256"), "the credential")
+    assert same("--describe", *user) == [
+        f"SCRAM credential configs for user-principal '{name}' are SCRAM-SHA-256=iterations=8192"
+    ]
+    same("--describe", "--user", name)
+    same("--alter", "--user", name, "--add-config", "SCRAM-SHA-512=[password=x=y]")
+    wait_until(lambda: kafka_has("SCRAM-SHA-256", "SCRAM-SHA-512"), "both credentials")
+    same("--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    wait_until(lambda: kafka_has("SCRAM-SHA-512"), "the other credential")
+    assert same("--describe", *user) == [
+        f"SCRAM credential configs for user-principal '{name}' are SCRAM-SHA-512=iterations=4096"
+    ]
+    same("--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    same("--alter", *user, "--delete-config", "SCRAM-SHA-512")
+    wait_until(kafka_has, "no credential")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--add-config", "nosuch=1"),
+        ("--add-config", "SCRAM-SHA-1=[password=x]"),
+        ("--delete-config", "nosuch"),
+        ("--delete-config", "nosuch,other"),
+        ("--add-config", "SCRAM-SHA-256=[iterations=4095,password=x]"),
+        ("--add-config", "SCRAM-SHA-256=[iterations=,password=x]"),
+        ("--add-config", "SCRAM-SHA-256=[password=x],producer_byte_rate=1"),
+        (),
+    ],
+    ids=" ".join,
+)
+def test_a_command_line_about_users_that_is_refused(
+    tools: ToolPair, name: str, arguments: tuple[str, ...]
+) -> None:
+    user = ("--alter", "--entity-type", "users")
+    tools.check_same("kafka-configs", *SERVER, *user, "--entity-name", name, *arguments)
+
+
+@pytest.mark.parametrize("default", ["--entity-default", ""])
+def test_a_credential_needs_the_name_of_its_user(tools: ToolPair, default: str) -> None:
+    credential = ("--add-config", "SCRAM-SHA-256=[password=x]")
+    user = ("--alter", "--entity-type", "users", *default.split())
+    tools.check_same("kafka-configs", *SERVER, *user, *credential)
+
+
+@pytest.mark.parametrize(
+    "credential", ["passwd=a-secret", "iterations=20000,password=a-secret", "password="]
+)
+def test_an_error_about_a_credential_does_not_show_the_password(
+    tools: ToolPair, name: str, credential: str
+) -> None:
+    """Kafka's tool prints it, so only the last lines and the exit code are the same."""
+    user = ("--alter", "--user", name, "--add-config", f"SCRAM-SHA-256=[{credential}]")
+    theirs, ours = tools.both("kafka-configs", *SERVER, *user)
+    assert ours.status == theirs.status == 1
+    assert "a-secret" not in "".join(ours.errors)
+    if len(theirs.errors) > 1:
+        assert ours.errors[1:] == theirs.errors[1:]
