@@ -22,6 +22,7 @@ from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
 from oncelog_server.environment import Environment
 from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.first_users import create_first_users
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
@@ -157,6 +158,7 @@ class Broker:
         await self._take_producer_ids()
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
+        await create_first_users(self.metadata)
         await self.metadata.register(endpoints)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.

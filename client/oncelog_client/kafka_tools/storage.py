@@ -1,4 +1,5 @@
-"""kafka-storage.sh: a random id of a cluster. oncelog formats its data directory when it starts."""
+"""kafka-storage.sh: a random id of a cluster, and a data directory with its first users. Without
+users, oncelog formats its data directory when it starts."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from oncelog_client.cli import oncelog
 from oncelog_client.kafka_tools.sub_commands import Arguments
 from oncelog_protocol.types import uuid_to_string
 
 _NEEDLESS: Final = (
     "oncelog formats its data directory when it starts. kafka-storage.sh format changes nothing."
 )
+# The option of `format` for a user's credential (KIP-900)
+_USER_OPTIONS: Final = ("--add-scram", "-S")
 _NOT_BUILT: Final = ("info", "version-mapping", "feature-dependencies")
 
 
@@ -21,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = Arguments("kafka-storage", "The Kafka storage tool.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="Not available in oncelog.")
-    commands.add_parser("format", help="Does nothing: oncelog formats its data directory itself.")
+    commands.add_parser("format", help="Make a directory with the users of --add-scram.")
     commands.add_parser("version-mapping", help="Not available in oncelog.")
     commands.add_parser("feature-dependencies", help="Not available in oncelog.")
     commands.add_parser("random-uuid", help="Print a random id for a cluster.")
@@ -29,7 +33,9 @@ def main(arguments: Sequence[str]) -> int:
     if command in _NOT_BUILT:
         sys.stderr.write(f"kafka-storage: oncelog has no {command}\n")
         return 1
-    # The arguments of `format` have no effect, whatever they are.
+    if command == "format" and any(word.startswith(_USER_OPTIONS) for word in arguments):
+        oncelog(["storage", *arguments], prog_name="oncelog")
+    # Without users, the arguments of `format` have no effect, whatever they are.
     sys.stdout.write(f"{_NEEDLESS if command == 'format' else random_uuid()}\n")
     return 0
 

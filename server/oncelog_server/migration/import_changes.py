@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from oncelog_server.data_directory.ownership import KAFKA_BOOTSTRAP
-from oncelog_server.log.checkpoints import encode_meta_properties
-from oncelog_server.metadata.database import write_store
 from oncelog_server.metadata.founding import random_uuid
-from oncelog_server.metadata.text_copy import encode_copy
 from oncelog_server.migration import markers
 from oncelog_server.migration.copies import copy_all
+from oncelog_server.migration.new_metadata import write_new_metadata
 from oncelog_server.migration.planning.import_plan import ImportPlan
 from oncelog_server.migration.planning.metadata_log import METADATA_LOG
 from oncelog_server.salvage.changes import (
     BEFORE,
-    NEW,
-    STORE_SUFFIXES,
-    replace_file,
     sync_directory,
 )
 from oncelog_server.storage.layout import (
@@ -33,9 +28,6 @@ from oncelog_server.storage.layout import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
-    META_PROPERTIES,
-    METADATA_COPY,
-    METADATA_FILE,
     RECOVERY_POINT_CHECKPOINT,
     parse_partition_directory,
     stray_directory,
@@ -85,21 +77,7 @@ class ImportChanges:
         markers.end(self._target)
 
     def _write_metadata(self, plan: ImportPlan) -> None:
-        target, snapshot = self._target, plan.snapshot
-        new = target / (METADATA_FILE + NEW)
-        self._about_to(f"write {METADATA_FILE}")
-        for name in (new.name, METADATA_FILE):
-            # The files of an interrupted import.
-            for suffix in STORE_SUFFIXES:
-                (target / (name + suffix)).unlink(missing_ok=True)
-        write_store(new, snapshot)
-        self._about_to(f"rename {new.name} {METADATA_FILE}")
-        os.rename(new, target / METADATA_FILE)
-        sync_directory(target)
-        self._about_to(f"write {METADATA_COPY}")
-        replace_file(target / METADATA_COPY, encode_copy(snapshot.revision, snapshot.entries))
-        self._about_to(f"write {META_PROPERTIES}")
-        replace_file(target / META_PROPERTIES, encode_meta_properties(plan.meta))
+        write_new_metadata(self._target, plan.snapshot, plan.meta, self._about_to)
 
     def _forget_clean_stop(self) -> None:
         """Remove the mark of Kafka's clean stop, so that the first start checks the end of each

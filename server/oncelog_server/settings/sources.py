@@ -20,11 +20,11 @@ OUR_PREFIX = "ONCELOG_"
 FROM_ARGUMENT = "--set"
 
 # Variables of Kafka's image and scripts, those that Kubernetes sets for a service "kafka", and
-# oncelog's own for injected faults.
+# oncelog's own for injected faults and for the first users.
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
     r"|LOG4J_\w+|TOOLS_LOG4J_\w+|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|BOOTSTRAP_SERVER"
-    r"|FAIL_AT|SYNC_DELAY_MS"
+    r"|FAIL_AT|SYNC_DELAY_MS|BOOTSTRAP_USER_FILE"
     r"|SERVICE_(HOST|PORT)\w*|PORT|PORT_\d+_\w+)"
 )
 
