@@ -15,7 +15,6 @@ from tests.harness.kafka.jars import class_archive, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
 _SOURCE = Path(__file__).with_name("SaslOracle.java")
-# One byte of standard error that nothing reads must not block the JVM.
 _QUIET = "-Dorg.apache.logging.log4j.level=OFF"
 
 

@@ -117,8 +117,8 @@ class ScramExchange:
         return _Begun(first.name, credential, first.header, nonce, first.bare, message, refusal)
 
     def _end(self, begun: _Begun, final: ClientFinal) -> Authenticated:
-        # Some clients send the header of an empty authorization id after another header, and Kafka
-        # compares none. Both headers say that there is no channel binding.
+        # With an authorization id, franz-go repeats the header without it, and Kafka compares
+        # nothing. Both headers say that there is no channel binding.
         if final.binding not in (begun.header.encode(), GS2_HEADER.encode()):
             raise self._refused("the channel binding is not the header of the first message")
         if not hmac.compare_digest(final.nonce.encode(), begun.nonce.encode()):
