@@ -124,7 +124,8 @@ def _read_key(member: dict[str, Any]) -> VerificationKey | None:
     key_type = member.get("kty")
     operations = member.get("key_ops")
     if (
-        key_type not in _MEMBERS
+        not isinstance(key_type, str)
+        or key_type not in _MEMBERS
         or member.get("use") not in (None, "sig")
         or not (operations is None or (isinstance(operations, list) and "verify" in operations))
         or not all(isinstance(member.get(name), str | None) for name in ("kid", "alg"))

@@ -29,6 +29,7 @@ from tests.harness.bearer_tokens import Issuer, encoded
         {"kty": "RSA2"},
         {"kty": "oct", "k": "AAAA"},
         {"kty": "EC"},
+        {"kty": ["RSA"]},
         {"kid": 7},
         {"alg": 7},
         {"n": ""},
