@@ -41,15 +41,15 @@ SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 # The same for the extra `otel`.
 OTEL = "oncelog_client.otel"
 OTEL_DEPENDENCIES = {"opentelemetry-api"}
-# The same for the extra `security`. The client has no part that needs it.
-SECURITY = "oncelog_server.security"
-SECURITY_DEPENDENCIES = {"cryptography", "joserfc"}
 # The same for the extra `test` of the distribution with the broker.
 TESTING = "oncelog.testing"
 TESTING_DEPENDENCIES = {"pytest"}
 # The extra `security`, by the packages that import it.
 SECURITY_DEPENDENCIES = {"cryptography", "joserfc"}
-SECURITY = {"oncelog_protocol.security": {"cryptography"}}
+SECURITY = {
+    "oncelog_protocol.security": {"cryptography"},
+    "oncelog_server.security": {"joserfc", "cryptography"},
+}
 
 
 # Packages that act, or that assemble acting parts, each with the reason. The purity contract lists
@@ -349,7 +349,6 @@ def test_packages_import_only_what_their_installation_brings() -> None:
     assert names(whole["dependencies"]) == thin | DEPENDENCIES["oncelog_server"]
     assert names(whole["optional-dependencies"]["spark"]) == SPARK_DEPENDENCIES
     assert names(whole["optional-dependencies"]["otel"]) == OTEL_DEPENDENCIES
-    assert names(whole["optional-dependencies"]["security"]) == SECURITY_DEPENDENCIES
     assert names(whole["optional-dependencies"]["test"]) == TESTING_DEPENDENCIES
     assert names(whole["optional-dependencies"]["security"]) == SECURITY_DEPENDENCIES
     offences = []
@@ -360,8 +359,6 @@ def test_packages_import_only_what_their_installation_brings() -> None:
             allowed = allowed | SPARK_DEPENDENCIES
         if module == OTEL:
             allowed = allowed | {"opentelemetry"}
-        if module.startswith(SECURITY):
-            allowed = allowed | SECURITY_DEPENDENCIES
         if module.startswith(TESTING):
             allowed = allowed | TESTING_DEPENDENCIES
         for importing, extra in SECURITY.items():

@@ -441,6 +441,16 @@ class Broker:
         found = self.metadata.image.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
+    @property
+    def has_certificates(self) -> bool:
+        """Return True if a listener has TLS."""
+        return self._admissions is not None and self._admissions.has_tls
+
+    def reload_certificates(self) -> None:
+        """Read the certificates of all listeners again. An event says what came of it."""
+        if self._admissions is not None:
+            self._admissions.reload()
+
     # --- producer ids
 
     def _ask_for_producer_ids(self) -> None:

@@ -65,6 +65,9 @@ def load_server(settings: TlsSettings) -> LoadedTls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _VERIFY_MODES[settings.client_auth]
     context.options |= ssl.OP_NO_RENEGOTIATION
+    # A client that closes before it has read its session ticket resets the connection. The system
+    # then discards the client's last requests, which a producer with acks=0 has sent.
+    context.num_tickets = 0
     context.set_ecdh_curve(_CURVE)
     _choose_suites(context, settings, is_server=True)
     _load_trust(context, settings)

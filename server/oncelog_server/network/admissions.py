@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -26,11 +26,14 @@ from oncelog_server.settings.listener_security import (
 )
 from oncelog_server.settings.listeners import ListenerAddress
 from oncelog_server.settings.model import Settings
-from oncelog_server.timers import Timers
+from oncelog_server.timers import Timer, Timers
 
 if TYPE_CHECKING:
     from oncelog_server.network.listener_tls import ListenerTls
     from oncelog_server.tokens.oauth_tokens import OAuthTokens
+
+# Time between two looks at the files of certificates.
+FILES_MS: Final = 60_000
 
 log = structlog.get_logger("oncelog.network")
 
@@ -57,6 +60,7 @@ class Admissions:
         self._server_secret = server_secret
         self._tokens: list[OAuthTokens] = []
         self._tls: list[ListenerTls] = []
+        self._timer: Timer | None = None
         self.failures = BoundedEvents(
             partial(log.warning, "authentication failed"), clock.monotonic_ms
         )
@@ -88,11 +92,20 @@ class Admissions:
             listener.name,
             tls_settings(self._settings, listener),
             own.ssl_principal_mapping_rules,
+            self._clock.now_ms,
             allow_dn_changes=own.ssl_allow_dn_changes,
             allow_san_changes=own.ssl_allow_san_changes,
         )
+        if not self._tls:
+            self._look_at_files()
         self._tls.append(tls)
         return tls
+
+    def _look_at_files(self) -> None:
+        """Look for changed certificates now and every minute."""
+        for tls in self._tls:
+            tls.reload_if_changed()
+        self._timer = self._timers.call_later(FILES_MS, self._look_at_files)
 
     async def _open_sasl(self, listener: ListenerAddress) -> SaslRules:
         settings = self._settings
@@ -131,6 +144,10 @@ class Admissions:
         self._tokens.append(tokens)
         return lambda: OAuthBearerExchange(tokens, self._clock.now_ms)
 
+    @property
+    def has_tls(self) -> bool:
+        return bool(self._tls)
+
     def reload(self) -> None:
         """Read the certificates of all listeners again. A pair that cannot be used, or that is
         another broker's, leaves the old one in place, and an event says why."""
@@ -138,6 +155,8 @@ class Admissions:
             tls.reload()
 
     async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for tokens in self._tokens:
             await tokens.close()
 

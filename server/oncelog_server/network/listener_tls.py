@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_protocol.tls.contexts import load_server
 from oncelog_protocol.tls.engine import TlsEngine
-from oncelog_protocol.tls.reload import refusal_of
+from oncelog_protocol.tls.reload import file_versions, refused_reload
 from oncelog_server.security.distinguished_name import distinguished_name
 from oncelog_server.security.principal_rules import NoRuleApplies, PrincipalRules
 from oncelog_server.security.resources import Principal
@@ -25,6 +27,7 @@ class ListenerTls:
         listener: str,
         settings: TlsSettings,
         mapping_rules: str,
+        wall_ms: Callable[[], int],
         *,
         allow_dn_changes: bool,
         allow_san_changes: bool,
@@ -34,6 +37,8 @@ class ListenerTls:
         self._allow_dn_changes = allow_dn_changes
         self._allow_san_changes = allow_san_changes
         self._rules = PrincipalRules(mapping_rules)
+        self._wall_ms = wall_ms
+        self._files = file_versions(settings)
         self._loaded = load_server(settings)
 
     def new_engine(self) -> TlsEngine:
@@ -48,21 +53,32 @@ class ListenerTls:
         except NoRuleApplies as error:
             raise AuthenticationRefused("Authentication failed", str(error)) from None
 
+    def reload_if_changed(self) -> None:
+        """Reload if a file of the stores has changed since they were read."""
+        if file_versions(self._settings) != self._files:
+            self.reload()
+
     def reload(self) -> None:
         """Read the stores again for new connections. If they cannot be used, the old certificates
         stay, and an event says why."""
+        self._files = file_versions(self._settings)
         try:
             loaded = load_server(self._settings)
-            reason = refusal_of(
-                self._loaded.chain,
-                loaded.chain,
-                allow_dn_changes=self._allow_dn_changes,
-                allow_san_changes=self._allow_san_changes,
-            )
         except TlsSettingsError as error:
-            reason = str(error)
+            self._refuse(str(error))
+            return
+        reason = refused_reload(
+            self._loaded,
+            loaded,
+            now_ms=self._wall_ms(),
+            allow_dn_changes=self._allow_dn_changes,
+            allow_san_changes=self._allow_san_changes,
+        )
         if reason is not None:
-            log.error("certificates not reloaded", listener=self._listener, reason=reason)
-        elif loaded.chain != self._loaded.chain:
-            self._loaded = loaded
-            log.info("certificates reloaded", listener=self._listener)
+            self._refuse(reason)
+            return
+        self._loaded = loaded
+        log.info("certificates reloaded", listener=self._listener)
+
+    def _refuse(self, reason: str) -> None:
+        log.error("certificates not reloaded", listener=self._listener, reason=reason)

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,7 @@ async def test_all_bytes_before_the_end_arrive_even_while_the_connection_does_no
                 assert not receiver.ended
                 assert receiver.transport is not None
                 receiver.transport.resume_reading()
-            await world.until(lambda seen=seen: len(receiver.received) > seen)
+            await world.until(partial(_has_more_than, receiver, seen))
         if pauses and receiver.transport is not None:
             receiver.pauses = False
             receiver.transport.resume_reading()
@@ -149,6 +150,10 @@ async def test_all_bytes_before_the_end_arrive_even_while_the_connection_does_no
             await sending
         assert receiver.received == burst
         assert not receiver.failures
+
+
+def _has_more_than(receiver: Receiver, count: int) -> bool:
+    return len(receiver.received) > count
 
 
 def _send_and_close(world: World, data: bytes, notifies: bool) -> None:
