@@ -43,11 +43,13 @@ def parsed(der: bytes) -> Certificate:
         fields = sequence(sequence(der)[0].raw)
         if fields[0].tag == _VERSION:
             fields = fields[1:]
-        before, after = map(_time_ms, sequence(fields[_VALIDITY].raw))
+        validity = sequence(fields[_VALIDITY].raw)
+        before, after = _time_ms(validity[0]), _time_ms(validity[1])
         subject = only(fields[_SUBJECT].raw, SEQUENCE)
+        names = _names(fields)
     except IndexError:
         raise DerError("a certificate with too few fields") from None
-    return Certificate(fields[_ISSUER].raw, subject.raw, before, after, _names(fields))
+    return Certificate(fields[_ISSUER].raw, subject.raw, before, after, names)
 
 
 def subject_of(der: bytes) -> bytes:
@@ -101,4 +103,7 @@ def _time_ms(element: Element) -> int:
     if len(text) != len("YYYYMMDDHHMMSSZ") or text[-1] != "Z" or not text[:-1].isdecimal():
         raise DerError("an invalid time")
     pairs = (int(text[at : at + 2]) for at in range(4, len(text) - 1, 2))
-    return calendar.timegm((int(text[:4]), *pairs)) * 1_000
+    try:
+        return calendar.timegm((int(text[:4]), *pairs)) * 1_000
+    except ValueError:
+        raise DerError("an invalid time") from None

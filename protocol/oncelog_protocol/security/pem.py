@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Final, NamedTuple
 
@@ -72,5 +71,5 @@ def _decoded(label: str, body: str) -> bytes:
         )
     try:
         return base64.b64decode(re.sub(r"\s", "", body), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise PemError(f"a block {label} that is not base64") from None

@@ -34,6 +34,7 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
     show: as name it writes the alias of an entry, and the subject of an issuer (`CN=…`).
     """
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
@@ -42,7 +43,7 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
         ) from None
     try:
         found = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         other = "a password, and none is set" if password is None else "another password"
         raise Pkcs12Error(f"{other}, or is a damaged PKCS12 store") from None
     der = serialization.Encoding.DER

@@ -41,11 +41,8 @@ def key_pair(data: bytes, password: Secret | None, key_password: Secret | None) 
         elif _is_pkcs12(data):
             found = _pkcs12_pair(data, password, key_password)
         else:
-            if password is not None:
-                raise StoreError(
-                    "is PEM: set the type to PEM, and no password but ssl.key.password"
-                )
-            found = pem_pair(_text(data), _text(data), key_password)
+            text = _pem_text(data, password)
+            found = pem_pair(text, text, key_password)
         _check_chain(found.chain)
     except (DerError, JksError, PemError, Pkcs12Error) as error:
         raise StoreError(f"has {error}") from None
@@ -81,10 +78,8 @@ def trusted(data: bytes, password: Secret | None) -> tuple[bytes, ...]:
             found = tuple(entry.chain[0] for entry in entries if entry.chain)
         elif _is_pkcs12(data):
             found = pkcs12.store(data, _revealed(password)).trusted
-        elif password is not None:
-            raise StoreError("is PEM: set the type to PEM, and no password")
         else:
-            return trusted_pem(_text(data))
+            return trusted_pem(_pem_text(data, password))
     except (DerError, JksError, Pkcs12Error) as error:
         raise StoreError(f"has {error}") from None
     if not found:
@@ -140,11 +135,13 @@ def _is_pkcs12(data: bytes) -> bool:
     raise StoreError("is a certificate or a key in DER: convert it to PEM")
 
 
-def _text(data: bytes) -> str:
+def _pem_text(data: bytes, password: Secret | None) -> str:
     # PEM is ASCII. The text around the blocks may have any encoding.
     text = data.decode("latin-1")
     if "-----BEGIN " not in text:
         raise StoreError("is neither PEM nor PKCS12 nor JKS")
+    if password is not None:
+        raise StoreError("is PEM, which has no password: set the type to PEM, without a password")
     return text
 
 

@@ -113,7 +113,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> bool:
     try:
         context.load_verify_locations(cadata=b"".join(dict.fromkeys(certificates)))
     except ssl.SSLError as error:
-        raise TlsSettingsError(setting, f"{name} has {reason_of(error)}") from None
+        raise TlsSettingsError(
+            setting, f"{name} has a certificate with {reason_of(error)}"
+        ) from None
     # Java trusts each certificate of the store, also one that another authority has issued.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return True
