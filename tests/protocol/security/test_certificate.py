@@ -36,13 +36,13 @@ def test_the_parts_are_those_of_another_library(certificates: Certificates) -> N
 def test_a_chain_is_put_in_order(certificates: Certificates) -> None:
     root = der_chain(certificates.authority_pem)
     leaf, intermediate = der_chain(certificates.with_intermediate.chain)
-    stranger = certificates.client("eve").der
+    foreign = certificates.client("eve").der
     ordered = (leaf, intermediate, *root)
-    assert ordered_chain(leaf, [*root, stranger, intermediate]) == ordered
+    assert ordered_chain(leaf, [*root, foreign, intermediate]) == ordered
     assert ordered_chain(leaf, []) == (leaf,)
     assert gap_in(ordered) is None
     assert gap_in((leaf, *root, intermediate)) == 1
-    assert gap_in((leaf, intermediate, stranger)) == 2
+    assert gap_in((leaf, intermediate, foreign)) == 2
 
 
 @given(data=st.data())
@@ -53,9 +53,10 @@ def test_damaged_bytes_raise_one_error(certificates: Certificates, data: st.Data
     cut = data.draw(st.integers(0, len(der)))
     for changed in (bytes(der), bytes(der[:cut])):
         try:
-            parsed(changed)
+            found = parsed(changed)
         except DerError:
             continue
+        assert found.subject[:1] == b"\x30"
 
 
 @pytest.mark.parametrize(
