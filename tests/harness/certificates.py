@@ -156,12 +156,14 @@ class Certificates:
         not_after: datetime.datetime | None = None,
     ) -> Identity:
         """Return a certificate for these hosts; `name` names its files."""
+        now = datetime.datetime.now(datetime.UTC)
         leaf = self.authority.issue_cert(
             *names,
             common_name=common_name,
             organization_name="oncelog",
             organization_unit_name="tests",
-            not_after=not_after or datetime.datetime.now(datetime.UTC) + LIFETIME,
+            not_before=now - datetime.timedelta(days=1),
+            not_after=not_after or now + LIFETIME,
             key_type=trustme.KeyType.ECDSA,
         )
         return Identity(leaf, self._folder, name)

@@ -5,6 +5,7 @@ It is imported at the first use, because the import takes 60 ms.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 from oncelog_protocol.security.certificate import ordered_chain
@@ -42,7 +43,9 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
             "the format PKCS12, which needs the extra `security`: pip install 'oncelog[security]'"
         ) from None
     try:
-        found = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
+        # The library warns of stores in BER, which it reads all the same.
+        with warnings.catch_warnings(action="ignore"):
+            found = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         other = "a password, and none is set" if password is None else "another password"
         raise Pkcs12Error(f"{other}, or is a damaged PKCS12 store") from None

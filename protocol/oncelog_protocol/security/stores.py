@@ -43,7 +43,6 @@ def key_pair(data: bytes, password: Secret | None, key_password: Secret | None) 
         else:
             text = _pem_text(data, password)
             found = pem_pair(text, text, key_password)
-        _check_chain(found.chain)
     except (DerError, JksError, PemError, Pkcs12Error) as error:
         raise StoreError(f"has {error}") from None
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
+import trustme
 from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,9 +43,18 @@ def test_a_chain_is_put_in_order(certificates: Certificates) -> None:
     ordered = (leaf, intermediate, *root)
     assert ordered_chain(leaf, [*root, foreign, intermediate]) == ordered
     assert ordered_chain(leaf, []) == (leaf,)
+    assert ordered_chain(*root, root) == (*root,)
     assert gap_in(ordered) is None
     assert gap_in((leaf, *root, intermediate)) == 1
     assert gap_in((leaf, intermediate, foreign)) == 2
+
+
+@pytest.mark.parametrize("year", [1950, 1999, 2049, 2050])
+def test_years_of_two_digits_are_those_of_rfc_5280(year: int) -> None:
+    date = datetime.datetime(year, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
+    leaf = trustme.CA().issue_cert("localhost", not_before=date, not_after=date)
+    (der,) = der_chain(leaf.cert_chain_pems[0].bytes().decode())
+    assert parsed(der).not_before_ms == parsed(der).not_after_ms == date.timestamp() * 1_000
 
 
 @given(data=st.data())

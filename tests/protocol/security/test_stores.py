@@ -69,6 +69,15 @@ def test_a_key_of_jks_may_have_its_own_password(certificates: Certificates) -> N
         key_pair(data, RIGHT, None)
 
 
+def test_a_store_with_another_password_is_not_trusted(certificates: Certificates) -> None:
+    """The digest of a JKS store is its only protection against a change."""
+    data = jks(jks_trusted(certificates.server.der), jks_key(certificates.server, password="own"))
+    with pytest.raises(StoreError, match="a JKS store with another password, or a damaged one"):
+        trusted(data, WRONG)
+    with pytest.raises(StoreError, match="a JKS store with another password, or a damaged one"):
+        key_pair(data, WRONG, Secret("own"))
+
+
 def test_a_store_with_several_keys_names_them(certificates: Certificates) -> None:
     first, second = certificates.server, certificates.client("second")
     data = jks(jks_key(first, "first"), jks_key(second, "second"))
