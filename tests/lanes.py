@@ -52,6 +52,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/server/inspection/test_verify.py": PROCESS,
     "tests/server/test_background_tasks.py": PROCESS,
     "tests/server/test_dev.py": PROCESS,
+    "tests/server/test_first_users.py": PROCESS,
     "tests/server/test_garbage.py": PROCESS,
     "tests/server/test_late_imports.py": PROCESS,
     "tests/server/test_serve.py": PROCESS,

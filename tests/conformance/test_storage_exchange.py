@@ -3,6 +3,7 @@ step, every client reads the same records, and Kafka's dump tool finds no error.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
+from oncelog.testing.ports import reserve_port
 from oncelog.testing.wire import Wire
 from oncelog_client.admin import (
     AccessControlEntry,
@@ -21,8 +23,12 @@ from oncelog_client.admin import (
     AclResourceType,
     PatternType,
     ResourcePattern,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from oncelog_client.sync import Admin
+from oncelog_protocol.secret import Secret
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Received
@@ -57,6 +63,7 @@ OPEN_ID = "a-transaction-that-stays-open"
 
 
 GROUP = "a-group-of-kip-848"
+USUAL = ScramCredentialInfo()
 ALICE = AccessControlEntry("User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)
 RULES = {
     AclBinding(ResourcePattern(AclResourceType.TOPIC, ORDERS), ALICE),
@@ -239,6 +246,80 @@ def test_access_rules_go_to_oncelog_and_back(tmp_path: Path, kafka_jars: str) ->
     assert exported.exit_code == 0, exported.output
     with after:
         wait_until(lambda: rules_of(after) == RULES, "Kafka has the same rules")
+
+
+class KafkaWithScram(Kafka):
+    """A node with a listener for users with SCRAM, at the address `sasl`."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(directory, settings)
+        self.sasl = f"127.0.0.1:{reserve_port(self)}"
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        for name in ("listeners", "advertised.listeners"):
+            self._settings[name] += f",SASL://{self.sasl}"
+        self._settings |= {
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.sasl.scram-sha-512.sasl.jaas.config": module,
+        }
+
+
+def credentials_of(broker: Kafka | Oncelog) -> dict[str, list[ScramCredentialInfo]]:
+    with Admin(broker.address) as admin:
+        return admin.describe_user_scram_credentials()
+
+
+def can_log_in(address: str, user: str, password: str) -> bool:
+    client = AdminClient(
+        {
+            "bootstrap.servers": address,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+        },
+        logger=logging.getLogger("librdkafka"),
+    )
+    try:
+        client.list_topics(timeout=5)
+    except ck.KafkaException:
+        return False
+    return True
+
+
+def test_credentials_go_to_oncelog_and_back_and_their_users_log_in(
+    tmp_path: Path, kafka_jars: str
+) -> None:
+    users = {"alice": [USUAL], "b/ö,=": [ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)]}
+    with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as kafka:
+        with Admin(kafka.address) as admin:
+            admin.alter_user_scram_credentials(
+                UserScramCredentialUpsertion(user, Secret("a-password"), info)
+                for user, (info,) in users.items()
+            )
+        wait_until(lambda: credentials_of(kafka) == users, "the credentials")
+    broker = Oncelog(tmp_path / "oncelog", QUICK)
+    broker.directory.mkdir()
+    imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
+    assert imported.exit_code == 0, imported.output
+    assert f"SCRAM credentials of users: {len(users)}" in imported.output
+    with broker:
+        assert credentials_of(broker) == users
+        with Admin(broker.address) as admin:
+            carol = UserScramCredentialUpsertion("carol", Secret("of-oncelog"), USUAL)
+            admin.alter_user_scram_credentials([carol])
+        broker.stop()
+    after = KafkaWithScram(tmp_path / "after", QUICK | QUICK_RESTART)
+    after.directory.mkdir()
+    exported = invoke("export", str(after.data), "--data", str(broker.data), "--yes")
+    assert exported.exit_code == 0, exported.output
+    with after:
+        wait_until(lambda: credentials_of(after) == users | {"carol": [USUAL]}, "Kafka's users")
+        assert can_log_in(after.sasl, "alice", "a-password")
+        assert can_log_in(after.sasl, "carol", "of-oncelog")
+        assert not can_log_in(after.sasl, "alice", "of-oncelog")
 
 
 def poll_and_commit(address: str, count: int, **settings: str) -> None:

@@ -64,6 +64,21 @@ def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> N
     assert "segment.bytes=1073741824" in configs("--describe", "--all")
 
 
+def test_kafka_configs_of_users(target: Target, java_driver: JavaDriver, name: str) -> None:
+    """kafka-configs sets, shows and deletes the SCRAM credentials of a user (KIP-554)."""
+
+    def configs(*arguments: str) -> str:
+        entity = ("--entity-type", "users", "--entity-name", name)
+        server = ("--bootstrap-server", target.address)
+        return java_driver.tool("configs", *server, *entity, *arguments).stdout
+
+    configs("--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=a-secret]")
+    line = f"SCRAM credential configs for user-principal '{name}' are SCRAM-SHA-256=iterations=8192"
+    wait_until(lambda: configs("--describe") == f"{line}\n", "the credential is there")
+    configs("--alter", "--delete-config", "SCRAM-SHA-256")
+    wait_until(lambda: configs("--describe") == "", "the credential is gone")
+
+
 def test_kafka_tools_for_security_and_quotas(target: Target, java_driver: JavaDriver) -> None:
     """B5: the tools for ACLs, users and quotas, without an authorizer. MirrorMaker lists ACLs at
     its start, and logs a stack trace for any error code but SECURITY_DISABLED."""

@@ -19,6 +19,7 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_server.serve import ENDED_BY_FORCE
 from tests.harness.broker import Oncelog
+from tests.harness.driving import create
 from tests.harness.waiting import wait_until
 from tests.harness.watch import seconds_to_end
 
@@ -51,6 +52,23 @@ def start_refused(broker: Oncelog) -> tuple[int, str]:
     process = broker.spawn()
     code = process.wait(60)
     return code, broker.said()
+
+
+def test_only_the_owner_may_read_the_files_of_a_broker(broker: Oncelog) -> None:
+    before = os.umask(0o022)
+    try:
+        with broker:
+            with Wire(broker.address) as wire:
+                create(wire, "orders")
+            assert (broker.data / "orders-0").is_dir()
+            paths = [broker.data, *broker.data.rglob("*")]
+            modes = {str(path): path.stat().st_mode & 0o077 for path in paths}
+            broker.stop()
+    finally:
+        os.umask(before)
+    paths = [broker.data, *broker.data.rglob("*")]
+    modes |= {str(path): path.stat().st_mode & 0o077 for path in paths}
+    assert not any(modes.values()), modes
 
 
 def test_one_line_has_address_data_directory_and_version(broker: Oncelog) -> None:
