@@ -86,6 +86,7 @@ EDGES = {
     "oncelog_server.durable_logs": "waits for the disk",
     "oncelog_server.faults": "ends the process at a point that a test chooses",
     "oncelog_server.first_topics": "waits for the metadata store",
+    "oncelog_server.first_users": "waits for the metadata store, reads a file",
     "oncelog_server.garbage": "switches the garbage collector of the process",
     "oncelog_server.handlers": "calls the broker services",
     "oncelog_server.replica_manager": "opens and removes logs, and writes log events",

@@ -40,6 +40,7 @@ class ScramMechanism(IntEnum):
 
     @property
     def sasl(self) -> SaslMechanism:
+        """Return the name of the mechanism in SASL."""
         return SaslMechanism[self.name]
 
 
