@@ -1,4 +1,4 @@
-"""What a listener asks of its clients before it serves their requests: TLS, then SASL."""
+"""The demands of a listener on its clients before it serves their requests: TLS, then SASL."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             self._application.buffer_updated(count)
         else:
             return
-        self._flush()  # the answer to a renegotiation or a key update
+        self._flush()  # the engine's own messages, as for a key update
         if self._engine.peer_closed and not self._end_given:
             self._end_given = True
             if not self._application.eof_received():

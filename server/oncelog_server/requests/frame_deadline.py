@@ -24,8 +24,8 @@ class FrameDeadline:
         self._seen_ms = 0
 
     def is_late(self, arrived_bytes: int, now_ms: int) -> bool:
-        """Return True if an incomplete frame, of which `arrived_bytes` have arrived, is too slow.
-        The caller calls this method every few seconds."""
+        """Return True if an incomplete frame with this number of arrived bytes is too slow. The
+        caller calls this method every few seconds."""
         started_ms = self.started_ms
         if started_ms is None:
             return False

@@ -86,7 +86,7 @@ class SaslSettings:
     sasl_oauthbearer_expected_audience: tuple[str, ...] = honoured(
         Kind.LIST,
         (),
-        "The audiences (`aud`) of which a token must have at least one; if empty, any.",
+        "A token must have at least one of these audiences (`aud`); if empty, any.",
         importance=HIGH,
     )
     sasl_oauthbearer_clock_skew_seconds: int = honoured(

@@ -64,7 +64,7 @@ class Receiver:
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
-        assert not self.ended, "an end that is told twice"
+        assert not self.ended, "a second end"
         self.ended = True
         return self.keeps_open
 
