@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -65,6 +66,7 @@ from oncelog_server.transaction.producer_ids import ProducerIds
 if TYPE_CHECKING:
     from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
     from oncelog_server.cleaning.cleaner import LogCleaner
+    from oncelog_server.links.link_security import LinkSecurity
     from oncelog_server.network.admissions import Admissions
     from oncelog_server.observe.listener import MetricsListener
 
@@ -214,6 +216,7 @@ class Broker:
             lambda: self.metadata.image,
             inter_broker_listener(settings),
             markers_client_id(settings.node_id),
+            self._link_security(),
         )
         self.transactions = self._new_transaction_coordinator(local)
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
@@ -440,6 +443,21 @@ class Broker:
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)
         return 0 if found is None else len(found.partitions)
+
+    def _link_security(self) -> Callable[[], LinkSecurity] | None:
+        """Return the security of the inter-broker listener, None for PLAINTEXT."""
+        name = inter_broker_listener(self.settings)
+        (listener,) = (one for one in listeners_of(self.settings) if one.name == name)
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            return None
+
+        def security() -> LinkSecurity:
+            # A broker without other brokers does not need this module.
+            from oncelog_server.links.link_security import link_security
+
+            return link_security(self.settings, listener, self._environment.token_bytes)
+
+        return security
 
     @property
     def has_certificates(self) -> bool:

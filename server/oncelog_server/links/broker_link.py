@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
@@ -12,8 +13,14 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.requests import Requests
 from oncelog_server.cluster.image import ClusterImage
 
+if TYPE_CHECKING:
+    from oncelog_server.links.link_authentication import LinkAuthentication
+    from oncelog_server.links.link_security import LinkSecurity
+
 log = structlog.get_logger("oncelog.links")
 
+# The part of a session's lifetime after which a new connection replaces it.
+RENEWED_AFTER: Final = 0.85
 # The timeout between Kafka's brokers (request.timeout.ms).
 TIMEOUT_S: Final = 30.0
 
@@ -26,10 +33,19 @@ class BrokerLinks:
     """The links to the other brokers for one purpose. The purpose is in `client_id`, for the logs
     of the other brokers."""
 
-    def __init__(self, image: Callable[[], ClusterImage], listener: str, client_id: str) -> None:
+    def __init__(
+        self,
+        image: Callable[[], ClusterImage],
+        listener: str,
+        client_id: str,
+        security: Callable[[], LinkSecurity] | None = None,
+    ) -> None:
+        """`security` returns the security of the listener, at each connection; it is None for
+        PLAINTEXT."""
         self._image = image
         self._listener = listener
         self._client_id = client_id
+        self._security = security
         self._links: dict[int, BrokerLink] = {}
 
     def to(self, broker_id: int) -> BrokerLink | None:
@@ -42,7 +58,9 @@ class BrokerLinks:
         if link is None or (link.host, link.port) != (endpoint.host, endpoint.port):
             if link is not None:
                 link.close()
-            link = BrokerLink(endpoint.host, endpoint.port, self._client_id)
+            link = BrokerLink(
+                endpoint.host, endpoint.port, self._client_id, security=self._security
+            )
             self._links[broker_id] = link
         return link
 
@@ -57,7 +75,20 @@ class BrokerLink(asyncio.Protocol):
     nothing arrives for `timeout_s`, all requests without a response are lost; the next request
     connects again."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_s: float = TIMEOUT_S,
+        security: Callable[[], LinkSecurity] | None = None,
+    ) -> None:
+        self._security = security
+        self._authentication: LinkAuthentication | None = None
+        # True if requests can be sent: the connection is open and authenticated.
+        self._is_ready = False
+        # The time of the loop from which a new connection is needed, because the session ends soon.
+        self._ends_s = math.inf
         self.host = host
         self.port = port
         self._client_id = client_id
@@ -73,10 +104,13 @@ class BrokerLink(asyncio.Protocol):
     def send(self, request: object, version: int, answered: OnResponse) -> None:
         """Send a request of any API."""
         self._unsent.append((request, version, answered))
-        if self._transport is not None:
-            self._write()
-        elif self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        if self._is_ready:
+            self._write_or_renew()
+        elif self._connecting is None and self._transport is None:
+            self._begin_to_connect()
+
+    def _begin_to_connect(self) -> None:
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def close(self) -> None:
         """Close the connection; requests without a response are lost."""
@@ -89,13 +123,29 @@ class BrokerLink(asyncio.Protocol):
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         try:
+            security = None if self._security is None else self._security()
+            context = None if security is None else security.context
+            self._authentication = None if security is None else security.authentication()
+            name = None if context is None else self.host
             async with asyncio.timeout(self._timeout_s):
-                await loop.create_connection(lambda: self, self.host, self.port)
-        except OSError as error:  # includes TimeoutError
+                await loop.create_connection(
+                    lambda: self, self.host, self.port, ssl=context, server_hostname=name
+                )
+        # OSError includes TimeoutError and errors of TLS, ValueError those of settings.
+        except (OSError, ValueError) as error:
             log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
             self._lose_all()
         finally:
             self._connecting = None
+
+    def _write_or_renew(self) -> None:
+        """Send the requests. If the session ends soon, connect again when all requests in flight
+        have their responses."""
+        if asyncio.get_running_loop().time() < self._ends_s:
+            self._write()
+        elif not self._in_flight:
+            assert self._transport is not None
+            self._transport.abort()
 
     def _write(self) -> None:
         assert self._transport is not None
@@ -123,6 +173,40 @@ class BrokerLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        self._ends_s = math.inf
+        if self._authentication is None:
+            self._become_ready()
+        else:
+            self._ask(*self._authentication.first())
+
+    def _ask(self, request: object, version: int) -> None:
+        """Send a request of authentication."""
+        assert self._transport is not None
+        correlation_id, parts = self._requests.send(request, version)
+        self._in_flight[correlation_id] = self._on_authentication
+        self._transport.writelines(parts)
+        self._watch()
+
+    def _on_authentication(self, response: Any | None) -> None:
+        authentication = self._authentication
+        if response is None or authentication is None:
+            return  # the link broke
+        following = authentication.next(response)
+        if following is not None:
+            self._ask(*following)
+        elif authentication.failure is not None:
+            reason = authentication.failure
+            log.error("no link to broker", host=self.host, port=self.port, reason=reason)
+            if self._transport is not None:
+                self._transport.abort()
+        else:
+            if authentication.lifetime_ms:
+                now_s = asyncio.get_running_loop().time()
+                self._ends_s = now_s + authentication.lifetime_ms / 1000 * RENEWED_AFTER
+            self._become_ready()
+
+    def _become_ready(self) -> None:
+        self._is_ready = True
         self._write()
 
     def data_received(self, data: bytes) -> None:
@@ -134,11 +218,20 @@ class BrokerLink(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.abort()
         self._watch()
+        if self._unsent and self._is_ready:
+            self._write_or_renew()
 
     def connection_lost(self, error: Exception | None) -> None:
+        renews = asyncio.get_running_loop().time() >= self._ends_s and not self._in_flight
         self._transport = None
+        self._is_ready = False
+        self._ends_s = math.inf
+        self._authentication = None
         self._requests = Requests(self._client_id)
-        self._lose_all()
+        if renews and self._unsent:
+            self._begin_to_connect()
+        else:
+            self._lose_all()
 
     def _lose_all(self) -> None:
         lost = [*self._in_flight.values(), *(answered for _, _, answered in self._unsent)]

@@ -12,7 +12,6 @@ from oncelog_server.security.resources import ANONYMOUS, Principal
 if TYPE_CHECKING:
     # A broker with PLAINTEXT listeners alone imports none of these.
     from oncelog_protocol.tls.engine import TlsEngine
-
     from oncelog_server.requests.authentication import Authentication, Peer
 
 

@@ -219,8 +219,6 @@ _LOGINS = (
     ("sasl.oauthbearer.client.credentials.client.secret", Kind.PASSWORD, None, MEDIUM),
     ("sasl.oauthbearer.scope", Kind.STRING, None, MEDIUM),
     ("sasl.oauthbearer.token.endpoint.url", Kind.STRING, None, MEDIUM),
-    ("sasl.mechanism.inter.broker.protocol", Kind.STRING, "GSSAPI", MEDIUM),
-    ("ssl.endpoint.identification.algorithm", Kind.STRING, "https", LOW),
 )
 
 _JAAS = (("sasl.jaas.config", Kind.PASSWORD, None, MEDIUM),)
@@ -250,7 +248,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "remote (tiered) storage is not built": _REMOTE,
         "the broker verifies a transaction's partitions without retries": _VERIFICATION,
         "TLS is that of OpenSSL, not of the Java virtual machine": _OPENSSL,
-        "this broker does not log in to another one": _LOGINS,
+        "this broker does not log in to another one by OAUTHBEARER or GSSAPI": _LOGINS,
         "a broker obeys only listener.name.<listener>.<mechanism>.sasl.jaas.config": _JAAS,
         "the operating system sizes the receive buffers of sockets itself": _SOCKETS,
         "this checkpoint is written together with the recovery points": _CHECKPOINTS,

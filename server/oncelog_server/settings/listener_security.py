@@ -86,7 +86,7 @@ def users_of_plain(settings: Settings, listener: ListenerAddress) -> dict[str, S
     options = _options(settings, listener, SaslMechanism.PLAIN)
     if options is None:
         raise SecurityProblem(
-            _jaas_name(listener, SaslMechanism.PLAIN),
+            jaas_name(listener, SaslMechanism.PLAIN),
             'PLAIN needs this setting: its options user_<name>="<password>" are the users',
         )
     return options
@@ -96,7 +96,7 @@ def oauth_settings(settings: Settings, listener: ListenerAddress) -> OAuthSettin
     """Return the settings of OAUTHBEARER. Raises SecurityProblem."""
     own = settings.of_listener(listener.name, SaslMechanism.OAUTHBEARER)
     configuration = settings.jaas_of(listener.name, SaslMechanism.OAUTHBEARER)
-    name = _jaas_name(listener, SaslMechanism.OAUTHBEARER)
+    name = jaas_name(listener, SaslMechanism.OAUTHBEARER)
     try:
         options = {}
         if configuration is not None:
@@ -171,7 +171,7 @@ def _options(
     configuration = settings.jaas_of(listener.name, mechanism)
     if configuration is None:
         return None
-    name = _jaas_name(listener, mechanism)
+    name = jaas_name(listener, mechanism)
     try:
         module = jaas_module(name, configuration.reveal())
     except JaasError as error:
@@ -182,7 +182,8 @@ def _options(
     return plain_users([module])
 
 
-def _jaas_name(listener: ListenerAddress, mechanism: SaslMechanism) -> str:
+def jaas_name(listener: ListenerAddress, mechanism: SaslMechanism) -> str:
+    """Return the name of the setting with the JAAS configuration of a listener's mechanism."""
     return f"{PREFIX}{listener.name.lower()}.{mechanism.lower()}.{JAAS.name}"
 
 

@@ -25,6 +25,12 @@ class SaslSettings:
         "The SASL mechanisms of the listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
         "GSSAPI, which is Kafka's default, is not built: a listener with SASL needs this setting.",
     )
+    sasl_mechanism_inter_broker_protocol: str = honoured(
+        Kind.STRING,
+        "GSSAPI",
+        "The SASL mechanism of connections to other brokers: PLAIN or SCRAM. The user and the "
+        "password are in the JAAS configuration of this mechanism of the inter-broker listener.",
+    )
     sasl_server_callback_handler_class: str | None = honoured(
         Kind.CLASS,
         None,

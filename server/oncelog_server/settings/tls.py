@@ -69,6 +69,13 @@ class TlsSettings:
         "encryption and forward secrecy. Those of TLS 1.3 cannot be chosen.",
         importance=LOW,
     )
+    ssl_endpoint_identification_algorithm: str = honoured(
+        Kind.STRING,
+        "https",
+        "Whether the name in the certificate of another broker must be its host: https, or empty.",
+        one_of("https", ""),
+        importance=LOW,
+    )
     ssl_principal_mapping_rules: str = honoured(
         Kind.STRING,
         "DEFAULT",

@@ -1,0 +1,116 @@
+"""Links to another broker over the security protocol of the inter-broker listener, as one broker
+makes them to itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from oncelog_protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from oncelog_protocol.security.scram_credential import ScramMechanism, salted_password
+from oncelog_server.broker import Broker
+from oncelog_server.cluster.scram_changes import ScramUpsertion
+from oncelog_server.config import load_settings
+from oncelog_server.environment import OsEnvironment
+from oncelog_server.links.broker_link import BrokerLinks
+from tests.harness.certificates import Certificates
+
+DEADLINE_S = 60
+SALT = b"salt of the links"
+JAAS = (
+    'org.apache.kafka.common.security.{module} required username="broker" '
+    'password="{password}" user_broker="links";'
+)
+MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
+
+
+@asynccontextmanager
+async def links_to_itself(
+    folder: Path, protocol: str, mechanism: str = "PLAIN", password: str = "links", *more: str
+) -> AsyncIterator[BrokerLinks]:
+    """Yield links from a broker to itself, through its only listener."""
+    certificates = Certificates(folder)
+    jaas = JAAS.format(module=MODULES[mechanism], password=password)
+    settings = load_settings(
+        data=str(folder / "data"),
+        assignments=[
+            f"listeners={protocol}://127.0.0.1:0",
+            "ssl.keystore.type=PEM",
+            f"ssl.keystore.location={certificates.server.pem_path}",
+            "ssl.truststore.type=PEM",
+            f"ssl.truststore.location={certificates.authority_path}",
+            *([f"sasl.enabled.mechanisms={mechanism}"] if "SASL" in protocol else []),
+            f"sasl.mechanism.inter.broker.protocol={mechanism}",
+            f"listener.name.{protocol.lower()}.{mechanism.lower()}.sasl.jaas.config={jaas}",
+            *more,
+        ],
+    ).settings
+    broker = Broker(settings, OsEnvironment(settings.data_directory))
+    await broker.start()
+    links = BrokerLinks(lambda: broker.metadata.image, protocol, "test", broker._link_security())
+    if mechanism != "PLAIN":
+        salted = salted_password(ScramMechanism.SCRAM_SHA_512, "links", SALT, 4096)
+        upsertion = ScramUpsertion("broker", ScramMechanism.SCRAM_SHA_512, 4096, SALT, salted)
+        await broker.metadata.alter_scram_credentials([], [upsertion])
+    try:
+        yield links
+    finally:
+        links.close()
+        await broker.stop()
+
+
+async def response(links: BrokerLinks, request: object, version: int) -> Any:
+    """Send a request and return its response, None if the link broke."""
+    link = links.to(1)
+    assert link is not None
+    got: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    link.send(request, version, got.set_result)
+    async with asyncio.timeout(DEADLINE_S):
+        return await got
+
+
+@pytest.mark.parametrize("mechanism", list(MODULES))
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+async def test_markers_reach_a_broker_over_its_secured_listener(
+    tmp_path: Path, protocol: str, mechanism: str
+) -> None:
+    async with links_to_itself(tmp_path, protocol, mechanism) as links:
+        for _ in range(3):
+            assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is not None
+
+
+async def test_a_refused_link_loses_its_requests_and_logs_the_reason(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as events:
+        async with links_to_itself(tmp_path, "SASL_SSL", "PLAIN", "hunter2") as links:
+            assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is None
+    (event,) = (event for event in events if event["event"] == "no link to broker")
+    assert "Invalid username or password" in event["reason"]
+    assert "hunter" not in str(events)
+
+
+async def test_a_link_whose_session_ends_soon_connects_again_without_a_loss(
+    tmp_path: Path,
+) -> None:
+    lifetime = "listener.name.sasl_plaintext.connections.max.reauth.ms=200"
+    async with links_to_itself(tmp_path, "SASL_PLAINTEXT", "PLAIN", "links", lifetime) as links:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + 1
+        while loop.time() < ends_s:  # five sessions
+            assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is not None
+
+
+async def test_a_link_without_credentials_names_the_setting(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as events:
+        mechanism = "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"
+        async with links_to_itself(
+            tmp_path, "SASL_PLAINTEXT", "PLAIN", "links", mechanism
+        ) as links:
+            assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is None
+    (event,) = (event for event in events if event["event"] == "no link to broker")
+    assert "has the user and the password of the links" in event["reason"]
