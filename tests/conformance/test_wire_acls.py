@@ -11,9 +11,18 @@ import pytest
 
 from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from oncelog_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest
+from oncelog_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from oncelog_protocol.records.batch import build_batch
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.harness.broker import Oncelog
@@ -25,7 +34,7 @@ from tests.harness.writing import produce, records
 
 ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
-READ, WRITE, ALTER = 3, 4, 7
+READ, WRITE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 7, 8, 9
 DENY, ALLOW = 2, 3
 SETTINGS = {**QUICK, "authorizer.class.name": STANDARD_AUTHORIZER}
 Broker = Oncelog | Kafka
@@ -276,3 +285,32 @@ def test_a_rule_for_another_host_does_not_hold_here(open_broker: Broker) -> None
                 return produce(wire, "t", build_batch(records())).error_code == expected
 
             wait_until(is_decided, f"{expected.name} after a rule for {host}")
+
+
+def test_credentials_need_the_rights_to_alter_and_to_describe_the_cluster(
+    open_broker: Broker,
+) -> None:
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    upsertion = ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"salted")
+    altering = AlterUserScramCredentialsRequest([ScramCredentialDeletion("bob", 1)], [upsertion])
+
+    def altered(wire: Wire) -> dict[str, int]:
+        return {row.user: row.error_code for row in wire.call(altering).results}
+
+    with Wire(open_broker.address) as wire:
+        rules = [
+            creation("kafka-cluster", resource_type=CLUSTER, principal="User:ANONYMOUS",
+                     operation=operation, permission=permission)
+            for operation, permission in (
+                (DESCRIBE, DENY), (ALTER, DENY),
+                (CLUSTER_ACTION, ALLOW),  # for Kafka's broker, which has the same principal
+            )
+        ]  # fmt: skip
+        assert created(wire, *rules) == [CREATED] * 3
+        wait_until(lambda: altered(wire) == {"alice": denied, "bob": denied}, "a denied change")
+
+        def is_denied() -> bool:
+            response = wire.call(DescribeUserScramCredentialsRequest([UserName("alice")]))
+            return (response.error_code, response.error_message) == (denied, None)
+
+        wait_until(is_denied, "a denied description")
