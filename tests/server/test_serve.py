@@ -228,7 +228,7 @@ def test_nothing_is_logged_for_a_request(broker: Oncelog) -> None:
         ("num.partition", "3", "did you mean num.partitions?"),
         ("num.partitions", "none", "num.partitions=none"),
         ("log.segment.bytes", "5", "log.segment.bytes=5"),
-        ("listeners", "SSL://:9093", "SSL"),
+        ("listeners", "SSL://:9093", "ssl.keystore.location"),
     ],
 )
 def test_a_bad_setting_is_named_with_its_value(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from oncelog_protocol.security.der import DerError
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_protocol.tls.contexts import load_server
 from oncelog_protocol.tls.engine import TlsEngine
@@ -46,11 +47,11 @@ class ListenerTls:
         return TlsEngine(self._loaded.context)
 
     def principal_of(self, certificate: bytes) -> Principal:
-        """Return the principal of a client's certificate in DER. Raises AuthenticationRefused if no
-        rule matches its name."""
+        """Return the principal of a client's certificate in DER. Raises AuthenticationRefused if
+        its name cannot be read, or no rule matches it."""
         try:
             return Principal("User", self._rules.name_of(distinguished_name(certificate)))
-        except NoRuleApplies as error:
+        except (DerError, NoRuleApplies) as error:
             raise AuthenticationRefused("Authentication failed", str(error)) from None
 
     def reload_if_changed(self) -> None:

@@ -10,7 +10,8 @@ from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.jaas import LoginModule, jaas_module, plain_users
 from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
-from oncelog_protocol.security.tls_settings import TlsSettings
+from oncelog_protocol.security.store_rules import check_listener, check_stores
+from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_server.security.sasl.oauth_settings import (
     OAuthSettings,
     OAuthSettingsError,
@@ -128,6 +129,13 @@ def security_problems(
 ) -> Iterator[SecurityProblem]:
     """Yield the problems of all listeners, except those of their files."""
     for listener in listeners:
+        if listener.protocol.has_tls:
+            try:
+                tls = tls_settings(settings, listener)
+                check_stores(tls)
+                check_listener(tls)
+            except TlsSettingsError as error:
+                yield SecurityProblem(error.setting, f"{error.reason} (listener {listener.name})")
         if not listener.protocol.has_sasl:
             continue
         try:
