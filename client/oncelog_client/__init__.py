@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .core.prepared_txn_state import PreparedTxnState
     from .errors import (
         AbortableError,
+        AuthenticationError,
         AuthorizationError,
         BufferExhaustedError,
         ClosedError,
@@ -65,6 +66,7 @@ _HOMES = {
     "AbortableError": "errors",
     "Admin": "admin",
     "AlterConfigOp": "admin",
+    "AuthenticationError": "errors",
     "AuthorizationError": "errors",
     "BufferExhaustedError": "errors",
     "ClosedError": "errors",
@@ -130,6 +132,7 @@ __all__ = [
     "AbortableError",
     "Admin",
     "AlterConfigOp",
+    "AuthenticationError",
     "AuthorizationError",
     "BufferExhaustedError",
     "ClosedError",

@@ -23,6 +23,12 @@ class ConnectCause(Enum):
     HTTP = "responds, but not in Kafka's protocol (HTTP)"
     SSH = "responds, but not in Kafka's protocol (SSH)"
     TLS = "responds, but not in Kafka's protocol (TLS)"
+    PLAINTEXT = "responds without TLS"
+    TLS_FAILED = "agrees on no TLS"
+    UNTRUSTED = "has a certificate that this client does not trust"
+    WRONG_HOST = "has a certificate for another host"
+    CERTIFICATE_REFUSED = "does not accept the certificate of this client"
+    AUTHENTICATION_FAILED = "refuses the authentication of this client"
     NOT_KAFKA = "responds, but not in Kafka's protocol"
     BAD_ADDRESS = "is not an address"
     FAILED = "cannot be connected to"
@@ -32,6 +38,22 @@ class ConnectCause(Enum):
         """Return True for every cause but a timeout and a silent peer: an immediate retry would
         fail too."""
         return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
+
+    @property
+    def is_authentication(self) -> bool:
+        """Return True if one side has refused the identity of the other side. Kafka's clients do
+        not retry these failures (AuthenticationException)."""
+        return self in _IDENTITY
+
+
+_IDENTITY: Final = frozenset(
+    {
+        ConnectCause.UNTRUSTED,
+        ConnectCause.WRONG_HOST,
+        ConnectCause.CERTIFICATE_REFUSED,
+        ConnectCause.AUTHENTICATION_FAILED,
+    }
+)
 
 
 class ConnectFailure(NamedTuple):

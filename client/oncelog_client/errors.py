@@ -154,6 +154,34 @@ class ConnectError(DisconnectedError):
         return all(failure.cause.is_lasting for failure in self.failures)
 
 
+class AuthenticationError(FatalError):
+    """The broker refuses the credentials or the certificate of this client, or this client does not
+    trust the broker's certificate. The client does not retry, as Kafka's clients do not.
+
+    `failures` has a ConnectFailure (address, cause, detail). Its cause is AUTHENTICATION_FAILED,
+    UNTRUSTED, WRONG_HOST or CERTIFICATE_REFUSED. If the error came in a response, `failures` is
+    empty.
+    """
+
+    default_code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    def __init__(
+        self,
+        message: str = "",
+        code: ErrorCode | None = None,
+        failures: tuple[ConnectFailure, ...] = (),
+    ) -> None:
+        self.failures = failures
+        super().__init__(message or described(failures), code)
+
+    def reword(self, message: str) -> None:
+        """Replace the message. With `failures` the text has no code: the causes say more, and a
+        certificate has no code in Kafka's protocol."""
+        super().reword(message)
+        if self.failures:
+            self.args = (message,)
+
+
 class StaleLeaderError(RetriableError):
     """The broker does not lead the partition (any more)."""
 
@@ -328,7 +356,7 @@ _SPECIFIC: Final[dict[ErrorCode, type[KafkaError]]] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
-    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthorizationError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationError,
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationError,
 }
 

@@ -129,6 +129,8 @@ NOT_WRITTEN: Final = frozenset(
         ErrorCode.POLICY_VIOLATION,
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.RECORD_LIST_TOO_LARGE,
+        # The connection was refused, so the batch was not sent.
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -144,6 +146,7 @@ FATAL_ON_PRODUCE: Final = frozenset(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.PRODUCER_FENCED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
