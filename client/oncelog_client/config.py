@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ProducerSettings,
         producer_config,
     )
+    from .core.security_settings import SecuritySettings
 
 # Name -> the module of `oncelog_client.core` that has it.
 _HOMES = {
@@ -54,6 +55,7 @@ _HOMES = {
     "OffsetReset": "consumer_config",
     "ProducerConfig": "producer_config",
     "ProducerSettings": "producer_config",
+    "SecuritySettings": "security_settings",
     "admin_config": "client_config",
     "client_config": "client_config",
     "consumer_config": "consumer_config",
@@ -88,6 +90,7 @@ __all__ = [
     "OffsetReset",
     "ProducerConfig",
     "ProducerSettings",
+    "SecuritySettings",
     "admin_config",
     "client_config",
     "consumer_config",

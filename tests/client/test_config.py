@@ -18,6 +18,7 @@ from oncelog_client.core.client_config import (
 )
 from oncelog_client.core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
 from oncelog_client.core.producer_config import ProducerConfig, ProducerSettings, producer_config
+from oncelog_client.core.security_settings import SecuritySettings
 from oncelog_client.errors import ConfigError, SettingsWarning
 from oncelog_protocol.records.compression import Compression
 
@@ -153,6 +154,7 @@ def test_the_error_for_an_unknown_setting_names_the_nearest_one() -> None:
 @pytest.mark.parametrize(
     ("settings", "config"),
     [
+        (SecuritySettings, ClientConfig),
         (ClientSettings, ClientConfig),
         (AdminSettings, AdminConfig),
         (ProducerSettings, ProducerConfig),
@@ -161,7 +163,9 @@ def test_the_error_for_an_unknown_setting_names_the_nearest_one() -> None:
 )
 def test_every_setting_is_described_with_its_type_and_default(settings: Any, config: Any) -> None:
     text = " ".join((settings.__doc__ or "").split())
-    inherited = set() if settings is ClientSettings else set(ClientSettings.__annotations__)
+    bases = {ClientSettings: SecuritySettings, SecuritySettings: None}
+    base = bases.get(settings, ClientSettings)
+    inherited = set() if base is None else set(base.__annotations__)
     defaults = config.defaults
     own = set(settings.__annotations__) - inherited
     assert own

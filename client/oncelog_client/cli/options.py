@@ -10,6 +10,7 @@ import click
 from oncelog_client.cli.names import FILE, SecondsType
 from oncelog_client.cli.output import output_option
 from oncelog_client.cli.quantities import parse_duration_ms
+from oncelog_client.core.security_settings import is_security
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "run",
     "split_config",
     "split_pair",
+    "typed_settings",
 ]
 
 T = TypeVar("T")
@@ -36,12 +38,6 @@ GIVE_UP_AFTER_S: Final = 10.0
 LONGEST_WAIT_S: Final = 1_000_000.0
 LONGEST_LABEL: Final = 63
 LONGEST_HOST: Final = 253
-
-# Settings that are ignored if they have this value, because the client always works that way.
-_GIVEN: Final = {"security.protocol": "PLAINTEXT"}
-# Prefixes of settings for features that are not built yet. Values of these settings may be secrets
-# and are never shown.
-_SECURITY: Final = ("security.", "ssl.", "sasl.")
 
 
 def connection_options(command: F) -> F:
@@ -124,47 +120,61 @@ def _server(text: str) -> str:
 def read_properties(path: Path | None) -> dict[str, Any]:
     """Return the client settings of a properties file, under the names of this client.
 
-    Raises click.UsageError for a line without `=`, an unknown setting, a value of the wrong type, a
-    setting for TLS or SASL, and a file that is not text in UTF-8.
+    Raises click.UsageError for a line without a value, an unknown setting, a value of the wrong
+    type, a setting that is not supported, and a file that is not text in UTF-8.
     """
     if path is None:
         return {}
+    from oncelog_client.cli.properties_file import PropertiesError, parse_properties
+
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        return typed_settings(parse_properties(path.read_text(encoding="utf-8-sig")))
     except UnicodeDecodeError as error:
-        raise click.UsageError(
-            f"--command-config {path}: not text in UTF-8 (byte {error.start})"
-        ) from None
-    try:
-        return parse_settings(
-            line for line in lines if line.strip() and line.strip()[0] not in "#!"
-        )
+        reason = f"not text in UTF-8 (byte {error.start})"
+    except PropertiesError as error:
+        reason = str(error)
     except click.UsageError as error:
-        raise click.UsageError(f"--command-config {path}: {error.message}") from None
+        reason = error.message
+    raise click.UsageError(f"--command-config {path}: {reason}")
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse `name=value` pairs with Kafka's names. Return the settings of this client, each with a
-    value of its type.
+    """Parse `name=value` pairs with Kafka's names, as `typed_settings` does. Raises
+    click.UsageError also for a pair without `=`."""
+    return typed_settings(map(_pair, pairs))
 
-    Raises click.UsageError for a pair without `=`, an unknown setting, a value of the wrong type,
-    and a setting for TLS or SASL.
+
+def typed_settings(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the settings of this client for pairs with Kafka's names, each with a value of its
+    type. Settings of Kafka's clients that only concern the Java runtime are left out.
+
+    Raises click.UsageError for an unknown setting, a value of the wrong type, and a setting that is
+    not supported.
     """
     types = setting_types()
     settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, value = split_pair(pair)
-        if _GIVEN.get(name) == value:
-            continue
-        if name.startswith(_SECURITY):
-            raise click.UsageError(
-                f"{name}: TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
-            )
+    for name, value in pairs:
         setting = name.replace(".", "_")
         if setting not in types:
-            raise click.UsageError(f"there is no setting {name!r}{_near_setting(name, types)}")
-        settings[setting] = _typed(name, value, types[setting])
+            if not (is_security(name) and _is_ignored(name, value)):
+                raise click.UsageError(f"there is no setting {name!r}{_near_setting(name, types)}")
+            continue
+        kind = types[setting]
+        # Kafka keeps the blanks around a secret, and no others.
+        settings[setting] = value if "Secret" in kind else _typed(name, value.strip(), kind)
     return settings
+
+
+def _is_ignored(name: str, value: str) -> bool:
+    """Return True if a setting of TLS or SASL has no effect on this client. Raises click.UsageError
+    if this client does not support it."""
+    from oncelog_client.core.security_config import has_no_effect, unsupported_reason
+
+    if has_no_effect(name, value):
+        return True
+    if reason := unsupported_reason(name):
+        raise click.UsageError(f"{name} is not supported: {reason}")
+    return False
 
 
 def _near_setting(name: str, known: Iterable[str]) -> str:
@@ -179,24 +189,33 @@ def _near_setting(name: str, known: Iterable[str]) -> str:
 
 
 def setting_types() -> dict[str, str]:
-    """Return the settings of all clients: name -> type, as annotated."""
+    """Return the settings of all clients that a text can give: name -> type, as annotated."""
     from oncelog_client.core.client_config import AdminSettings
     from oncelog_client.core.consumer_config import ConsumerSettings
     from oncelog_client.core.producer_config import ProducerSettings
 
     return {"bootstrap_servers": "str"} | {
-        name: getattr(hint, "__forward_arg__", str(hint))
+        name: kind
         for settings in (AdminSettings, ProducerSettings, ConsumerSettings)
         for name, hint in settings.__annotations__.items()
+        # A text cannot be a function.
+        if not (kind := getattr(hint, "__forward_arg__", str(hint))).startswith("Callable")
     }
 
 
 def split_pair(pair: str) -> tuple[str, str]:
     """Return `name=value` as (name, value). Raises click.UsageError without `=`."""
+    name, value = _pair(pair)
+    return name, value.strip()
+
+
+def _pair(pair: str) -> tuple[str, str]:
+    """Return `name=value` as (name, value). The value keeps its blanks, because it may be a
+    password. Raises click.UsageError without `=`."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
         raise click.UsageError(f"{_hidden(pair)!r} is not name=value")
-    return name.strip(), value.strip()
+    return name.strip(), value
 
 
 def split_config(pair: str) -> tuple[str, str]:

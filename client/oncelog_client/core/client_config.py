@@ -6,17 +6,17 @@ client. `oncelog_client.config` exports all names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from oncelog_client.connect_failures import Address
-from oncelog_client.errors import ConfigError
 from oncelog_client.frozen import Frozen
+from oncelog_protocol.secret import Secret
 
+from .security_settings import SecuritySettings, is_security
 from .settings import (
     INT32_MAX,
     INT64_MAX,
-    SECURITY_NOT_BUILT,
     check_ranges,
     check_types,
     parse_bootstrap_servers,
@@ -26,8 +26,9 @@ from .settings import (
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
-class ClientSettings(TypedDict, total=False):
-    """Settings of every client, besides `bootstrap_servers`: `"host:port,host:port"`.
+class ClientSettings(SecuritySettings, total=False):
+    """Settings of every client, besides `SecuritySettings` and `bootstrap_servers`:
+    `"host:port,host:port"`.
 
     client_id (str): name of this client in the logs and metrics of brokers. Default: "oncelog".
     request_timeout_ms (int): how long a request waits for its response. Default: 30000.
@@ -41,7 +42,6 @@ class ClientSettings(TypedDict, total=False):
         means no limit. Default: 540000.
     metadata_max_age_ms (int): how old metadata of topics and brokers may become. Default:
         300000.
-    security_protocol (str): PLAINTEXT; TLS and SASL are not built yet. Default: "PLAINTEXT".
     socket_connection_setup_timeout_ms (int): how long a connect may take. Default: 10000.
     """
 
@@ -53,7 +53,6 @@ class ClientSettings(TypedDict, total=False):
     reconnect_backoff_max_ms: int
     connections_max_idle_ms: int
     metadata_max_age_ms: int
-    security_protocol: str
     socket_connection_setup_timeout_ms: int
 
 
@@ -79,8 +78,41 @@ class ClientConfig(Frozen):
     reconnect_backoff_max_ms: int = 1_000
     connections_max_idle_ms: int = 540_000
     metadata_max_age_ms: int = 300_000
-    security_protocol: str = "PLAINTEXT"
     socket_connection_setup_timeout_ms: int = 10_000
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_jaas_config: Secret | None = None
+    sasl_username: str | None = None
+    sasl_password: Secret | None = None
+    sasl_oauthbearer_token: Callable[[], object] | None = None
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_client_credentials_client_id: str | None = None
+    sasl_oauthbearer_client_credentials_client_secret: Secret | None = None
+    sasl_oauthbearer_scope: str | None = None
+    sasl_oauthbearer_header_urlencode: bool = False
+    ssl_truststore_location: str | None = None
+    ssl_truststore_type: str = "JKS"
+    ssl_truststore_password: Secret | None = None
+    ssl_truststore_certificates: Secret | None = None
+    ssl_keystore_location: str | None = None
+    ssl_keystore_type: str = "JKS"
+    ssl_keystore_password: Secret | None = None
+    ssl_keystore_key: Secret | None = None
+    ssl_keystore_certificate_chain: Secret | None = None
+    ssl_key_password: Secret | None = None
+    ssl_endpoint_identification_algorithm: str = "https"
+    ssl_enabled_protocols: tuple[str, ...] | None = None
+    ssl_cipher_suites: tuple[str, ...] | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        """Return True if the connections to brokers use TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Return True if the client authenticates its connections by SASL."""
+        return self.security_protocol.startswith("SASL_")
 
 
 class AdminConfig(ClientConfig):
@@ -119,14 +151,16 @@ def checked_values(
 ) -> dict[str, Any]:
     """Return `settings` over the defaults of `config`, with the parsed addresses.
 
-    Raises ConfigError for an unknown name, a value of the wrong type, a security protocol that is
-    not built, and an invalid address.
+    Raises ConfigError for an unknown name, a value of the wrong type, an invalid address, and
+    settings of TLS or SASL that contradict each other.
     """
     refuse_unknown(settings, config.defaults)
     values = {**config.defaults, **settings}
     # `acks` may be a number or text, so `producer_config` checks it.
     check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
-    if values["security_protocol"].upper() != "PLAINTEXT":
-        raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")
+    if any(map(is_security, settings)):
+        from .security_config import check_security
+
+        check_security(values, settings)
     values["bootstrap_servers"] = parse_bootstrap_servers(servers)
     return values

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from oncelog_client.connect_failures import Address
 from oncelog_client.errors import ConfigError
-from oncelog_protocol.secret import displayed
+from oncelog_protocol.secret import Secret, displayed
+
+from .security_settings import is_security
 
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
-
-SECURITY_NOT_BUILT: Final = "TLS and SASL are not built yet; use a PLAINTEXT listener of the broker"
-_SECURITY: Final = ("sasl_", "ssl_", "security_")
 
 
 def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
@@ -45,8 +44,11 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
     for name in settings:
         if name not in names:
             plain = name.replace(".", "_").lower()
-            if plain.startswith(_SECURITY):
-                raise ConfigError(f"{name}: {SECURITY_NOT_BUILT}")
+            if is_security(name):
+                from .security_config import unsupported_reason
+
+                if reason := unsupported_reason(plain):
+                    raise ConfigError(f"{name} is not supported: {reason}")
             from difflib import get_close_matches
 
             near = get_close_matches(plain, names, n=1)
@@ -81,6 +83,8 @@ _TYPES: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "bool": ((bool,), "True or False"),
     "str": ((str,), "a text"),
     "str | None": ((str, type(None)), "a text"),
+    "Secret | None": ((str, Secret, type(None)), "a text"),
+    "tuple[str, ...] | None": ((str, list, tuple, type(None)), "a list of texts"),
 }
 
 

@@ -12,14 +12,18 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from oncelog_client.cli.options import parse_servers, parse_settings, setting_types, split_pair
+from oncelog_client.cli.options import parse_servers, setting_types, typed_settings
+from oncelog_client.cli.properties_file import PropertiesError, parse_properties
+from oncelog_client.connect_failures import ConnectCause
 from oncelog_client.core.client_config import AdminConfig, admin_config
-from oncelog_client.errors import ConfigError, KafkaError, RetriableError
+from oncelog_client.core.security_settings import is_security
+from oncelog_client.errors import AuthenticationError, ConfigError, KafkaError, RetriableError
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.kafka_tools.failures import (
     TIMEOUT,
     JavaError,
     SettingsError,
+    java_error,
     of_client,
     print_log,
 )
@@ -32,8 +36,11 @@ NOT_STARTED: Final = (
     "org.apache.kafka.common.KafkaException",
     "Failed to create new KafkaAdminClient",
 )
-# Prefixes of settings for features that are not built yet.
-_SECURITY: Final = ("security.", "ssl.", "sasl.")
+# Kafka's error for a certificate that one side does not trust, and its message.
+SSL_AUTHENTICATION: Final = (
+    "org.apache.kafka.common.errors.SslAuthenticationException",
+    "SSL handshake failed",
+)
 # After this time without a connection the tool prints the reason.
 _SILENCE_S: Final = 1.0
 _CONNECTS: Final = "org.apache.kafka.clients.NetworkClient"
@@ -111,32 +118,42 @@ async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
             print_log("WARN", f"{failure}; trying again for {timeout_ms} ms", _CONNECTS)
     try:
         await starting
+    except AuthenticationError as error:
+        raise _authentication_error(error) from error
     except RetriableError as error:
         text = f"Timed out waiting for a node assignment. Call: {first_call}"
         raise JavaError(TIMEOUT, text) from error
 
 
+def _authentication_error(error: AuthenticationError) -> JavaError:
+    """Return the exception of Kafka's tools, with the broker's own message."""
+    for failure in error.failures:
+        if failure.cause is ConnectCause.AUTHENTICATION_FAILED:
+            return java_error(error.code, failure.detail)
+    return JavaError(*SSL_AUTHENTICATION)
+
+
 def read_settings(path: str | None) -> dict[str, Any]:
     """Return the client settings of a properties file. Settings that this client does not have are
     ignored, as by Kafka's tools. Raises SettingsError for a missing file, a value of the wrong type
-    and a setting for TLS or SASL."""
+    and a setting of TLS or SASL that is not supported."""
     if path is None:
         return {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        properties = parse_properties(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(NO_FILE, path) from None
+    except PropertiesError as error:
+        raise SettingsError(CONFIG_ERROR, f"{path}: {error}") from None
     known = setting_types()
-    settings: dict[str, Any] = {}
-    for name, value in map(split_pair, filter(_is_setting, lines)):
-        if name.replace(".", "_") in known or name.startswith(_SECURITY):
-            try:
-                settings |= parse_settings([f"{name}={value}"])
-            except click.UsageError as error:
-                raise SettingsError(CONFIG_ERROR, error.message) from None
+    used = [
+        pair
+        for pair in properties
+        if pair.name.replace(".", "_") in known or is_security(pair.name)
+    ]
+    try:
+        settings = typed_settings(used)
+    except click.UsageError as error:
+        raise SettingsError(CONFIG_ERROR, error.message) from None
     settings.pop("bootstrap_servers", None)
     return settings
-
-
-def _is_setting(line: str) -> bool:
-    return "=" in line and line.strip()[0] not in "#!"

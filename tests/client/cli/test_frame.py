@@ -131,7 +131,7 @@ def test_a_settings_file_may_hold_comments_and_security_protocol_plaintext(
 ) -> None:
     path = tmp_path / "client.properties"
     path.write_text("# a comment\n\nsecurity.protocol=PLAINTEXT\nclient.id=x\n")
-    assert read_properties(path) == {"client_id": "x"}
+    assert read_properties(path) == {"client_id": "x", "security_protocol": "PLAINTEXT"}
 
 
 def test_a_closed_pipe_ends_the_output_without_an_error() -> None:

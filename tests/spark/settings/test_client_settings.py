@@ -16,6 +16,7 @@ from oncelog_client.spark.settings.client_settings import (
     remarks,
 )
 from oncelog_client.spark.settings.options import OptionError, Options
+from oncelog_protocol.secret import Secret
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -69,8 +70,10 @@ def test_the_source_reads_committed_by_default() -> None:
         ("source", "kafka.fetch.max.bytes", "many"),
         ("source", "kafka.check.crcs", "yes"),
         ("source", "kafka.security.protocol", "SASL_SSL"),
+        ("source", "kafka.security.protocol", "TLS"),
         ("source", "kafka.sasl.mechanism", "PLAIN"),
         ("source", "kafka.ssl.truststore.location", "x"),
+        ("sink", "kafka.ssl.truststore.type", "DER"),
         ("source", "kafka.bootstrap.servers", "nowhere"),
         ("sink", "kafka.key.serializer", "x"),
         ("sink", "kafka.value.serializer", "x"),
@@ -98,8 +101,64 @@ def test_bootstrap_servers_are_required() -> None:
         client_setup(Options({}), "source", "admin")
 
 
-def test_security_protocol_plaintext_is_accepted() -> None:
-    assert setup_of("source", "admin", security_protocol="plaintext") == setup_of("source", "admin")
+SECURED = {
+    "security_protocol": "sasl_ssl",
+    "sasl_mechanism": "SCRAM-SHA-512",
+    "sasl_jaas_config": "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule"
+    ' required username="u" password=" p ";',
+    "ssl_truststore_type": "PEM",
+    "ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----",
+    "ssl_enabled_protocols": "TLSv1.2, TLSv1.3",
+    "ssl_endpoint_identification_algorithm": "",
+}
+
+
+@pytest.mark.parametrize(("side", "kind"), [("source", "admin"), ("source", "consumer")])
+def test_tls_and_sasl_have_the_options_of_kafkas_client(side: Side, kind: Kind) -> None:
+    keywords = setup_of(side, kind, **SECURED).keywords
+    for name, value in SECURED.items():
+        secret = name in ("sasl_jaas_config", "ssl_truststore_certificates")
+        assert keywords[name] == (Secret(value) if secret else value)
+
+
+def test_tls_and_sasl_are_the_same_for_each_client_of_a_sink() -> None:
+    for kind in ("admin", "producer"):
+        keywords = setup_of("sink", kind, **SECURED).keywords
+        assert keywords.items() >= {"security_protocol": "sasl_ssl"}.items()
+        assert "sasl_jaas_config" in keywords
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("kafka.ssl.engine.factory.class", "x.Y", "it names a class of Java"),
+        ("kafka.sasl.login.callback.handler.class", "x.Y", "it names a class of Java other than"),
+        ("kafka.ssl.keystore.pasword", "secret", "the clients have no such setting"),
+        ("kafka.sasl.oauthbearer.token", "secret", "the clients have no such setting"),
+    ],
+)
+def test_a_setting_of_security_without_effect_is_refused(
+    option: str, value: str, reason: str
+) -> None:
+    """Without an error, data could be sent unencrypted."""
+    with pytest.raises(OptionError, match=reason) as caught:
+        client_setup(Options({**SERVERS, option: value}), "source", "consumer")
+    assert str(caught.value).startswith(f"option {option}=[hidden]: is not supported: ")
+
+
+def test_the_error_of_a_contradiction_has_the_names_of_the_options() -> None:
+    given = {name: SECURED[name] for name in ("security_protocol", "sasl_mechanism")}
+    with pytest.raises(
+        OptionError,
+        match=r"needs kafka\.sasl\.jaas\.config, or kafka\.sasl\.username and kafka\.sasl\.pass",
+    ):
+        setup_of("source", "consumer", **given)
+
+
+def test_a_setting_of_the_java_runtime_is_ignored_with_a_remark() -> None:
+    options = Options({**SERVERS, "kafka.ssl.protocol": "TLSv1.3"})
+    assert client_setup(options, "source", "admin").keywords == {"client_id": "oncelog-spark"}
+    assert any("kafka.ssl.protocol has no effect" in text for text in remarks(options, "source"))
 
 
 def test_only_the_level_of_the_chosen_compression_is_used() -> None:

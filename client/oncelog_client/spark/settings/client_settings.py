@@ -6,14 +6,16 @@ of connected clients, and picklable, because executors receive it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, cast, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, cast, get_args, get_type_hints
 
 from oncelog_client.core.client_config import AdminSettings, admin_config
 from oncelog_client.core.consumer_config import ConsumerSettings, consumer_config
 from oncelog_client.core.producer_config import ProducerSettings, producer_config
-from oncelog_client.core.settings import SECURITY_NOT_BUILT
+from oncelog_client.core.security_settings import is_security
 from oncelog_client.errors import ConfigError
+from oncelog_protocol.secret import Secret
 
 from .options import KAFKA_PREFIX, OptionError, Options, read_boolean, read_integer
 
@@ -58,10 +60,8 @@ _NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
     "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
 }
-# Settings of a secured connection. The clients have no TLS and no SASL. So all these settings are
-# refused except `_PLAINTEXT`: without effect, they would let data be sent unencrypted.
-_SECURITY: Final = ("sasl.", "ssl.", "security.")
-_PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
+# Not an option: an option is a text, and this setting is a function.
+_FUNCTIONS: Final = frozenset({"sasl_oauthbearer_token"})
 # Java's client has a level for each compression type. Oncelog's client has one level for all types.
 _LEVELS: Final = frozenset(f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd"))
 # Consumer settings about a group. The source joins no group: it assigns partitions itself.
@@ -113,8 +113,8 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
         values["max_partition_fetch_bytes"] = _FETCH_BYTES
     for name, text in given.items():
         field = name.replace(".", "_")
-        if field in _TYPES[kind] and name not in _GROUP | _OWN | {_PLAINTEXT[0]}:
-            values[field] = _typed(KAFKA_PREFIX + name, text.strip(), _TYPES[kind][field])
+        if field in _TYPES[kind] and name not in _GROUP | _OWN:
+            values[field] = _typed(KAFKA_PREFIX + name, text, _TYPES[kind][field])
         elif kind == "producer" and name == _level_of(given):
             values["compression_level"] = read_integer(KAFKA_PREFIX + name, text.strip())
     if "isolation_level" in values:
@@ -144,6 +144,8 @@ def _level_of(given: Mapping[str, str]) -> str:
 def _is_known(name: str) -> bool:
     field = name.replace(".", "_")
     known = {"bootstrap.servers", *_LEVELS}
+    if field in _FUNCTIONS:
+        return False
     return name in known or any(field in types for types in _TYPES.values())
 
 
@@ -152,15 +154,34 @@ def _refuse(given: Mapping[str, str], side: Side) -> None:
         option = KAFKA_PREFIX + name
         if name in _REFUSED[side]:
             raise OptionError(option, text, _REFUSED[side][name])
-        if name.startswith(_SECURITY) and (name, text.strip().upper()) != _PLAINTEXT:
-            raise OptionError(option, text, f"is not supported: {SECURITY_NOT_BUILT}")
+        if is_security(name) and not _is_known(name):
+            _refuse_security(option, name, text)
         if side == "sink" and name in _NEEDED:
             allowed, reason = _NEEDED[name]
             if text.strip().lower() not in allowed:
                 raise OptionError(option, text, f"is not supported: {reason}")
 
 
+def _refuse_security(option: str, name: str, text: str) -> None:
+    """Raise OptionError for a setting of TLS or SASL that the clients do not have. Without an error
+    a misspelled setting could let data be sent unencrypted. Settings of the Java runtime are
+    ignored, with a remark."""
+    from oncelog_client.core.security_config import has_no_effect, unsupported_reason
+
+    if not has_no_effect(name, text):
+        reason = unsupported_reason(name) or "the clients have no such setting"
+        raise OptionError(option, Secret(text), f"is not supported: {reason}")
+
+
+def _is_secret(wanted: Any) -> bool:
+    return Secret in get_args(wanted)
+
+
 def _typed(option: str, text: str, wanted: Any) -> Any:
+    if _is_secret(wanted):
+        # Kafka keeps the blanks around a password.
+        return Secret(text)
+    text = text.strip()
     if wanted is bool:
         return read_boolean(option, text)
     if wanted in (int, int | None):
@@ -181,7 +202,21 @@ def _check(kind: Kind, servers: str, values: Mapping[str, Any], given: Mapping[s
         else:
             producer_config(servers, cast(ProducerSettings, values))
     except ConfigError as error:
-        for name, text in given.items():
-            if name.replace(".", "_") in error.message:
-                raise OptionError(KAFKA_PREFIX + name, text, error.message) from None
-        raise OptionError("kafka.*", None, error.message) from None
+        message = _with_option_names(error.message)
+        # The longest name first: kafka.ssl.keystore.key is the beginning of another name.
+        for name in sorted(given, key=len, reverse=True):
+            field = name.replace(".", "_")
+            if field in error.message:
+                text = given[name]
+                value = Secret(text) if _is_secret(_TYPES[kind].get(field)) else text
+                raise OptionError(KAFKA_PREFIX + name, value, message) from None
+        raise OptionError("kafka.*", None, message) from None
+
+
+def _with_option_names(message: str) -> str:
+    """Return a message about settings of TLS and SASL with the names of the options."""
+    return re.sub(
+        r"\b(?:sasl|security|ssl)_[a-z_]+",
+        lambda found: KAFKA_PREFIX + found[0].replace("_", "."),
+        message,
+    )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from oncelog_protocol.secret import HIDDEN, displayed
+from oncelog_protocol.secret import HIDDEN, Secret, displayed
 
 KAFKA_PREFIX: Final = "kafka."
 
@@ -78,10 +78,10 @@ class OptionError(ValueError):
     expected form. The message omits a value that may be a secret, because messages get into the
     driver's logs, notebooks and bug reports."""
 
-    def __init__(self, name: str, value: str | None, wanted: str) -> None:
+    def __init__(self, name: str, value: str | Secret | None, wanted: str) -> None:
         shown = None if value is None else displayed(name, value)
         self.name = name
-        self.value = HIDDEN if shown == HIDDEN else value
+        self.value = HIDDEN if isinstance(value, Secret) or shown == HIDDEN else value
         given = name if value is None else f"{name}={shown}"
         super().__init__(f"option {given}: {wanted}")
 
