@@ -139,7 +139,14 @@ class ScriptedBroker:
         header = b"\0" if response_header_version(key, version) else b""
         body = struct.pack(">i", correlation_id) + header + encode(response, version)
         data = struct.pack(">i", len(body)) + body
-        loop.call_later(delay_s, self._deliver, transport, data)
+        loop.call_at(
+            self._response_time(transport, loop.time() + delay_s), self._deliver, transport, data
+        )
+
+    def _response_time(self, transport: _Transport, time_s: float) -> float:
+        """Return the time of a response that is ready at `time_s`. Responses of the same time come
+        in any order, so a test with several requests in flight needs other times."""
+        return time_s
 
     def _deliver(self, transport: _Transport, data: bytes) -> None:
         if not transport.lost:

@@ -220,6 +220,7 @@ async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
             continue
         missing = [APIS[key].name for key in NEEDED if not _speaks(connection, key)]
         connection.close()
+        await connection.wait_closed()
         level = connection.features.get(TRANSACTION_VERSION, 0)
         if missing:
             to_do = "use a newer broker, or do not use features that need these APIs"

@@ -15,6 +15,7 @@ from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.core.metadata import Metadata, TopicInfo, refusal_of
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
+    AuthenticationError,
     ConnectError,
     DisconnectedError,
     KafkaError,
@@ -90,9 +91,10 @@ class Cluster:
         """Reach any broker within `timeout_ms`, by default twice the request timeout.
 
         Raises RetriableError otherwise. The error's `failures` have the reason for each bootstrap
-        server. With `fail_fast` the call raises ConnectError as soon as every address has refused
-        (connection refused, no such host, another protocol), because a retry would not help.
-        Without `fail_fast`, the call waits for a broker that is starting.
+        server. Raises AuthenticationError at once, and ConfigError for an unusable file of keys or
+        certificates. With `fail_fast` the call raises ConnectError as soon as every address has
+        refused (connection refused, no such host, another protocol), because a retry would not
+        help. Without `fail_fast`, the call waits for a broker that is starting.
         """
         if timeout_ms is None:
             timeout_ms = 2 * self.config.request_timeout_ms
@@ -115,8 +117,7 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._connections.close()
-        # The transports close in the next turn of the loop.
-        await asyncio.sleep(0)
+        await self._connections.wait_closed()
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
         """Start background work that ends with the client."""
@@ -147,6 +148,12 @@ class Cluster:
         if node is None:
             return None
         return self._connections.ready((node.host, node.port), lane, callback)
+
+    def refusal(self, node_id: int) -> AuthenticationError | None:
+        """Return the error of the last connect to a broker if one side refused the identity of the
+        other: requests to this broker fail until the cause is gone."""
+        node = self.metadata.brokers.get(node_id)
+        return None if node is None else self._connections.refusal((node.host, node.port))
 
     @property
     def features(self) -> Mapping[str, int]:

@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import math
-import re
-import socket
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from oncelog_client.connect_failures import (
     FIRST_BYTES,
@@ -26,6 +22,7 @@ from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.core.missing_rows import missing_rows
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
+    AuthenticationError,
     ClosedError,
     ConnectError,
     DisconnectedError,
@@ -41,7 +38,10 @@ from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.requests import Requests
 
+from .client_security import NO_SECURITY, ClientSecurity, client_security
 from .clock import monotonic_ms
+from .connect_causes import connect_error, connect_failure, tls_failure
+from .outstanding import Held, Outstanding, Pending
 
 R = TypeVar("R")
 
@@ -64,88 +64,115 @@ _NEWEST_USED: Final[dict[ApiKey, int]] = {
 # sizes.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 
+# After this time the end of a TLS connection does not wait for the broker's close_notify any more.
+_TLS_SHUTDOWN_S: Final = 1.0
+
+# A listener with SASL closes a connection at its first request without authentication.
+_NO_ANSWER: Final = (
+    " at its first request; if its listener needs SASL, set security_protocol and sasl_mechanism"
+)
+
 # Maximum number of missing topics, partitions or groups that an error message names.
 _ROWS_SHOWN: Final = 5
-
-
-class _Pending(NamedTuple):
-    answer: asyncio.Future[Any]
-    deadline_ms: float
-    api_name: str
 
 
 class Connection(asyncio.Protocol):
     """A connection, made by `Connection.open`. After the connection has closed, every call raises
     DisconnectedError."""
 
-    def __init__(self, address: Address, config: ClientConfig) -> None:
+    def __init__(
+        self, address: Address, config: ClientConfig, security: ClientSecurity = NO_SECURITY
+    ) -> None:
         self.address = address
         self.features: dict[str, int] = {}
         self.last_used_ms = monotonic_ms()
         self._config = config
+        self._security = security
+        # The time of the next authentication. Requests are held while it runs.
+        self._renew_at_ms = math.inf
+        self._renewing: asyncio.Task[None] | None = None
         self._core = Requests(config.client_id, max_frame_size=_MAX_ANSWER_BYTES)
-        self._pending: deque[_Pending] = deque()
+        self._outstanding = Outstanding(self._timed_out)
         self._versions: dict[int, tuple[int, int]] = {}
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._is_full = False
+        self._lost = asyncio.Event()
         # Callbacks of `when_writable`. Each is called once, in this order, when the connection is
         # writable again or has ended.
         self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = math.inf
         self._failure: KafkaError | None = None
         # The first bytes of the peer. They are kept until they show whether the peer speaks Kafka's
         # protocol.
         self._first: bytes | None = b""
         self._foreign: ConnectCause | None = None
+        # True after a response to a request besides ApiVersions.
+        self._is_proven = False
+        # The failure of TLS that ended the connection.
+        self._tls_failure: ConnectFailure | None = None
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect and negotiate versions. Raises ConnectError for any failure."""
-        connection = await cls.connect(address, config)
+        """Connect, negotiate versions and authenticate. Raises ConnectError for any failure, or
+        AuthenticationError if one side refuses the identity of the other."""
+        connection = await cls.connect(address, config, client_security(config))
         await connection.negotiate()
         return connection
 
     @classmethod
-    async def connect(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect within `socket_connection_setup_timeout_ms`. The caller must then call
-        `negotiate`.
+    async def connect(
+        cls, address: Address, config: ClientConfig, security: ClientSecurity
+    ) -> Connection:
+        """Connect within `socket_connection_setup_timeout_ms`, which includes the TLS handshake.
+        The caller must then call `negotiate`.
 
-        Raises ConnectError for any failure, also if the resolver raises OverflowError or ValueError
-        (for a port of -1, or a NUL in a host): metadata may hold any address.
+        Raises AuthenticationError for a certificate that is not trusted, and ConnectError for any
+        other failure, also if the resolver raises OverflowError or ValueError (for a port of -1, or
+        a NUL in a host): metadata may hold any address.
         """
         host, port = address
         timeout_s = config.socket_connection_setup_timeout_ms / 1000
+        tls: dict[str, Any] = {}
+        if security.tls is not None:
+            tls = {"ssl": security.tls, "server_hostname": host}
+            tls["ssl_shutdown_timeout"] = _TLS_SHUTDOWN_S
         try:
             async with asyncio.timeout(timeout_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: cls(address, config), host, port
+                    lambda: cls(address, config, security), host, port, **tls
                 )
         except Exception as error:
-            raise ConnectError(_connect_failure(address, error, timeout_s)) from error
+            failure = connect_failure(address, error, timeout_s, tls=bool(tls))
+            raise connect_error(failure) from error
         return connection
 
     async def negotiate(self) -> None:
-        """Request the versions that the broker speaks. If this fails, close and raise
-        ConnectError."""
+        """Request the versions that the broker speaks, and authenticate. If this fails, close and
+        raise ConnectError or AuthenticationError."""
         try:
             await self._negotiate()
+            if self._security.login is not None:
+                await self._authenticate()
         except BaseException as error:
-            self.close()
+            self._fail(DisconnectedError(f"{shown(self.address)} could not be used"))
+            if isinstance(error, ConnectError | AuthenticationError):
+                raise
             if isinstance(error, Exception):
-                raise ConnectError(self._negotiation_failure(error)) from error
+                raise connect_error(self._negotiation_failure(error)) from error
             raise
 
     def _negotiation_failure(self, error: Exception) -> ConnectFailure:
         if self._foreign is not None:
             return ConnectFailure(self.address, self._foreign)
         if isinstance(error, TimedOutError):
-            detail = f"no response to ApiVersions in {self._config.request_timeout_ms / 1000:g} s"
+            missing = "the authentication" if self._versions else "ApiVersions"
+            timeout_s = self._config.request_timeout_ms / 1000
+            detail = f"no response to {missing} in {timeout_s:g} s"
             return ConnectFailure(self.address, ConnectCause.SILENT, detail)
         if isinstance(error, DisconnectedError):
-            return ConnectFailure(self.address, ConnectCause.CLOSED)
+            return self._tls_failure or ConnectFailure(self.address, ConnectCause.CLOSED)
         return ConnectFailure(self.address, ConnectCause.FAILED, str(error))
 
     # -- requests
@@ -197,9 +224,10 @@ class Connection(asyncio.Protocol):
     def start_unanswered(self, request: object) -> None:
         """Send Produce with acks=0, the one request without a response."""
         self._raise_if_closed()
-        _, parts = self._core.send(request, self.version(request), answered=False)
         self.last_used_ms = monotonic_ms()
-        self._write(parts)
+        if self.last_used_ms >= self._renew_at_ms:
+            self._start_renewal()
+        self._dispatch(request, self.version(request), None)
 
     def start(
         self,
@@ -221,6 +249,11 @@ class Connection(asyncio.Protocol):
         a connection that is not `writable`."""
         self._held_back[ready] = None
 
+    @property
+    def has_versions(self) -> bool:
+        """Return True if the broker has named its versions."""
+        return bool(self._versions)
+
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
         """Return the newest version of a request that both sides speak, out of `versions`. Raises
         UnsupportedVersionError if there is none."""
@@ -240,15 +273,25 @@ class Connection(asyncio.Protocol):
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
         now_ms = self.last_used_ms = monotonic_ms()
-        _, parts = self._core.send(request, version)
-        pending = _Pending(
-            self._loop.create_future(), now_ms + timeout_ms, api_of(type(request)).name
-        )
-        self._pending.append(pending)
-        self._write(parts)
-        if pending.deadline_ms < self._timer_at_ms:
-            self._arm_timer()
+        pending = self._outstanding.new(api_of(type(request)).name, now_ms + timeout_ms)
+        if now_ms >= self._renew_at_ms:
+            self._start_renewal()
+        self._dispatch(request, version, pending)
         return pending.answer
+
+    def _dispatch(self, request: object, version: int, pending: Pending | None) -> None:
+        """Send a request, or hold it while the connection authenticates again. `pending` is None
+        for a request without a response."""
+        if self._renewing is None:
+            self._send_now(request, version, pending)
+        else:
+            self._outstanding.hold(Held(request, version, pending))
+
+    def _send_now(self, request: object, version: int, pending: Pending | None) -> None:
+        _, parts = self._core.send(request, version, answered=pending is not None)
+        if pending is not None:
+            self._outstanding.sent(pending)
+        self._write(parts)
 
     def _write(self, parts: list[Any]) -> None:
         assert self._transport is not None
@@ -283,25 +326,57 @@ class Connection(asyncio.Protocol):
         assert isinstance(answer, ApiVersionsResponse)
         return answer
 
-    # -- deadlines
+    # -- authentication
 
-    def _arm_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._timer_at_ms = None, math.inf
-        if self._pending:
-            self._timer_at_ms = min(pending.deadline_ms for pending in self._pending)
-            delay_ms = max(self._timer_at_ms - monotonic_ms(), 0)
-            self._timer = self._loop.call_later(delay_ms / 1000, self._check_deadlines)
+    @property
+    def sasl_versions(self) -> tuple[int, int]:
+        """Return the newest versions of SaslHandshake and SaslAuthenticate that both sides speak,
+        -1 for an API that the broker does not have."""
+        if self._security.login is None:
+            return -1, -1
+        from .authentication import sasl_versions
 
-    def _check_deadlines(self) -> None:
-        now_ms = monotonic_ms()
-        for pending in self._pending:
-            if pending.deadline_ms <= now_ms:
-                message = f"{shown(self.address)} did not respond to {pending.api_name} in time"
-                self._fail(TimedOutError(message))
-                return
-        self._arm_timer()
+        return sasl_versions(self._versions)
+
+    async def _authenticate(self) -> None:
+        from .authentication import authenticate_connection
+
+        assert self._security.login is not None
+        self._renew_at_ms = await authenticate_connection(
+            self.address, self._security.login, self._call_sasl, self.sasl_versions
+        )
+
+    async def _call_sasl(self, request: object) -> Any:
+        """Send a request of the authentication behind the requests in flight, and return its
+        response."""
+        self._raise_if_closed()
+        deadline_ms = monotonic_ms() + self._config.request_timeout_ms
+        pending = self._outstanding.new(api_of(type(request)).name, deadline_ms)
+        self._send_now(request, self.version(request), pending)
+        return await pending.answer
+
+    def _start_renewal(self) -> None:
+        """Authenticate again before the session ends, as KIP-368 says: before the next request, so
+        an idle connection does not. The broker accepts no other request meanwhile."""
+        self._renew_at_ms = math.inf
+        self._renewing = self._loop.create_task(self._renew())
+        self._update_writable()
+
+    async def _renew(self) -> None:
+        try:
+            await self._authenticate()
+        except KafkaError as error:
+            self._renewing = None
+            self._fail(error)
+            return
+        self._renewing = None
+        for held in self._outstanding.release():
+            self._send_now(*held)
+        self._update_writable()
+
+    def _timed_out(self, pending: Pending) -> None:
+        message = f"{shown(self.address)} did not respond to {pending.api_name} in time"
+        self._fail(TimedOutError(message))
 
     # -- asyncio.Protocol
 
@@ -320,10 +395,9 @@ class Connection(asyncio.Protocol):
                 return
             self._first = None
         try:
+            self._is_proven = bool(self._versions)
             for answer in self._core.receive_data(data):
-                pending = self._pending.popleft()
-                if not pending.answer.done():
-                    pending.answer.set_result(answer.message)
+                self._outstanding.answered(answer.message)
         except ProtocolError as error:
             if not self._versions:
                 self._foreign = ConnectCause.NOT_KAFKA
@@ -331,13 +405,29 @@ class Connection(asyncio.Protocol):
             self._fail(DisconnectedError(message))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._security.tls is not None:
+            self._tls_failure = tls_failure(self.address, exc)
         reason = f": {exc}" if exc else ""
+        if self._versions and not self._is_proven and self._security.login is None:
+            reason += _NO_ANSWER
         self._fail(DisconnectedError(f"{shown(self.address)} closed the connection{reason}"))
+        self._lost.set()
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        self._is_full = True
+        self._update_writable()
 
     def resume_writing(self) -> None:
+        self._is_full = False
+        self._update_writable()
+
+    def _update_writable(self) -> None:
+        """Let callers send, or let them wait: while too many bytes have not left, and while the
+        connection authenticates again. A connection that has ended is writable, so that its callers
+        get the error."""
+        if self._failure is None and (self._is_full or self._renewing is not None):
+            self._writable.clear()
+            return
         self._writable.set()
         held_back, self._held_back = self._held_back, {}
         for ready in held_back:
@@ -351,67 +441,31 @@ class Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Return True if a response is outstanding."""
-        return bool(self._pending)
+        """Return True if a response is outstanding, or the connection authenticates."""
+        return bool(self._outstanding) or self._renewing is not None
 
     def close(self) -> None:
         """Close at once. Outstanding requests fail with ClosedError."""
         self._fail(ClosedError("the client was closed"))
+
+    async def wait_closed(self) -> None:
+        """Wait until the transport of a closed connection has ended. With TLS the last bytes and
+        close_notify leave in later turns of the loop."""
+        await self._lost.wait()
 
     def _fail(self, error: KafkaError) -> None:
         if self._failure is not None:
             return
         self._failure = error
         self._core.abandon()
-        if self._timer is not None:
-            self._timer.cancel()
-        self.resume_writing()
-        for pending in self._pending:
-            if not pending.answer.done():
-                pending.answer.set_exception(
-                    DisconnectedError(error.message, sent=True)
-                    if isinstance(error, DisconnectedError)
-                    else type(error)(error.message, error.code)
-                )
-                # Mark the exception as retrieved: the caller may have been cancelled.
-                pending.answer.exception()
-        self._pending.clear()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+        self._update_writable()
+        self._outstanding.fail(error)
         if self._transport is None:
             return
         if isinstance(error, ClosedError):
             self._transport.close()
         else:
             self._transport.abort()
-
-
-_CAUSES: Final[dict[int, ConnectCause]] = {
-    errno.ECONNREFUSED: ConnectCause.REFUSED,
-    errno.ECONNRESET: ConnectCause.CLOSED,
-    errno.ETIMEDOUT: ConnectCause.TIMED_OUT,
-    errno.EHOSTUNREACH: ConnectCause.UNREACHABLE,
-    errno.ENETUNREACH: ConnectCause.UNREACHABLE,
-    errno.EADDRNOTAVAIL: ConnectCause.UNREACHABLE,
-}
-# For these causes, the text of the system's error adds no information.
-_COMPLETE: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
-_ERRNO: Final = r"\[Errno (\d+)\]"
-
-
-def _connect_failure(address: Address, error: Exception, timeout_s: float) -> ConnectFailure:
-    """Return the reason of a failed connect, from the exception of the event loop."""
-    if isinstance(error, socket.gaierror):
-        known = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None))
-        detail = "" if known else error.strerror or str(error)
-        return ConnectFailure(address, ConnectCause.NO_SUCH_HOST, detail)
-    if isinstance(error, OSError):
-        # For a name with several addresses the loop raises one error. The text of this error has
-        # the error numbers.
-        numbers = [error.errno] if error.errno else map(int, re.findall(_ERRNO, str(error)))
-        causes = [_CAUSES.get(number, ConnectCause.FAILED) for number in numbers]
-        if isinstance(error, TimeoutError) and not causes:
-            detail = f"tried for {timeout_s:g} s"
-            return ConnectFailure(address, ConnectCause.TIMED_OUT, detail)
-        # A refusal by a host explains more than a missing route to another address.
-        cause = next((c for c in _CAUSES.values() if c in causes), ConnectCause.FAILED)
-        return ConnectFailure(address, cause, "" if cause in _COMPLETE else str(error))
-    return ConnectFailure(address, ConnectCause.BAD_ADDRESS, str(error))

@@ -11,8 +11,9 @@ from typing import Final
 from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
 from oncelog_client.core.backoff import Backoff
 from oncelog_client.core.client_config import ClientConfig
-from oncelog_client.errors import ClosedError, ConnectError, KafkaError
+from oncelog_client.errors import AuthenticationError, ClosedError, ConnectError, KafkaError
 
+from .client_security import ClientSecurity, client_security
 from .clock import monotonic_ms
 from .connection import Connection
 from .peer_probe import negotiate_or_tell
@@ -59,7 +60,12 @@ class Connections:
         self._delays: dict[Address, tuple[int, float]] = {}
         # For each address the failure of the last connect, if it failed.
         self._unreachable: dict[Address, ConnectFailure] = {}
+        # For each address the error of the last connect, if one side refused the other's identity.
+        self._refused: dict[Address, AuthenticationError] = {}
+        # Made at the first connect.
+        self._security: ClientSecurity | None = None
         self._closed = False
+        self._closing: list[Connection] = []
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._open_ones.values())
@@ -67,7 +73,8 @@ class Connections:
     async def get(self, address: Address, lane: str = "") -> Connection:
         """Return an open connection. If there is none, open a connection after the backoff.
 
-        Raises ConnectError, and ClosedError after `close`.
+        Raises ConnectError; AuthenticationError, which a retry does not resolve; ConfigError for a
+        file of keys or certificates that cannot be used; and ClosedError after `close`.
         """
         key = (address, lane)
         found = self._usable(key)
@@ -84,12 +91,13 @@ class Connections:
             await asyncio.sleep((not_before_ms - monotonic_ms()) / 1000)
             try:
                 opened = await self._connect(address)
-            except ConnectError:
+            except (ConnectError, AuthenticationError):
                 delay_ms = self._backoff.delay_ms(failures + 1, fraction())
                 self._delays[address] = (failures + 1, monotonic_ms() + delay_ms)
                 raise
             self._delays.pop(address, None)
             self._unreachable.pop(address, None)
+            self._refused.pop(address, None)
             self._open_ones[key] = opened
             self.features = opened.features
             return opened
@@ -122,6 +130,12 @@ class Connections:
         tuple."""
         return self.failures if all(connection.closed for connection in self) else ()
 
+    def refusal(self, address: Address) -> AuthenticationError | None:
+        """Return the error of the last connect to an address if one side refused the identity of
+        the other. A copy for each caller, because an exception keeps its last traceback."""
+        found = self._refused.get(address)
+        return found and AuthenticationError(found.message, found.code, found.failures)
+
     def addresses(self) -> list[Address]:
         """Return the addresses with an open connection in the default lane."""
         return [
@@ -135,26 +149,40 @@ class Connections:
         self._closed = True
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection. The transports end in later turns of the loop."""
         self._closed = True
-        for connection in self:
+        self._closing = [connection for connection in self if not connection.closed]
+        for connection in self._closing:
             connection.close()
         self._open_ones.clear()
 
+    async def wait_closed(self) -> None:
+        """Wait until the transports of the closed connections have ended. With TLS, a transport
+        first sends its last bytes and close_notify, within a timeout."""
+        await asyncio.sleep(0)
+        if self._config.has_tls:
+            await asyncio.gather(*(connection.wait_closed() for connection in self._closing))
+
     async def _connect(self, address: Address) -> Connection:
-        """Connect, and log a failure. Raises ConnectError."""
+        """Connect, and log a failure. Raises ConnectError, AuthenticationError or ConfigError."""
+        if self._security is None:
+            self._security = client_security(self._config)
         waits_for = ConnectCause.TIMED_OUT
         try:
-            connection = await Connection.connect(address, self._config)
+            connection = await Connection.connect(address, self._config, self._security)
             waits_for = ConnectCause.SILENT
-            if self.fail_fast:
+            if self.fail_fast and self._security.tls is None:
                 await negotiate_or_tell(connection)
             else:
                 await connection.negotiate()
-        except ConnectError as error:
+        except (ConnectError, AuthenticationError) as error:
             for failure in error.failures:
                 self._unreachable[address] = failure
                 log.warning("cannot reach a broker: %s", failure)
+            if isinstance(error, AuthenticationError):
+                self._refused[address] = error
+            else:
+                self._refused.pop(address, None)
             raise
         except asyncio.CancelledError:
             # The caller's deadline has expired in this step.

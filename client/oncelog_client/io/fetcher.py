@@ -123,6 +123,8 @@ class Fetcher:
     def _fetch(self, leader: int, rows: list[_FetchedPartition]) -> None:
         connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
         if connection is None:
+            if (refusal := self._cluster.refusal(leader)) is not None:
+                self._fail(refusal)
             return
         request = self._request(rows)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms

@@ -37,12 +37,14 @@ async def negotiate_or_tell(connection: Connection) -> None:
     negotiating = asyncio.ensure_future(connection.negotiate())
     try:
         await asyncio.wait({negotiating}, timeout=_PATIENCE_S)
-        if not negotiating.done() and await speaks_http(address):
+        # A peer with versions speaks Kafka's protocol, and may need longer to authenticate.
+        is_silent = not (negotiating.done() or connection.has_versions)
+        if is_silent and await speaks_http(address):
             raise ConnectError(ConnectFailure(address, ConnectCause.HTTP))
         await negotiating
     except ConnectError as error:
         closed = any(failure.cause is ConnectCause.CLOSED for failure in error.failures)
-        if closed and await speaks_tls(address):
+        if closed and not connection.has_versions and await speaks_tls(address):
             raise ConnectError(ConnectFailure(address, ConnectCause.TLS)) from error
         raise
     finally:

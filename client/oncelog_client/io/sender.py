@@ -21,6 +21,7 @@ from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import NOT_WRITTEN
 from oncelog_client.errors import (
+    AuthenticationError,
     FatalError,
     IncompleteResponseError,
     KafkaError,
@@ -249,6 +250,8 @@ class Sender:
             if connection is None:
                 connection = self._cluster.ready_connection(leader, "", self.wake)
             if connection is None:
+                if (refusal := self._cluster.refusal(leader)) is not None:
+                    self._fail_unauthenticated(refusal)
                 return
             if not connection.writable:
                 connection.when_writable(self.wake)
@@ -263,6 +266,13 @@ class Sender:
     def _is_due(self, partition: TopicPartition, now_ms: float) -> bool:
         ready_at_ms = self._accumulator.ready_at_ms(partition, now_ms)
         return ready_at_ms is not None and ready_at_ms <= now_ms
+
+    def _fail_unauthenticated(self, error: AuthenticationError) -> None:
+        """Fail the batches that are not in flight. A retry would not help: every connection has the
+        same credentials."""
+        if self._transaction is not None:
+            self._transaction.batch_failed(error)
+        self.fail_all(error)
 
     def _fail_unsendable(self) -> None:
         unsendable, self._accumulator.unsendable = self._accumulator.unsendable, []

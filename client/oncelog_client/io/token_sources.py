@@ -23,6 +23,7 @@ from oncelog_client.core.oauth_token import (
     access_token,
     token_of_callback,
 )
+from oncelog_client.core.sasl_login import TokenPlace
 from oncelog_protocol.secret import Secret
 
 from .clock import monotonic_ms, wall_ms
@@ -185,3 +186,22 @@ def client_credentials_tokens(
                 await sleep(wait_ms / 1000)
 
     return RefreshingTokens(retrieve, window)
+
+
+def token_source(place: TokenPlace) -> TokenSource:
+    """Return the source of a client's settings. Raises ConfigError for an unusable URL."""
+    if place.callback is not None:
+        return callback_tokens(place.callback)
+    if place.credentials is None:
+        return FileTokens(_path_of(place.url))
+    from .token_endpoint import TokenEndpoint
+
+    return client_credentials_tokens(TokenEndpoint(place.url), place.credentials)
+
+
+def _path_of(url: str) -> Path:
+    """Return the path of a `file:` URL."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(urlsplit(url).path))
