@@ -110,7 +110,9 @@ class LazyGroup(click.Group):
         if cmd_name in COMMANDS:
             from oncelog_client.cli.event_loop import import_asyncio
 
-            import_asyncio()
+            # A shell that completes a line gives its words in the environment.
+            words = os.environ.get("COMP_WORDS", "").split()
+            import_asyncio([*sys.argv[1:], *words])
             return _command(f"{__name__}.{COMMANDS[cmd_name][0]}")
         if cmd_name in KNOWN_EXTENSIONS:
             place: str | None = KNOWN_EXTENSIONS[cmd_name][0]

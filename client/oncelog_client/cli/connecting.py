@@ -18,7 +18,7 @@ from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_prope
 from oncelog_client.cli.output import note
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.core.client_config import ClientConfig
-from oncelog_client.errors import KafkaError, RetriableError
+from oncelog_client.errors import AuthenticationError, KafkaError, RetriableError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.errors import ErrorCode
 
@@ -136,6 +136,8 @@ async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
     except RetriableError as error:
         raise Failed(unreachable(error, client.config, give_up_after)) from error
+    except AuthenticationError as error:
+        raise Failed(error.message + _advice(error.failures)) from error
     try:
         yield client
     finally:
@@ -233,9 +235,24 @@ def _advice(failures: Iterable[ConnectFailure]) -> str:
         return start if local else ". Is a broker running there?"
     if causes & {ConnectCause.HTTP, ConnectCause.SSH, ConnectCause.NOT_KAFKA}:
         return ". Is that the port of a broker? The default is 9092"
-    if ConnectCause.TLS in causes:
-        return ". TLS is not built yet; use a PLAINTEXT listener of the broker"
-    return ""
+    return next((advice for cause, advice in _SECURITY_ADVICE.items() if cause in causes), "")
+
+
+# The names of settings here are those of a file for --command-config.
+_SECURITY_ADVICE: Final = {
+    ConnectCause.TLS: (
+        ". Set security.protocol to SSL or SASL_SSL in a file, and name it by --command-config"
+    ),
+    ConnectCause.UNTRUSTED: ". Name the certificates to trust by ssl.truststore.location",
+    ConnectCause.WRONG_HOST: (
+        ". Use a host of its certificate; an empty ssl.endpoint.identification.algorithm accepts"
+        " any host"
+    ),
+    ConnectCause.CERTIFICATE_REFUSED: (
+        ". Name a certificate that the broker trusts by ssl.keystore.location"
+    ),
+    ConnectCause.PLAINTEXT: ". Set security.protocol to PLAINTEXT or SASL_PLAINTEXT",
+}
 
 
 def _addresses(config: ClientConfig) -> str:

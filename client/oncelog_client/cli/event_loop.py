@@ -1,22 +1,36 @@
 """Imports asyncio without TLS, for commands that end soon. TLS takes 8 of the import's 60 ms.
 
-No client speaks TLS yet, so no command needs asyncio's TLS. A program that needs TLS imports `ssl`
-before this module. This module then changes nothing.
+A program that needs TLS imports `ssl` before this module. This module then changes nothing.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 
-def import_asyncio() -> None:
-    """Import asyncio as in a Python without TLS, unless asyncio or `ssl` is imported already."""
+def import_asyncio(words: Sequence[str]) -> None:
+    """Import asyncio. Import it as in a Python without TLS if the command line `words` have no
+    option with settings, unless asyncio or `ssl` is imported already."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
-    # The import system raises ImportError for a module that is None in sys.modules. asyncio handles
-    # that as in a Python built without TLS. typeshed does not know this use of None.
-    sys.modules["ssl"] = None  # type: ignore[assignment]
+    if any(map(_may_hold_settings, words)):
+        import ssl  # noqa: F401 - asyncio looks whether it can be imported
+    else:
+        # The import system raises ImportError for a module that is None in sys.modules. asyncio
+        # handles that as in a Python built without TLS. typeshed does not know this use of None.
+        sys.modules["ssl"] = None  # type: ignore[assignment]
     try:
         import asyncio  # noqa: F401 - imported for sys.modules
     finally:
-        del sys.modules["ssl"]
+        if sys.modules["ssl"] is None:
+            del sys.modules["ssl"]
+
+
+def _may_hold_settings(word: str) -> bool:
+    """Return True for an option with settings of a client, such as --command-config, its
+    abbreviations, or --producer-property. The settings may ask for TLS."""
+    option = word.partition("=")[0]
+    return option.startswith(("--com", "-c")) or (
+        option.startswith("--") and ("conf" in option or "prop" in option)
+    )

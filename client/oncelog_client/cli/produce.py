@@ -133,7 +133,7 @@ def produce(
         with stop.listening():
             try:
                 async with connected(producer, give_up_after):
-                    await _find(producer, topic, where)
+                    await _find(producer, topic, where._replace(settings=settings))
                     with Progress("records written", sys.stdin) as progress:
                         written = Written(
                             producer,

@@ -57,7 +57,7 @@ def run_tool(words: Sequence[str]) -> int:
 def _run(module: str, arguments: Sequence[str]) -> int:
     from oncelog_client.cli.event_loop import import_asyncio
 
-    import_asyncio()
+    import_asyncio(arguments)
     tool = import_module(f"{__package__}.{module}")
     try:
         return cast("Callable[[Sequence[str]], int]", tool.main)(arguments)

@@ -26,6 +26,7 @@ _HEAVY: Final = {
     "difflib",
     "email",
     "encodings.idna",
+    "hashlib",
     "importlib.metadata",
     "json",
     "oncelog_client.consumer",
@@ -33,9 +34,13 @@ _HEAVY: Final = {
     "oncelog_client.io.fetcher",
     "oncelog_client.producer",
     "oncelog_client.core.producer_config",
+    "oncelog_client.core.security_config",
+    "oncelog_client.io.authentication",
     "oncelog_client.io.sender",
     "oncelog_client.spark",
     "oncelog_protocol.records",
+    "oncelog_protocol.security",
+    "oncelog_protocol.tls",
     "oncelog_server",
     "pathlib",
     "pyarrow",
@@ -102,7 +107,7 @@ def test_help_imports_no_command() -> None:
 
 def test_asyncio_has_tls_if_ssl_was_imported_before() -> None:
     program = (
-        "import ssl; from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
+        "import ssl; from oncelog_client.cli.event_loop import import_asyncio; import_asyncio([]);"
         "import asyncio; import asyncio.sslproto as made; print(made.ssl is ssl)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -111,8 +116,33 @@ def test_asyncio_has_tls_if_ssl_was_imported_before() -> None:
 
 def test_ssl_can_be_imported_after_an_asyncio_without_tls() -> None:
     program = (
-        "from oncelog_client.cli.event_loop import import_asyncio; import_asyncio();"
+        "from oncelog_client.cli.event_loop import import_asyncio; import_asyncio([]);"
         "import sys; assert 'ssl' not in sys.modules; import ssl; print(ssl.SSLContext.__name__)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "SSLContext\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "has_tls"),
+    [
+        (["topic", "list"], False),
+        (["topic", "create", "orders", "--partitions", "3"], False),
+        (["topic", "list", "--command-config", "client.properties"], True),
+        (["topic", "list", "--command-config=client.properties"], True),
+        (["consume", "orders", "--command-property", "security.protocol=SSL"], True),
+        (["produce", "orders", "--producer-property", "security.protocol=SSL"], True),
+        (["--topic", "orders", "--consumer.config", "client.properties"], True),
+        (["-c", "client.properties"], True),
+    ],
+)
+def test_asyncio_has_tls_if_the_command_line_may_have_settings_of_it(
+    words: Sequence[str], has_tls: bool
+) -> None:
+    program = (
+        "import sys; from oncelog_client.cli.event_loop import import_asyncio\n"
+        "import_asyncio(sys.argv[1:])\n"
+        "import asyncio.sslproto as made; print(made.ssl is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.stdout == f"{has_tls}\n", done.stderr
