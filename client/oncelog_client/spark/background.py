@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Protocol, TypeVar
 
+from .host_files import naming_host
+
 T = TypeVar("T")
 
 
@@ -52,7 +54,8 @@ class Background:
             found: C | None = self._clients.get(key)
             if found is None:
                 found = make()
-                await found.start()
+                with naming_host():
+                    await found.start()
                 self._clients[key] = found
             return found
 

@@ -19,6 +19,7 @@ from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from oncelog_client.spark.sink.protocol.state import SINK_PARTITION
 from tests.harness.broker import Oncelog
 from tests.harness.waiting import wait_until
+from tests.spark.record_commit.forked import run
 from tests.spark.record_commit.query import Query, expected
 from tests.spark.topics import Topics
 
@@ -203,6 +204,26 @@ def test_a_process_continues_its_generation_and_another_process_begins_a_new_one
     # Another process of the driver has no generation to continue, so it begins a new generation.
     query.run([3])
     assert visible(topics, query) == expected(0, 1, 2, 3)
+
+
+def test_two_users_of_a_sink_in_one_process_do_not_share_a_generation(query: Query) -> None:
+    """A former defect: the process kept the generation by the addresses and the sink, without the
+    credentials."""
+    users = [
+        query.having(kafka_security_protocol="PLAINTEXT", kafka_sasl_password=password)
+        for password in ("first", "first", "second", "second")
+    ]
+
+    def work() -> list[int]:
+        generations = []
+        for batch_id, user in enumerate(users):
+            plan = user.planned()
+            generations.append(plan.generation)
+            assert user.commit(user.write(plan, batch_id), batch_id)
+        return generations
+
+    first, kept, second, kept_too = run(work, query.fail_points.environment)
+    assert first == kept < second == kept_too
 
 
 def test_the_error_of_a_new_query_on_a_known_sink_has_the_last_committed_batch(

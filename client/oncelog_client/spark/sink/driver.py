@@ -44,11 +44,13 @@ _log: Final = logging.getLogger(__name__)
 CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
-_generations: Final[dict[tuple[int, str, str], Generation]] = {}
+# A sink in this process. The setup is part of the key, because two users of a sink in one driver,
+# with different credentials, must not share a generation.
+_SinkKey = tuple[int, ClientSetup, str]
+_generations: Final[dict[_SinkKey, Generation]] = {}
 _logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
-# The sinks for which this process has logged the warning of `_log_kind`: process id, bootstrap
-# servers and sink id.
-_logged_kinds: Final[set[tuple[int, str, str]]] = set()
+# The sinks for which this process has logged the warning of `_log_kind`.
+_logged_kinds: Final[set[_SinkKey]] = set()
 
 S = TypeVar("S")
 
@@ -102,7 +104,7 @@ async def _commit_kind(options: SinkOptions) -> CommitKind:
 
 def plan(options: SinkOptions, intent: Intent) -> Plan:
     """Plan a batch (step 0). Raises SinkError, KafkaError or TimeoutError."""
-    key = (os.getpid(), options.admin.bootstrap_servers, intent.sink_id)
+    key = (os.getpid(), options.admin, intent.sink_id)
     begun = _generations.pop(key, None)
     if begun is None:
         _log_kind(options, intent, key)
@@ -130,7 +132,7 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
     return outcome.plan
 
 
-def _log_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
+def _log_kind(options: SinkOptions, intent: Intent, key: _SinkKey) -> None:
     """Log how a sink commits. If the sink commits by record only because of its broker, the first
     event is a warning, because Spark's Python workers show only warnings."""
     if options.forced is None and intent.kind is CommitKind.RECORD and key not in _logged_kinds:

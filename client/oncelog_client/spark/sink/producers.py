@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.spark.host_files import naming_host
 from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.sink.protocol.ids import ProcessIds
 from oncelog_client.spark.sink.protocol.messages import Plan
@@ -75,7 +76,8 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
         return Taken(key, transactional_id, idle.producer)
     made = setup.having(transactional_id=transactional_id)
     producer = TaskProducer(made.bootstrap_servers, **made.keywords)
-    await producer.start()
+    with naming_host():
+        await producer.start()
     return Taken(key, transactional_id, producer)
 
 

@@ -7,16 +7,26 @@ a response while the worker decodes the previous response.
 
 from __future__ import annotations
 
+import math
 import socket
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oncelog_client.connect_failures import Address
 from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.errors import DisconnectedError, TimedOutError
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.connect_causes import connect_error, connect_failure
+from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.frames import check_size, read_size
 from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.requests import Requests
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from oncelog_protocol.security.sasl_client import SaslClient, SaslRequest, SaslResponse
 
 _SIZE_BYTES: Final = 4
 # The next response may be a bit larger than the largest so far.
@@ -25,30 +35,91 @@ _ROOM_FOR_MORE: Final = 1 << 16
 _MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
 
 
+class FetchVersions(NamedTuple):
+    """The versions that another connection has negotiated with the broker: of Fetch, and of
+    SaslHandshake and SaslAuthenticate (-1 if the broker does not have them)."""
+
+    fetch: int
+    sasl: tuple[int, int] = (-1, -1)
+
+
+class SocketSecurity(NamedTuple):
+    """The TLS context, and a function that returns the client's side of a SASL exchange. None
+    without TLS or SASL."""
+
+    tls: SSLContext | None = None
+    sasl: Callable[[], SaslClient] | None = None
+
+
 class FetchSocket:
-    """A connection, which the constructor opens. After any error the caller must close it.
+    """A connection, which the constructor opens. After any error the caller must close it."""
 
-    `version` is the version of Fetch that another connection has negotiated with this broker.
-    """
-
-    def __init__(self, address: Address, version: int, config: ConsumerConfig) -> None:
-        """Connect. Raises DisconnectedError or TimedOutError."""
+    def __init__(
+        self,
+        address: Address,
+        versions: FetchVersions,
+        config: ConsumerConfig,
+        security: SocketSecurity,
+    ) -> None:
+        """Connect and authenticate. Raises DisconnectedError, TimedOutError or
+        AuthenticationError."""
         self.address = address
-        self._version = version
+        self._versions = versions
+        self._security = security
+        self._renew_at_ms = math.inf
         self._requests = Requests(config.client_id)
         self._buffer = bytearray(_ROOM_FOR_MORE)
-        timeout_s = config.socket_connection_setup_timeout_ms / 1000
-        host, port = address
+        self._socket = self._connected(config.socket_connection_setup_timeout_ms / 1000)
+        self._socket.settimeout((config.request_timeout_ms + config.fetch_max_wait_ms) / 1000)
+        if security.sasl is not None:
+            try:
+                self._authenticate(security.sasl)
+            except BaseException:
+                self.close()
+                raise
+
+    def _connected(self, timeout_s: float) -> socket.socket:
+        host, port = self.address
+        tls = self._security.tls
+        opened: socket.socket | None = None
         try:
-            self._socket = socket.create_connection(address, timeout_s)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket.settimeout((config.request_timeout_ms + config.fetch_max_wait_ms) / 1000)
-        except TimeoutError:
-            raise TimedOutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
+            opened = socket.create_connection(self.address, timeout_s)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return opened if tls is None else tls.wrap_socket(opened, server_hostname=host)
         except Exception as error:
             # Not only OSError: metadata may have an invalid host or port, which raises other
             # errors.
+            if opened is not None:
+                opened.close()
+            if isinstance(error, TimeoutError):
+                message = f"no connection to {host}:{port} within {timeout_s:g} s"
+                raise TimedOutError(message) from None
+            if tls is not None:
+                failure = connect_failure(self.address, error, timeout_s, tls=True)
+                raise connect_error(failure) from error
             raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
+
+    def _authenticate(self, make: Callable[[], SaslClient]) -> None:
+        """Authenticate by SASL, at the start and before the session ends (KIP-368)."""
+        from oncelog_client.io.authentication import refused, renewal_ms
+        from oncelog_protocol.security.sasl_client import AuthenticationFailed, authenticate
+
+        exchange = authenticate(make(), *self._versions.sasl)
+        try:
+            request = next(exchange)
+            while True:
+                request = exchange.send(self._call_sasl(request))
+        except StopIteration as finished:
+            self._renew_at_ms = renewal_ms(finished.value)
+        except AuthenticationFailed as error:
+            raise refused(self.address, error) from None
+
+    def _call_sasl(self, request: SaslRequest) -> SaslResponse:
+        handshake, token = self._versions.sasl
+        is_handshake = api_of(type(request)).key == ApiKey.SASL_HANDSHAKE
+        self._put(request, handshake if is_handshake else token)
+        response: SaslResponse = self._take_answer()
+        return response
 
     @property
     def busy(self) -> bool:
@@ -56,8 +127,15 @@ class FetchSocket:
         return len(self._requests) > 0
 
     def send(self, request: FetchRequest) -> None:
-        """Send a request. Raises DisconnectedError or TimedOutError."""
-        _, parts = self._requests.send(request, self._version)
+        """Send a request. Raises DisconnectedError or TimedOutError; AuthenticationError if the
+        session had to be renewed."""
+        sasl = self._security.sasl
+        if sasl is not None and not self.busy and monotonic_ms() >= self._renew_at_ms:
+            self._authenticate(sasl)
+        self._put(request, self._versions.fetch)
+
+    def _put(self, request: object, version: int) -> None:
+        _, parts = self._requests.send(request, version)
         try:
             self._socket.sendall(b"".join(parts))
         except TimeoutError:
@@ -72,6 +150,11 @@ class FetchSocket:
 
         The response's records are in a buffer that the next call overwrites.
         """
+        response = self._take_answer()
+        assert isinstance(response, FetchResponse)
+        return response
+
+    def _take_answer(self) -> Any:
         try:
             (size,) = read_size(self._take(_SIZE_BYTES))
             answer = self._requests.answer(self._take(check_size(size, _MAX_RESPONSE_BYTES)))
@@ -79,7 +162,6 @@ class FetchSocket:
             raise self._timed_out() from None
         except (OSError, ProtocolError) as error:
             raise self._disconnected(error) from error
-        assert isinstance(answer.message, FetchResponse)
         return answer.message
 
     def _take(self, size: int) -> memoryview:

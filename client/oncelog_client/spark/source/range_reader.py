@@ -11,7 +11,8 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from oncelog_client.core.client_config import client_config
 from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.core.isolation import AbortedRange, marked_batches
 from oncelog_client.errors import (
+    AuthenticationError,
     IncompleteResponseError,
     KafkaError,
     OffsetOutOfRangeError,
@@ -29,11 +31,13 @@ from oncelog_client.errors import (
     TimedOutError,
     check,
 )
+from oncelog_client.io.client_security import client_security
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.log_offsets import EARLIEST, list_offsets
 from oncelog_client.io.randomness import fraction
 from oncelog_client.spark.background import background
+from oncelog_client.spark.host_files import naming_host
 from oncelog_client.spark.records.arrow_decode import decode
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -42,7 +46,11 @@ from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes
 
-from .fetch_socket import FetchSocket
+from .fetch_socket import FetchSocket, FetchVersions, SocketSecurity
+
+if TYPE_CHECKING:
+    from oncelog_client.io.authentication import Login
+    from oncelog_protocol.security.sasl_client import SaslClient
 
 _FULL_FETCH_EPOCH: Final = -1
 
@@ -136,11 +144,14 @@ def _marked(
 class _Leader:
     address: Address
     epoch: int
-    fetch_version: int
+    versions: FetchVersions
 
 
 # Idle connections, by process (a fork must not share them), settings and leader.
-_idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
+_idle: dict[tuple[int, ConsumerConfig, Address, FetchVersions], FetchSocket] = {}
+# The security of the sockets, by process and settings. It is made again after an authentication
+# failure, because files of certificates may have been replaced.
+_securities: dict[tuple[int, ConsumerConfig], SocketSecurity] = {}
 # Leaders that an earlier range has found. A leader is forgotten at the first error.
 _leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
 # The bytes per offset in the last response.
@@ -148,6 +159,26 @@ _bytes_per_offset: dict[TopicPartition, float] = {}
 # Factor between the requested bytes and the estimate, because the next records may be larger.
 _ROOM: Final = 1.25
 _LEAST_BYTES: Final = 1 << 16
+
+
+def _security(config: ConsumerConfig) -> SocketSecurity:
+    """Return the security of the sockets. Raises ConfigError for a file that cannot be used."""
+    key = os.getpid(), config
+    found = _securities.get(key)
+    if found is None:
+        with naming_host():
+            tls, login = client_security(config)
+        sasl = None
+        if login is not None:
+            timeout_s = config.request_timeout_ms / 1000
+            # The function that returns a token may need an event loop.
+            sasl = partial(_sasl_client, login, timeout_s)
+        found = _securities[key] = SocketSecurity(tls, sasl)
+    return found
+
+
+def _sasl_client(login: Login, timeout_s: float) -> SaslClient:
+    return background().run(login.client(), timeout_s)
 
 
 class _Reader:
@@ -188,6 +219,10 @@ class _Reader:
                 if data.records:
                     return data
                 error = RetriableError("the broker has nothing there that may be read")
+            except AuthenticationError:
+                self._drop()
+                _securities.pop((os.getpid(), self._config), None)
+                raise
             except OffsetOutOfRangeError:
                 self._drop()
                 raise DataLost(self._partition, offset, self._log_start_offset()) from None
@@ -231,7 +266,7 @@ class _Reader:
             self._is_old = self._socket is not None
         if self._socket is None:
             self._socket = FetchSocket(
-                self._leader.address, self._leader.fetch_version, self._config
+                self._leader.address, self._leader.versions, self._config, _security(self._config)
             )
         self._socket.send(self._request(offset, self._leader))
         self._asked = offset
@@ -296,7 +331,8 @@ class _Reader:
                 raise cluster.metadata.no_leader(self._partition)
             address = cluster.address(info.leader)
             connection = await cluster.connection(address)
-            return _Leader(address, info.leader_epoch, connection.version(FetchRequest()))
+            versions = FetchVersions(connection.version(FetchRequest()), connection.sasl_versions)
+            return _Leader(address, info.leader_epoch, versions)
 
         return await cluster.retry(attempt, timeout_ms)
 
@@ -313,8 +349,8 @@ class _Reader:
 
     # -- connections
 
-    def _key(self, leader: _Leader) -> tuple[int, ConsumerConfig, Address, int]:
-        return os.getpid(), self._config, leader.address, leader.fetch_version
+    def _key(self, leader: _Leader) -> tuple[int, ConsumerConfig, Address, FetchVersions]:
+        return os.getpid(), self._config, leader.address, leader.versions
 
     def _drop(self) -> None:
         """Close the connection and forget the leader, so that the next request looks the leader up
