@@ -77,6 +77,7 @@ MARKERS_OF_FIXTURES: Final = {
     "fresh_kafka": "java",
     "kafka_jars": "java",
     "running_oncelog": "process",
+    "secured_kafka": "java",
     "bootstrap": "process",  # the brokers of tests/client: oncelog, and Apache Kafka
 }
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from oncelog.testing.ports import free_ports as free_ports
 from oncelog.testing.ports import reserve_port
@@ -119,7 +120,7 @@ class Kafka:
             self._process.wait()
             self._process = None
 
-    def __enter__(self) -> Kafka:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
