@@ -10,13 +10,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from oncelog_protocol.secret import HIDDEN, displayed
+from oncelog_server.secret_files import SecretFiles, others_may_read
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
+from oncelog_server.settings.image_variables import (
+    SECRETS_FOLDER,
+    UnreadablePassword,
+    login_file_path,
+    with_secret_files,
+)
 from oncelog_server.settings.listener_settings import ListenerSetting, listener_setting
 from oncelog_server.settings.listeners import (
     InvalidConnectionLimits,
@@ -45,6 +52,9 @@ from oncelog_server.settings.table import (
     check_length,
     parse_value,
 )
+
+if TYPE_CHECKING:
+    from oncelog_server.settings.login_file import LoginFile
 
 __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settings"]
 
@@ -89,21 +99,24 @@ def load_settings(
     assignments: Sequence[str] = (),
     port: int | None = None,
     data: str | None = None,
+    secrets_folder: str = SECRETS_FOLDER,
 ) -> Loaded:
     """Return the settings from all sources.
 
     `port` and `data` are the options of `oncelog serve`. They override a file and the environment,
-    and exclude a --set of the same setting. Raises SettingsError with every problem found, OSError
-    if the file cannot be read.
+    and exclude a --set of the same setting. `secrets_folder` has the files that variables of
+    Kafka's images name. Raises SettingsError with every problem found, OSError if the file cannot
+    be read.
     """
     given: list[SettingAssignment] = []
     unreadable: list[SettingProblem] = []
+    files = SecretFiles(environment or {})
     if config_file is not None:
         try:
             given += _aliases_first(_read(config_file))
         except UnreadableSource as error:
             unreadable.append(SettingProblem("", "", error.source, error.reason))
-    given += from_environment(environment or {}, KNOWN)
+    given += from_environment(_with_secrets(files, secrets_folder, unreadable), KNOWN)
     for argument in assignments:
         try:
             given.append(from_argument(argument))
@@ -115,13 +128,19 @@ def load_settings(
     if data is not None:
         unreadable += _set_twice(given, ("log.dirs", "log.dir"), f"--data {data}")
         given.append(SettingAssignment("log.dirs", data, "--data"))
-    return settings_of(_without_stale_advertised(given), unreadable)
+    given, notes = _with_values_of_providers(given, files, unreadable)
+    loaded = settings_of(_without_stale_advertised(given), unreadable, _login_file(files))
+    notes += [*loaded.warnings, *_readable_by_others(loaded.settings, files)]
+    return msgspec.structs.replace(loaded, warnings=tuple(notes))
 
 
 def settings_of(
-    given: Sequence[SettingAssignment], unreadable: Sequence[SettingProblem] = ()
+    given: Sequence[SettingAssignment],
+    unreadable: Sequence[SettingProblem] = (),
+    login_file: LoginFile | None = None,
 ) -> Loaded:
-    """Return the settings of assignments. A later one overrides an earlier one.
+    """Return the settings of assignments. A later one overrides an earlier one. `login_file` is the
+    JAAS file of the broker.
 
     Raises SettingsError with every problem, those of `unreadable` sources included.
     """
@@ -137,7 +156,7 @@ def settings_of(
         name = ALIASES.get(assignment.name)
         if name is not None:
             warnings.append(f"{assignment.name} ({assignment.source}): the name is now {name}")
-            effective[name] = SettingAssignment(name, assignment.text, assignment.source)
+            effective[name] = msgspec.structs.replace(assignment, name=name)
         elif assignment.name in KNOWN:
             effective[assignment.name] = assignment
         else:
@@ -158,7 +177,7 @@ def settings_of(
     if values.get("broker_id", -1) != -1:
         values.setdefault("node_id", values["broker_id"])
     texts = {name: _given_text(assignment) for name, assignment in effective.items()}
-    settings = Settings(**values, given=texts, of_listeners=own)
+    settings = Settings(**values, given=texts, of_listeners=own, login_file=login_file)
     named = effective | {assignment.name: assignment for assignment in of_listeners.values()}
     problems += [
         _problem(named.get(name) or SettingAssignment(name, "", "default"), reason)
@@ -310,7 +329,16 @@ def _refuse_unless_default(row: Unhonoured, text: str) -> None:
 
 
 def _problem(assignment: SettingAssignment, reason: str) -> SettingProblem:
-    return SettingProblem(assignment.name, _shown_text(assignment), assignment.source, reason)
+    """Return the problem. Reasons of other kinds than passwords quote the value, so they are not
+    shown for a value of a config provider."""
+    source = assignment.source
+    if assignment.provider:
+        source += f", config provider {assignment.provider}"
+        part = listener_setting(assignment.name)
+        row = HONOURED.get(assignment.name) if part is None else part.row
+        if row is not None and row.kind is not Kind.PASSWORD:
+            reason = "the provider's value is not valid"
+    return SettingProblem(assignment.name, _shown_text(assignment), source, reason)
 
 
 def _shown_text(assignment: SettingAssignment) -> str:
@@ -320,7 +348,9 @@ def _shown_text(assignment: SettingAssignment) -> str:
     `listener.name.<name>.sasl.jaas.config`, or a misspelled name.
     """
     row = _row(assignment.name)
-    if row is None:
+    if assignment.provider:
+        hidden = True
+    elif row is None:
         hidden = displayed(assignment.name, assignment.text) == HIDDEN
     else:
         hidden = row.kind is Kind.PASSWORD
@@ -381,3 +411,59 @@ def _aliases_first(assignments: list[SettingAssignment]) -> list[SettingAssignme
     So Kafka's current name overrides KIP-98's, whatever their order in the file.
     """
     return sorted(assignments, key=lambda assignment: assignment.name not in ALIASES)
+
+
+def _with_secrets(
+    files: SecretFiles, folder: str, unreadable: list[SettingProblem]
+) -> Mapping[str, str]:
+    """Return the environment with stores and passwords from the files that variables of Kafka's
+    images name. Add a file that cannot be read to `unreadable`."""
+    try:
+        return with_secret_files(files.environment, files.text, folder)
+    except UnreadablePassword as error:
+        source = f"environment variable {error.variable}"
+        unreadable.append(SettingProblem("", "", source, error.reason))
+        return files.environment
+
+
+def _with_values_of_providers(
+    given: list[SettingAssignment], files: SecretFiles, problems: list[SettingProblem]
+) -> tuple[list[SettingAssignment], list[str]]:
+    """Return the assignments with the values of config providers, and lines to print."""
+    if not any("${" in item.text or item.name.startswith("config.providers") for item in given):
+        return given, []
+    # A start without providers does not import this module.
+    from oncelog_server.settings.config_providers import resolve
+
+    resolved = resolve(given, files)
+    problems += [_problem(assignment, reason) for assignment, reason in resolved.problems]
+    return resolved.assignments, resolved.warnings
+
+
+def _login_file(files: SecretFiles) -> LoginFile | None:
+    """Return the JAAS file that KAFKA_OPTS names, None if it names none."""
+    path = login_file_path(files.environment)
+    if path is None:
+        return None
+    from oncelog_server.settings.login_file import login_file, unreadable_login_file
+
+    try:
+        return login_file(path, files.text(path))
+    except OSError as error:
+        return unreadable_login_file(path, error.strerror or str(error))
+    except ValueError:
+        return unreadable_login_file(path, "it is too large, or not text in UTF-8")
+
+
+def _readable_by_others(settings: Settings, files: SecretFiles) -> list[str]:
+    """Return a line for each file with a key or passwords that other users may read."""
+    paths = files.readable_by_others
+    for listener in _client_listeners(settings):
+        if listener.protocol.has_tls:
+            store = settings.of_listener(listener.name).ssl_keystore_location
+            if store is not None and others_may_read(store):
+                paths.append(store)
+    return [
+        f"other users may read {path}, which has a key or passwords: chmod 600 {path}"
+        for path in dict.fromkeys(paths)
+    ]

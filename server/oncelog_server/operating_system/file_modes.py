@@ -12,7 +12,7 @@ import structlog
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
-_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 _log = structlog.get_logger("oncelog.storage")
 
@@ -23,10 +23,10 @@ def make_private(path: Path | str) -> None:
     be created."""
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT, FILE_MODE))
     mode = stat.S_IMODE(os.stat(path).st_mode)
-    if not mode & _OF_OTHERS:
+    if not mode & OF_OTHERS:
         return
     try:
-        os.chmod(path, mode & ~_OF_OTHERS)
+        os.chmod(path, mode & ~OF_OTHERS)
     except OSError as error:
         _log.warning(
             "other users may read a file with credentials: change its owner or its mode",

@@ -173,6 +173,14 @@ class BrokerSettings:
         importance=LOW,
     )
 
+    config_providers: tuple[str, ...] = honoured(
+        Kind.LIST,
+        (),
+        "The names of config providers, each with `config.providers.<name>.class`: Kafka's "
+        "FileConfigProvider, DirectoryConfigProvider or EnvVarConfigProvider. Values of settings "
+        "may then have `${name:path:key}`. A variable without a value stops the start.",
+        importance=LOW,
+    )
     auto_create_topics_enable: bool = honoured(
         Kind.BOOLEAN, True, "Create a topic when a client first requests it.", importance=HIGH
     )

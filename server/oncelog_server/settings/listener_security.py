@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from oncelog_protocol.secret import Secret
-from oncelog_protocol.security.jaas import LoginModule, jaas_module, plain_users
+from oncelog_protocol.security.jaas import JaasModule, LoginModule, jaas_module, plain_users
 from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.store_rules import check_listener, check_stores
@@ -83,26 +83,39 @@ def enabled_mechanisms(settings: Settings, listener: ListenerAddress) -> tuple[S
 
 
 def users_of_plain(settings: Settings, listener: ListenerAddress) -> dict[str, Secret]:
-    """Return the users of PLAIN with their passwords. Raises SecurityProblem."""
-    options = _options(settings, listener, SaslMechanism.PLAIN)
-    if options is None:
+    """Return the users of PLAIN with their passwords: of the listener's own setting, else of the
+    JAAS file (Kafka's JaasContext). Raises SecurityProblem."""
+    own = _module(settings, listener, SaslMechanism.PLAIN)
+    if own is not None:
+        return plain_users([own])
+    name = jaas_name(listener, SaslMechanism.PLAIN)
+    file = settings.login_file
+    if file is None:
         raise SecurityProblem(
-            jaas_name(listener, SaslMechanism.PLAIN),
-            'PLAIN needs this setting: its options user_<name>="<password>" are the users',
+            name, 'PLAIN needs this setting: its options user_<name>="<password>" are the users'
         )
-    return options
+    try:
+        modules = file.modules(listener.name)
+    except JaasError as error:
+        raise SecurityProblem(name, f"is not set, and the JAAS file {error}") from None
+    if all(module.module is not LoginModule.PLAIN for module in modules):
+        raise SecurityProblem(
+            name,
+            f"is not set, and the JAAS file {file.path} has no {LoginModule.PLAIN} for listener "
+            f"{listener.name}",
+        )
+    return plain_users(modules)
 
 
 def oauth_settings(settings: Settings, listener: ListenerAddress) -> OAuthSettings:
     """Return the settings of OAUTHBEARER. Raises SecurityProblem."""
     own = settings.of_listener(listener.name, SaslMechanism.OAUTHBEARER)
-    configuration = settings.jaas_of(listener.name, SaslMechanism.OAUTHBEARER)
+    module = _module(settings, listener, SaslMechanism.OAUTHBEARER)
     name = jaas_name(listener, SaslMechanism.OAUTHBEARER)
+    options = {}
+    if module is not None:
+        options = {key: value.reveal() for key, value in module.options.items()}
     try:
-        options = {}
-        if configuration is not None:
-            module = jaas_module(name, configuration.reveal())
-            options = {key: value.reveal() for key, value in module.options.items()}
         found = OAuthSettings(
             jwks_endpoint_url=own.sasl_oauthbearer_jwks_endpoint_url,
             jwks_endpoint_refresh_ms=own.sasl_oauthbearer_jwks_endpoint_refresh_ms,
@@ -119,7 +132,7 @@ def oauth_settings(settings: Settings, listener: ListenerAddress) -> OAuthSettin
             unsecured_options=unsecured_options(options),
         )
         check(found)
-    except (JaasError, OAuthSettingsError) as error:
+    except OAuthSettingsError as error:
         raise SecurityProblem(name, str(error)) from None
     return found
 
@@ -153,7 +166,7 @@ def security_problems(
 def _check_mechanism(
     settings: Settings, listener: ListenerAddress, mechanism: SaslMechanism
 ) -> None:
-    _options(settings, listener, mechanism)
+    _module(settings, listener, mechanism)
     own = settings.of_listener(listener.name, mechanism)
     if own.sasl_server_callback_handler_class and mechanism is not SaslMechanism.OAUTHBEARER:
         raise SecurityProblem(
@@ -172,10 +185,11 @@ def _check_mechanism(
             )
 
 
-def _options(
+def _module(
     settings: Settings, listener: ListenerAddress, mechanism: SaslMechanism
-) -> dict[str, Secret] | None:
-    """Return the users in a JAAS configuration, None without one. Raises SecurityProblem."""
+) -> JaasModule | None:
+    """Return the login module of the listener's own setting, None without one. Raises
+    SecurityProblem."""
     configuration = settings.jaas_of(listener.name, mechanism)
     if configuration is None:
         return None
@@ -187,7 +201,7 @@ def _options(
     wanted = _MODULES[mechanism]
     if module.module is not wanted:
         raise SecurityProblem(name, f"{mechanism} needs the login module {wanted}")
-    return plain_users([module])
+    return module
 
 
 def jaas_name(listener: ListenerAddress, mechanism: SaslMechanism) -> str:

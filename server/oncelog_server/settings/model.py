@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.mechanisms import SaslMechanism
@@ -19,6 +19,9 @@ from oncelog_server.settings.sasl import SaslSettings
 from oncelog_server.settings.security import SecuritySettings
 from oncelog_server.settings.table import Setting, SettingValue, setting_of
 from oncelog_server.settings.tls import TlsSettings
+
+if TYPE_CHECKING:
+    from oncelog_server.settings.login_file import LoginFile
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,12 @@ class Settings(
 
     `given` holds the texts of the settings that were set, by name. It includes the settings of
     ACCEPTED, which have no effect. Passwords are hidden in it. `of_listeners` holds the settings
-    that single listeners have.
+    that single listeners have. `login_file` is the JAAS file of the broker, if there is one.
     """
 
     given: Mapping[str, str] = field(default_factory=dict, hash=False)
     of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict, hash=False)
+    login_file: LoginFile | None = field(default=None, hash=False, repr=False)
 
     @property
     def data_directory(self) -> str:

@@ -14,7 +14,6 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _CLASSES = (
     ("alter.config.policy.class.name", Kind.CLASS, None, LOW),
     ("client.quota.callback.class", Kind.CLASS, None, LOW),
-    ("config.providers", Kind.LIST, "", LOW),
     ("create.topic.policy.class.name", Kind.CLASS, None, LOW),
     (
         "principal.builder.class",

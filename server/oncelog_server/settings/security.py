@@ -50,8 +50,8 @@ class SecuritySettings:
     super_users: str = honoured(
         Kind.STRING,
         "",
-        "The principals that may do everything, as `User:alice;User:bob`. There is no "
-        "authentication yet, so every client is `User:ANONYMOUS`.",
+        "The principals that may do everything, as `User:alice;User:bob`. A client of a listener "
+        "without authentication is `User:ANONYMOUS`.",
         _principals,
         importance=LOW,
     )

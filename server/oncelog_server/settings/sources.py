@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from oncelog_protocol.secret import HIDDEN, displayed
+from oncelog_server.settings.image_variables import VARIABLES
 
 KAFKA_PREFIX = "KAFKA_"
 # The prefix of Bitnami's images of Kafka.
@@ -34,11 +35,13 @@ _OF_IMAGES = {"create.topics"}
 
 
 class SettingAssignment(msgspec.Struct, frozen=True):
-    """A setting as it was written: its name, its text, and the source."""
+    """A setting as it was written: its name, its text, and the source. `provider` names the config
+    providers that gave parts of the text, which is then hidden; empty if there is none."""
 
     name: str
     text: str
     source: str
+    provider: str = ""
 
 
 class UnreadableSource(ValueError):
@@ -50,18 +53,27 @@ class UnreadableSource(ValueError):
         self.reason = reason
 
 
+class LookupFailed(Exception):
+    """A config provider has no value. The message names path and key, and holds no value."""
+
+
 def from_properties(text: str, source: str) -> list[SettingAssignment]:
-    """Return the settings of a properties file, with Java's escapes and continued lines.
+    """Return the settings of a properties file. Raises UnreadableSource."""
+    values = properties_of(text, source)
+    return [SettingAssignment(name, value, source) for name, value in values.items()]
+
+
+def properties_of(text: str, source: str) -> dict[str, str]:
+    """Return the entries of a properties file, with Java's escapes and continued lines.
 
     Raises UnreadableSource.
     """
     import javaproperties  # the import is slow, and a start without a file does not need it
 
     try:
-        values = javaproperties.loads(text)
+        return dict(javaproperties.loads(text))
     except ValueError as error:
         raise UnreadableSource(source, str(error)) from error
-    return [SettingAssignment(name, value, source) for name, value in values.items()]
 
 
 def name_of_variable(variable: str) -> str:
@@ -85,6 +97,8 @@ def from_environment(
         for variable, text in sorted(environment.items()):
             rest = variable.removeprefix(prefix)
             if rest == variable or not rest or _NOT_SETTINGS.fullmatch(rest):
+                continue
+            if variable in VARIABLES:
                 continue
             if prefix == KAFKA_PREFIX and variable.startswith(BITNAMI_PREFIX):
                 continue
