@@ -46,7 +46,8 @@ _PARAMETERS: Final = {
 
 
 class Source(Protocol):
-    """The files and variables that providers read. The methods raise LookupFailed if a file cannot be read."""
+    """The files and variables that providers read. The methods raise LookupFailed if a file cannot
+    be read."""
 
     def exists(self, path: str) -> bool: ...
 
