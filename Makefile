@@ -152,6 +152,7 @@ pins: $(READY)  ## resolve requirements/ again from the two pyproject.toml
 	$(COMPILE) client/pyproject.toml --extra spark -c requirements/client.txt -o requirements/spark.txt
 	$(COMPILE) pyproject.toml --extra otel --extra security --extra spark --group dev \
 	    -c requirements/server.txt -c requirements/spark.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra security -c requirements/dev.txt -o requirements/image.txt
 	$(COMPILE) pyproject.toml --extra otel --extra test --group docs -c requirements/dev.txt -o requirements/docs.txt
 	echo pyspark==4.0.0 | $(COMPILE) - -o requirements/connector.txt
 	printf '%s\n' 'quixstreams>=3.28' faust-streaming 'faststream[confluent]' 'confluent-kafka[avro,schemaregistry]' | $(COMPILE) - -o requirements/ecosystem.txt

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS
 from oncelog_client.kafka_tools.tools import COMMANDS as TOOL_COMMANDS
 from oncelog_client.kafka_tools.tools import TOOLS
+from oncelog_client.listener_addresses import listeners as local_listeners
 from tests.harness.broker import Oncelog
 
 DOCKER = Path(__file__).resolve().parent.parent.parent / "docker"
@@ -21,7 +23,7 @@ ENTRYPOINT = DOCKER / "entrypoint"
 SETTINGS = "/etc/oncelog/server.properties"
 
 
-def ran(tmp_path: Path, *command: str) -> str:
+def ran(tmp_path: Path, *command: str, environment: Mapping[str, str] | None = None) -> str:
     """Return the program that the entrypoint runs for a command, with its arguments. Each program
     is a script here that prints its own call."""
     for name in ("oncelog", "kafka-topics.sh"):
@@ -30,7 +32,7 @@ def ran(tmp_path: Path, *command: str) -> str:
         program.chmod(0o755)
     done = subprocess.run(
         ["/bin/sh", str(ENTRYPOINT), *command],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **(environment or {})},
         capture_output=True,
         text=True,
         check=True,
@@ -89,8 +91,33 @@ def test_the_image_has_a_link_for_every_tool() -> None:
     assert {words[0] for words in TOOL_COMMANDS.values()} <= set(KNOWN_EXTENSIONS)
 
 
+@pytest.mark.parametrize(
+    ("advertised", "listeners"),
+    [
+        ("PLAINTEXT://localhost:29092", ""),
+        (
+            "PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092",
+            "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092",
+        ),
+        ("SASL_SSL://broker.example:19094", "SASL_SSL://0.0.0.0:19094"),
+        ("SSL://[::1]:9093", "SSL://0.0.0.0:9093"),
+    ],
+)
+def test_the_broker_listens_on_advertised_ports(
+    tmp_path: Path, advertised: str, listeners: str
+) -> None:
+    """The health check derives the same ports, because it does not have the variables of the
+    broker's process."""
+    environment = {"KAFKA_ADVERTISED_LISTENERS": advertised}
+    shown = ran(tmp_path, "sh", "-c", "echo $KAFKA_LISTENERS", environment=environment)
+    assert shown == listeners
+    ports = [part.rpartition(":")[2] for part in listeners.split(",") if part]
+    assert [str(address.port) for address in local_listeners(environment)] == ports
+
+
 def health(listeners: str, variable: str = "KAFKA_LISTENERS") -> int:
-    environment = {"PATH": os.environ["PATH"], variable: listeners}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, variable: listeners}
     return subprocess.run([str(DOCKER / "health")], env=environment).returncode
 
 

@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "txn": ("txn:txn", "List, describe and abort transactions."),
     "users": ("users:users", "List, add and remove the users that log in with SCRAM."),
     "cluster": ("cluster:cluster", "Show the brokers and the health of a cluster."),
+    "health": ("health:health", "Check that a broker responds, without a login."),
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }

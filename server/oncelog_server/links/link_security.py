@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from oncelog_protocol.security.jaas import jaas_module
 from oncelog_protocol.security.login import RandomBytes, password_credentials, sasl_client
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.sasl_client import SaslClient
 from oncelog_protocol.tls.contexts import client_context
 from oncelog_server.links.link_authentication import LinkAuthentication
-from oncelog_server.settings.listener_security import SecurityProblem, jaas_name, tls_settings
+from oncelog_server.settings.listener_security import (
+    SecurityProblem,
+    jaas_name,
+    login_modules,
+    tls_settings,
+)
 from oncelog_server.settings.listeners import ListenerAddress
 from oncelog_server.settings.model import Settings
 
@@ -60,9 +64,8 @@ def _new_client(
     except ValueError:
         raise SecurityProblem(INTER_BROKER_MECHANISM, f"{name} is not built") from None
     setting = jaas_name(listener, mechanism)
-    configuration = settings.jaas_of(listener.name, mechanism)
-    if configuration is None:
+    modules = login_modules(settings, listener, mechanism)
+    if not modules:
         raise SecurityProblem(setting, "has the user and the password of the links, so set it")
-    module = jaas_module(setting, configuration.reveal())
-    credentials = password_credentials(setting, mechanism, module)
+    credentials = password_credentials(setting, mechanism, modules[0])
     return lambda: sasl_client(credentials, random_bytes)

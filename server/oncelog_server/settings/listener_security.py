@@ -82,27 +82,40 @@ def enabled_mechanisms(settings: Settings, listener: ListenerAddress) -> tuple[S
     return tuple(map(SaslMechanism, names))
 
 
-def users_of_plain(settings: Settings, listener: ListenerAddress) -> dict[str, Secret]:
-    """Return the users of PLAIN with their passwords: of the listener's own setting, else of the
-    JAAS file (Kafka's JaasContext). Raises SecurityProblem."""
-    own = _module(settings, listener, SaslMechanism.PLAIN)
+def login_modules(
+    settings: Settings, listener: ListenerAddress, mechanism: SaslMechanism
+) -> tuple[JaasModule, ...]:
+    """Return the login modules of a mechanism: that of the listener's own setting, else those of
+    the JAAS file (Kafka's JaasContext). Return an empty tuple if there is neither. Raises
+    SecurityProblem, also for a file without a module of the mechanism."""
+    own = _module(settings, listener, mechanism)
     if own is not None:
-        return plain_users([own])
-    name = jaas_name(listener, SaslMechanism.PLAIN)
+        return (own,)
     file = settings.login_file
     if file is None:
-        raise SecurityProblem(
-            name, 'PLAIN needs this setting: its options user_<name>="<password>" are the users'
-        )
+        return ()
+    name, wanted = jaas_name(listener, mechanism), _MODULES[mechanism]
     try:
         modules = file.modules(listener.name)
     except JaasError as error:
         raise SecurityProblem(name, f"is not set, and the JAAS file {error}") from None
-    if all(module.module is not LoginModule.PLAIN for module in modules):
+    found = tuple(module for module in modules if module.module is wanted)
+    if not found:
         raise SecurityProblem(
             name,
-            f"is not set, and the JAAS file {file.path} has no {LoginModule.PLAIN} for listener "
+            f"is not set, and the JAAS file {file.path} has no {wanted} for listener "
             f"{listener.name}",
+        )
+    return found
+
+
+def users_of_plain(settings: Settings, listener: ListenerAddress) -> dict[str, Secret]:
+    """Return the users of PLAIN with their passwords. Raises SecurityProblem."""
+    modules = login_modules(settings, listener, SaslMechanism.PLAIN)
+    if not modules:
+        raise SecurityProblem(
+            jaas_name(listener, SaslMechanism.PLAIN),
+            'PLAIN needs this setting: its options user_<name>="<password>" are the users',
         )
     return plain_users(modules)
 

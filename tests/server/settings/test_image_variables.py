@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.config import Settings, SettingsError, load_settings
 from oncelog_server.settings.image_variables import login_file_path, with_secret_files
-from oncelog_server.settings.listener_security import tls_settings, users_of_plain
+from oncelog_server.settings.listener_security import login_modules, tls_settings, users_of_plain
 from oncelog_server.settings.listeners import listeners_of
 
 CANARY = "xyzzy-canary-42"
@@ -143,6 +144,15 @@ def test_the_users_of_plain_come_from_the_login_file(tmp_path: Path) -> None:
         "IN": {"bob": "bobs"},
     }
     assert CANARY not in repr(settings)
+
+
+def test_a_link_logs_in_as_the_user_of_the_login_file(tmp_path: Path) -> None:
+    file = tmp_path / "jaas.conf"
+    file.write_text(LOGIN)
+    settings = loaded(tmp_path, with_login(str(file)))
+    listener = listeners_of(settings)[0]
+    (module,) = login_modules(settings, listener, SaslMechanism.PLAIN)
+    assert module.options["username"].reveal() == "admin"
 
 
 def test_the_setting_of_a_listener_wins_over_the_login_file(tmp_path: Path) -> None:
