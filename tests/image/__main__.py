@@ -3,9 +3,9 @@
 The steps are: build, up, a transactional round trip through the published port, commits of the
 service `job` through the broker's service name, kill -9, up on the same volume, a check that
 nothing is lost, down. Then the image takes the place of the brokers of public compose files, and
-their health checks pass. Then testcontainers starts the image in four languages, each time with a
-transactional round trip. The exit code is 1 if a step fails, for example because a record is lost
-or doubled.
+their health checks pass, also with TLS and SASL. Then testcontainers starts the image in four
+languages, each time with a transactional round trip. The exit code is 1 if a step fails, for
+example because a record is lost or doubled.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.harness.certificates import Certificates
 from tests.image.compose_files import SERVICES, ComposeService
 from tests.image.engine import Engine, Unavailable, exclusive_engine, say
 from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import read_committed, write_transactions
+from tests.image.secured_services import SECURED, SecuredService, client_settings, write_secrets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT = "oncelog-image-test"
@@ -125,6 +128,9 @@ class ImageTest:
         with self.step(f"{len(SERVICES)} services of public compose files"):
             for service in SERVICES:
                 self.check_service(service)
+        with self.step(f"{len(SECURED)} services with TLS and SASL"):
+            for secured in SECURED:
+                self.check_secured(secured)
         with self.engine.service() as environment:
             for module in MODULES:
                 with self.step(f"testcontainers for {module.name}"):
@@ -152,6 +158,40 @@ class ImageTest:
             raise
         finally:
             self.engine.run("podman", "rm", "--force", "--time=5", name)
+
+    def check_secured(self, service: SecuredService) -> None:
+        """Start the image with the secrets of a compose file, wait until the health check of the
+        image passes, and write and read transactions through the published port."""
+        name = f"{PROJECT}-secured"
+        variables = [f"--env={name}={value}" for name, value in service.environment.items()]
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            certificates = Certificates(Path(folder))
+            write_secrets(Path(folder), certificates)
+            self.engine.run(
+                *("podman", "run", "--detach", f"--name={name}", "--hostname=broker"),
+                f"--publish=127.0.0.1:{service.port}:{service.port}",
+                f"--volume={folder}:/etc/kafka/secrets:ro",
+                *variables,
+                f"{IMAGE}:latest",
+            )
+
+            def is_healthy() -> bool:
+                health = ("podman", "exec", name, "oncelog-health")
+                return self.engine.run(*health, check=False).returncode == 0
+
+            security = client_settings(service, certificates)
+            # The certificate is for localhost, and clients get the advertised address.
+            address = f"localhost:{service.port}"
+            try:
+                self.wait_for(f"{service.name}: health", is_healthy)
+                written = write_transactions(address, "secured", security)
+                compare(written, read_committed(address, "secured", security))
+            except BaseException:
+                sys.stderr.write(self.logs(name)[-4000:])
+                raise
+            finally:
+                self.engine.run("podman", "rm", "--force", "--time=5", name)
 
     def run_module(self, module: Module, environment: dict[str, str]) -> None:
         self.engine.run("podman", "tag", f"{IMAGE}:latest", f"{IMAGE}:{module.tag}")

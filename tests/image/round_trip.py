@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 TRANSACTIONS = 20
@@ -9,9 +11,18 @@ RECORDS = 50
 TIMEOUT_S = 30.0
 
 
-def write_transactions(address: str, topic: str) -> list[str]:
-    """Write `TRANSACTIONS` transactions. Abort every fourth. Return the committed values."""
-    producer = Producer({"bootstrap.servers": address, "transactional.id": f"image-test-{topic}"})
+def write_transactions(
+    address: str, topic: str, security: Mapping[str, str] | None = None
+) -> list[str]:
+    """Write `TRANSACTIONS` transactions. Abort every fourth. Return the committed values.
+    `security`: the settings of librdkafka for TLS and SASL."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "transactional.id": f"image-test-{topic}",
+            **(security or {}),
+        }
+    )
     producer.init_transactions(TIMEOUT_S)
     committed = []
     for transaction in range(TRANSACTIONS):
@@ -28,7 +39,9 @@ def write_transactions(address: str, topic: str) -> list[str]:
     return committed
 
 
-def read_committed(address: str, topic: str) -> list[str]:
+def read_committed(
+    address: str, topic: str, security: Mapping[str, str] | None = None
+) -> list[str]:
     """Return all committed values of partition 0 up to its last stable offset."""
     consumer = Consumer(
         {
@@ -37,6 +50,7 @@ def read_committed(address: str, topic: str) -> list[str]:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            **(security or {}),
         }
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
