@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -23,7 +24,6 @@ from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
 from oncelog_server.environment import Environment
 from oncelog_server.fetching.sessions import FetchSessions
-from oncelog_server.first_users import create_first_users
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
@@ -75,6 +75,8 @@ log = structlog.get_logger("oncelog.broker")
 # Time limit of the requests in flight at a stop.
 DRAIN_S: Final = 1.0
 SECRET_BYTES: Final = 32
+# The variable of first_users.py. Most starts do not need that module.
+FIRST_USERS: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
 
 
 def _log_defect(failure: Exception) -> None:
@@ -160,7 +162,10 @@ class Broker:
         await self._take_producer_ids()
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
-        await create_first_users(self.metadata)
+        if FIRST_USERS in os.environ:
+            from oncelog_server.first_users import create_first_users
+
+            await create_first_users(self.metadata)
         await self.metadata.register(endpoints)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
@@ -447,7 +452,7 @@ class Broker:
     def _link_security(self) -> Callable[[], LinkSecurity] | None:
         """Return the security of the inter-broker listener, None for PLAINTEXT."""
         name = inter_broker_listener(self.settings)
-        (listener,) = (one for one in listeners_of(self.settings) if one.name == name)
+        (listener,) = (found for found in listeners_of(self.settings) if found.name == name)
         if listener.protocol is SecurityProtocol.PLAINTEXT:
             return None
 

@@ -6,8 +6,8 @@ The simulator runs the same broker in its own environment.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +134,7 @@ class OsEnvironment:
         return random_uuid()
 
     def token_bytes(self, count: int) -> bytes:
-        return secrets.token_bytes(count)
+        return os.urandom(count)
 
     def boot(self) -> str:
         try:

@@ -7,8 +7,6 @@ they are, without SASLprep, as in Kafka.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -67,17 +65,22 @@ def salted_password(
 ) -> bytes:
     """Return SaltedPassword, which is PBKDF2 of the password. It takes about 8 ms for 4,096
     iterations."""
-    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+    from hashlib import pbkdf2_hmac  # loads OpenSSL, which a start of a broker does not need
+
+    return pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def credential_of(
     mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int
 ) -> ScramCredential:
     """Return the credential of a SaltedPassword, as AlterUserScramCredentials has it."""
-    client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+    from hashlib import new
+    from hmac import digest
+
+    client_key = digest(salted, b"Client Key", mechanism.hash_name)
     return ScramCredential(
         salt,
-        hashlib.new(mechanism.hash_name, client_key).digest(),
-        hmac.digest(salted, b"Server Key", mechanism.hash_name),
+        new(mechanism.hash_name, client_key).digest(),
+        digest(salted, b"Server Key", mechanism.hash_name),
         iterations,
     )

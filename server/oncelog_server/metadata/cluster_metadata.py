@@ -8,7 +8,7 @@ the event loop; the store has its own thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -20,14 +20,6 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
-from oncelog_server.cluster.scram_changes import (
-    MAX_ALTERED_AT_ONCE,
-    ScramAlteration,
-    ScramDeletion,
-    ScramUpsertion,
-    alter_credentials,
-    by_user,
-)
 from oncelog_server.cluster.store import (
     Created,
     Lease,
@@ -62,6 +54,13 @@ T = TypeVar("T")
 
 # Kafka's broker.session.timeout.ms.
 LEASE_TTL_MS: Final = 9000
+
+if TYPE_CHECKING:
+    from oncelog_server.cluster.scram_changes import (
+        ScramAlteration,
+        ScramDeletion,
+        ScramUpsertion,
+    )
 
 _log = structlog.get_logger(__name__)
 
@@ -372,6 +371,9 @@ class ClusterMetadata:
     ) -> dict[str, Refused | None]:
         """Remove, add and replace SCRAM credentials, many in one transaction of the store. Return
         one result for each user."""
+        # A start needs no alterations.
+        from oncelog_server.cluster.scram_changes import MAX_ALTERED_AT_ONCE, by_user
+
         altered = by_user(deletions, upsertions)
         users = list(altered)
         results: dict[str, Refused | None] = {}
@@ -383,6 +385,8 @@ class ClusterMetadata:
     async def _alter_scram(
         self, altered: Mapping[str, Sequence[ScramAlteration]]
     ) -> dict[str, Refused | None]:
+        from oncelog_server.cluster.scram_changes import alter_credentials
+
         refusals: dict[str, Refused] = {}
 
         def decide(image: ClusterImage) -> list[Write]:

@@ -7,6 +7,7 @@ Listeners and mechanisms are in lower case in these names, as in Kafka.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Final, NamedTuple
 
 from oncelog_protocol.security.mechanisms import SaslMechanism
@@ -25,23 +26,27 @@ JAAS: Final = Setting(
 )
 
 _MECHANISMS: Final = {mechanism.value.lower(): mechanism for mechanism in SaslMechanism}
-_SASL: Final = {row.name: row for row in (setting_of(column) for column in fields(SaslSettings))}
-_MAX_CONNECTIONS: Final = {
-    row.name: row
-    for row in (setting_of(column) for column in fields(BrokerSettings))
-    if row.name == "max.connections"
-}
-_OF_LISTENERS: Final = (
-    _SASL
-    | _MAX_CONNECTIONS
-    | {row.name: row for row in (setting_of(column) for column in fields(TlsSettings))}
+_OF_BROKERS: Final = frozenset({"max.connections"})
+_OF_MECHANISMS: Final = frozenset(
+    {"connections.max.reauth.ms", "sasl.server.callback.handler.class"}
 )
-_OF_MECHANISMS: Final = {
-    name: row
-    for name, row in _SASL.items()
-    if name.startswith("sasl.oauthbearer.")
-    or name in ("connections.max.reauth.ms", "sasl.server.callback.handler.class")
-} | {JAAS.name: JAAS}
+
+
+# The tables are made at the first use, because most starts need none.
+@cache
+def _rows(of_mechanism: bool) -> dict[str, Setting]:
+    """Return the rows that can be set for a listener, or for a mechanism of a listener."""
+    sasl = [setting_of(column) for column in fields(SaslSettings)]
+    if of_mechanism:
+        return {
+            row.name: row
+            for row in (JAAS, *sasl)
+            if row.name in (JAAS.name, *_OF_MECHANISMS) or row.name.startswith("sasl.oauthbearer.")
+        }
+    broker = [setting_of(column) for column in fields(BrokerSettings)]
+    tls = [setting_of(column) for column in fields(TlsSettings)]
+    of_broker = [row for row in broker if row.name in _OF_BROKERS]
+    return {row.name: row for row in (*of_broker, *sasl, *tls)}
 
 
 class ListenerSetting(NamedTuple):
@@ -63,8 +68,7 @@ class ListenerSetting(NamedTuple):
     @property
     def row(self) -> Setting | None:
         """Return the setting, None if it cannot be set for a single listener or mechanism."""
-        rows = _OF_LISTENERS if self.mechanism is None else _OF_MECHANISMS
-        return rows.get(self.name)
+        return _rows(self.mechanism is not None).get(self.name)
 
 
 def listener_setting(name: str) -> ListenerSetting | None:
