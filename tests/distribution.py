@@ -24,6 +24,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/cli/test_nouns.py": KAFKA,
     "tests/client/cli/test_produce_consume.py": KAFKA,
     "tests/client/cli/test_reading.py": KAFKA,
+    "tests/client/cli/test_secured.py": KAFKA,
     "tests/client/cli/test_topics.py": KAFKA,
     "tests/client/cli/test_transactions.py": KAFKA,
     "tests/client/io/test_auto_commit.py": KAFKA,
@@ -36,6 +37,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_hijacked_copiers.py": KAFKA,
     "tests/client/test_mixed_groups.py": KAFKA,
     "tests/client/test_otel.py": KAFKA,
+    "tests/client/test_secured_kafka.py": KAFKA,
     "tests/client/test_send_encoded.py": KAFKA,
     "tests/client/test_serializers.py": KAFKA,
     "tests/client/test_shared_transactional_id.py": KAFKA,
@@ -63,6 +65,7 @@ PROCESSES: Final[dict[str, str]] = {
 FIXTURES: Final = {
     ("tests/spark", "spark_driver"): {SPARK},
     ("tests", "kafka"): {KAFKA, SPARK},
+    ("tests", "secured_kafka"): {KAFKA, SPARK},
     ("tests/client", "bootstrap"): {KAFKA},
     ("tests/client/cli", "command_line"): {KAFKA},
     ("tests/conformance", "target"): {KAFKA},
