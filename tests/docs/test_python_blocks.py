@@ -13,6 +13,7 @@ from tests.docs.blocks import DOCS, PAGES, Block, blocks, blocks_of, run_python,
 TESTS = Path(__file__).parents[1]
 HERE = "docs/test_python_blocks.py"
 JAVA = "docs/test_java_blocks.py"
+SECURITY = "docs/test_security_blocks.py"
 SHELL = "docs/test_shell_blocks.py"
 # The file with the tests of the blocks, by page and language.
 TESTED_BY = {
@@ -30,6 +31,9 @@ TESTED_BY = {
     ("howto/stuck-readers", "python"): HERE,
     ("howto/stuck-readers", "sh"): SHELL,
     ("pytest", "python"): "testing/test_page.py",
+    ("security", "properties"): SECURITY,
+    ("security", "python"): SECURITY,
+    ("security", "sh"): SECURITY,
     ("spark", "python"): "spark/around/test_spark_document.py",
     ("start", "java"): JAVA,
     ("start", "python"): HERE,

@@ -1,0 +1,88 @@
+"""The commands, files and programs of the page about security lead from nothing to a broker with
+TLS, users and rules, in their order and with nothing else."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from oncelog_server.config import load_settings
+from tests.docs.blocks import blocks_of, run_python, run_shell
+from tests.harness.kafka.tools import tool_command
+from tests.harness.waiting import wait_until
+
+PAGE: Final = "security"
+PORT: Final = "9094"
+FOLDER: Final = "/etc/oncelog/secrets"
+TOOLS: Final = ("topics", "acls", "configs", "console-producer", "console-consumer")
+
+
+@pytest.fixture
+def tools(kafka_jars: str, tmp_path: Path) -> Path:
+    """A folder with Kafka's own tools under the names of its distribution."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in TOOLS:
+        script = folder / f"kafka-{name}.sh"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(tool_command(name))} "$@"\n')
+        script.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the page's files. The broker that the page starts in it is killed."""
+    path = tmp_path / "page"
+    path.mkdir()
+    yield path
+    with suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int((path / "broker.pid").read_text()), signal.SIGKILL)
+
+
+def test_the_page_leads_to_a_broker_with_two_users(folder: Path, port: int, tools: Path) -> None:
+    address = f"localhost:{port}"
+    certificates, users, start, rules, java, another_user, another_certificate = blocks_of(
+        PAGE, "sh"
+    )
+    settings, _ = blocks_of(PAGE, "properties")
+    (program,) = blocks_of(PAGE, "python")
+
+    def run(text: str) -> str:
+        return run_shell(f"PATH={tools}:$PATH\n{text.replace(PORT, str(port))}", address, folder)
+
+    run(certificates.text)
+    run(users.text)
+    (folder / "server.properties").write_text(settings.text.replace(PORT, str(port)))
+    assert run(start.text).endswith(f"a broker responds at {address}\n")
+    log = folder / "broker.log"
+    assert "other users may read" not in log.read_text()
+    run(rules.text)
+    assert run(java.text) == java.printed
+    here = program._replace(text=program.text.replace(PORT, str(port)))
+    assert run_python(here, address, folder) == program.printed
+    on_another_topic = here._replace(text=here.text.replace('"orders"', '"bills"'))
+    with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
+        run_python(on_another_topic, address, folder)
+    run(another_user.text)
+    run(another_certificate.text)
+    wait_until(lambda: "certificates reloaded" in log.read_text(), "the broker reloads")
+    assert run_python(here, address, folder) == program.printed
+    for password in folder.glob("secrets/*.password"):
+        assert password.read_text().strip() not in log.read_text()
+
+
+def test_passwords_come_from_the_providers_of_the_page(tmp_path: Path) -> None:
+    _, settings = blocks_of(PAGE, "properties")
+    (tmp_path / "passwords.properties").write_text("keystore=of the store")
+    file = tmp_path / "server.properties"
+    file.write_text(settings.text.replace(FOLDER, str(tmp_path)))
+    loaded = load_settings(config_file=file, environment={"BROKER_KEY_PASSWORD": "of the key"})
+    secrets = loaded.settings.ssl_keystore_password, loaded.settings.ssl_key_password
+    assert [secret and secret.reveal() for secret in secrets] == ["of the store", "of the key"]
