@@ -40,6 +40,8 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/protocol/test_codecs_agree.py": SLOW,
     "tests/protocol/test_hostile_bytes.py": SLOW,
     "tests/scenarios/": SLOW,
+    "tests/security/": PROCESS,
+    "tests/security/test_clients.py": ("process", "java"),
     "tests/server/": NONE,
     "tests/server/cleaning/test_broker.py": PROCESS,
     "tests/server/faults/": PROCESS,

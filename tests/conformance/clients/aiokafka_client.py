@@ -136,13 +136,16 @@ class Aiokafka:
     name = "aiokafka"
     strategies = frozenset(_ASSIGNORS)
 
-    def __init__(self) -> None:
+    def __init__(self, security: Mapping[str, Any] | None = None) -> None:
+        """`security`: the settings of TLS and SASL."""
+        self._security = dict(security or {})
         self._loop = ThreadedLoop("aiokafka", KafkaError, _FENCED)
 
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> AiokafkaProducer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap_servers": address,
             "compression_type": None if codec == "none" else codec,
             "enable_idempotence": True,
@@ -164,6 +167,7 @@ class Aiokafka:
         instance_id: str | None = None,
     ) -> AiokafkaConsumer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap_servers": address,
             "group_id": group,
             "group_instance_id": instance_id,

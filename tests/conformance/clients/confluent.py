@@ -139,10 +139,15 @@ class Confluent:
     name = "confluent-kafka"
     strategies = frozenset({"range", "roundrobin", "cooperative-sticky"})
 
+    def __init__(self, security: Mapping[str, Any] | None = None) -> None:
+        """`security`: the settings of TLS and SASL."""
+        self._security = dict(security or {})
+
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> ConfluentProducer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap.servers": address,
             "enable.idempotence": True,
             "compression.type": codec,
@@ -166,6 +171,7 @@ class Confluent:
         instance_id: str | None = None,
     ) -> ConfluentConsumer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap.servers": address,
             "group.id": group or f"reader-{uuid.uuid4()}",
             "auto.offset.reset": "earliest",

@@ -103,13 +103,16 @@ class Java:
     name = "java"
     strategies = frozenset(_ASSIGNORS)
 
-    def __init__(self, driver: JavaDriver) -> None:
+    def __init__(self, driver: JavaDriver, security: Mapping[str, str] | None = None) -> None:
+        """`security`: the settings of TLS and SASL."""
         self._driver = driver
+        self._security = dict(security or {})
 
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> JavaProducer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap.servers": address,
             "compression.type": codec,
             "linger.ms": 1,
@@ -133,6 +136,7 @@ class Java:
         instance_id: str | None = None,
     ) -> JavaConsumer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap.servers": address,
             "group.id": group or f"reader-{uuid.uuid4()}",
             "auto.offset.reset": "earliest",

@@ -163,10 +163,15 @@ class KafkaPython:
     name = "kafka-python"
     strategies = frozenset(_ASSIGNORS)
 
+    def __init__(self, security: Mapping[str, Any] | None = None) -> None:
+        """`security`: the settings of TLS and SASL."""
+        self._security = dict(security or {})
+
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> KafkaPythonProducer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap_servers": address,
             "compression_type": None if codec == "none" else codec,
             "enable_idempotence": True,
@@ -190,6 +195,7 @@ class KafkaPython:
         instance_id: str | None = None,
     ) -> KafkaPythonConsumer:
         settings: dict[str, Any] = {
+            **self._security,
             "bootstrap_servers": address,
             "group_id": group,
             "group_instance_id": instance_id,

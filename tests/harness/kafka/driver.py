@@ -8,7 +8,7 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,9 @@ class JavaDriver:
     """Sends commands with `call` and runs tools with `tool`. The JVM starts at first use and after
     a hang."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, jvm_options: Sequence[str] = ()) -> None:
         self._log = directory / "driver.log"
+        self._jvm_options = jvm_options
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._lock = threading.Lock()
@@ -83,7 +84,7 @@ class JavaDriver:
         # The jars come first: Java accepts a class archive only if the class path begins with the
         # jars of the archive.
         path = f"{classpath()}:{compiled(_SOURCE, classpath())}"
-        options = (*TOOL_JVM_OPTIONS, *class_archive().options)
+        options = (*TOOL_JVM_OPTIONS, *class_archive().options, *self._jvm_options)
         self._answers = queue.Queue()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
