@@ -75,6 +75,11 @@ class Server(Protocol):
 
     def connection_closed(self, connection: Connection) -> None: ...
 
+    def log_closing(self, address: str, reason: str) -> None:
+        """Log that the broker closes a connection of this client. Repetitions are counted and not
+        logged one by one."""
+        ...
+
     def monotonic_ms(self) -> int: ...
 
 
@@ -196,7 +201,10 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """End the connection now. Log the reason."""
         if self._transport is not None:
-            log.info("connection closed", peer=self._address(), reason=reason)
+            if self._handshake.stage is Stage.READY:
+                self._server.log_closing(self._address(), reason)
+            else:
+                self.tls_failed(reason)
             self._transport.abort()
 
     def drain(self) -> None:

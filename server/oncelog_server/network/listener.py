@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ from oncelog_server.network.writables import Writables
 from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
+from oncelog_server.security.audit import BoundedEvents
 from oncelog_server.settings.listeners import connection_limits
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ class Listener:
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
+        # A client that is closed connects again, perhaps for ever.
+        self._closings = BoundedEvents(partial(log.info, "connection closed"), clock.monotonic_ms)
 
     async def bind(self, admission: Admission, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
@@ -148,6 +152,9 @@ class Listener:
 
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms()
+
+    def log_closing(self, address: str, reason: str) -> None:
+        self._closings.add((address, reason), peer=address, reason=reason)
 
     def connection_opened(self, connection: Connection) -> bool:
         self.connections[connection] = None

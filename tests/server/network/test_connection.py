@@ -62,6 +62,7 @@ class Scripted:
         self.waiting: list[Deferred[Parts]] = []
         self.opened: list[Connection] = []
         self.closed = asyncio.Event()
+        self.closings: list[str] = []
         self.changed = asyncio.Condition()
         self.accepts = True
         self.now_ms = 0
@@ -94,6 +95,9 @@ class Scripted:
 
     def connection_closed(self, connection: Connection) -> None:
         self.closed.set()
+
+    def log_closing(self, address: str, reason: str) -> None:
+        self.closings.append(reason)
 
     def monotonic_ms(self) -> int:
         return self.now_ms
