@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from oncelog.testing.broker import QUICK
 from oncelog.testing.faults import Faults
 from oncelog.testing.ports import reserve_port
 from tests.harness.bearer_tokens import AUDIENCE, ISSUER, Issuer, claims
@@ -48,6 +49,7 @@ class SecuredOncelog(Oncelog):
         keys = directory / "jwks.json"
         keys.write_bytes(self._issuer.jwks(_KID))
         secured = {
+            **QUICK,
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in LISTENERS.items()
             ),
