@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 
+from oncelog_protocol.tls.client_hello import FIRST_BYTES, refused_hello
 from oncelog_protocol.tls.failures import reason_of
 
 Bytes = bytes | bytearray | memoryview
@@ -31,6 +32,7 @@ class TlsEngine:
 
     __slots__ = (
         "_failure",
+        "_first",
         "_incoming",
         "_is_server",
         "_outgoing",
@@ -50,6 +52,8 @@ class TlsEngine:
             server_hostname=host or None,
         )
         self._failure: TlsFailed | None = None
+        # The first bytes of a client.
+        self._first = b""
         # True from the end of the handshake.
         self.is_open = False
         # True if the peer sends no more and `read` has returned all that it sent.
@@ -57,6 +61,8 @@ class TlsEngine:
 
     def received(self, data: Bytes) -> None:
         """Take bytes of the socket: whole records or parts of them."""
+        if self._is_server and len(self._first) < FIRST_BYTES:
+            self._first += bytes(data[: FIRST_BYTES - len(self._first)])
         self._incoming.write(data)
 
     def received_eof(self) -> None:
@@ -74,6 +80,9 @@ class TlsEngine:
         """Continue the handshake. Return True once it is complete. Raises TlsFailed."""
         if not self.is_open:
             self._raise_failure()
+            refusal = refused_hello(self._first) if len(self._first) == FIRST_BYTES else None
+            if refusal is not None:
+                self._fail(refusal)
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
