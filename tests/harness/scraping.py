@@ -47,7 +47,8 @@ def scraped(lines: Iterable[str]) -> Scraped:
 
 def metrics_url(broker: Oncelog) -> str:
     """Return the address of the metrics port, which the broker's log events contain."""
-    events = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    lines = broker.log.read_text().splitlines()
+    events = [json.loads(line) for line in lines if line.startswith("{")]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
     return f"http://{address}"
 
