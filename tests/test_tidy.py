@@ -51,7 +51,7 @@ CHECKS = {
 MAY_OPEN = {
     "oncelog.testing": "starts brokers with folders of their own",
     "oncelog_client.cli": "reads and writes the files the user names",
-    "oncelog_client.listener_addresses": "reads the server.properties of a broker on this computer",
+    "oncelog_client.health": "reads the server.properties of a broker on this computer",
     "oncelog_client.process": "the process: its standard streams",
     "oncelog_protocol.tls": "reads the files of keys and certificates",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",

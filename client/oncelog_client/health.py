@@ -12,12 +12,14 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Final
 
-from oncelog_client.listener_addresses import Address
+from oncelog_client.listener_addresses import DEFAULT, Address, listeners, parse_addresses
 
+# The import of `typing` takes a tenth of the time of a check.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Final
 
 TIMEOUT_S: Final = 4.0
 # ApiVersions v0 of a client without a name.
@@ -120,6 +122,19 @@ def run(addresses: Sequence[Address], timeout_s: float) -> int:
         return 1
     sys.stdout.write(f"a broker responds at {healthy}\n")
     return 0
+
+
+def addresses_of(server: str, config: str, environment: Mapping[str, str]) -> list[Address]:
+    """Return the addresses to ask: `server` if it is not empty, else the listeners of the broker
+    with this server.properties and environment. Raises ValueError, and OSError for the file."""
+    server = server or environment.get("ONCELOG_BOOTSTRAP_SERVER", "")
+    if server:
+        return parse_addresses(server)
+    lines: list[str] = []
+    if config:
+        with open(config, encoding="utf-8-sig") as file:
+            lines = file.read().splitlines()
+    return listeners(environment, lines) or parse_addresses(DEFAULT)
 
 
 def quick_arguments(arguments: Sequence[str]) -> tuple[str, str] | None:

@@ -26,8 +26,7 @@ def _check_health(arguments: list[str]) -> None:
     if the arguments need click: for help, and for errors."""
     import os
 
-    from oncelog_client.health import TIMEOUT_S, quick_arguments, run
-    from oncelog_client.listener_addresses import addresses_of
+    from oncelog_client.health import TIMEOUT_S, addresses_of, quick_arguments, run
 
     given = quick_arguments(arguments)
     if given is None:

@@ -12,19 +12,15 @@ import click
 
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.names import SecondsType
-from oncelog_client.health import TIMEOUT_S, run
-from oncelog_client.listener_addresses import DEFAULT, addresses_of
+from oncelog_client.health import TIMEOUT_S, addresses_of, run
+from oncelog_client.listener_addresses import DEFAULT
 
 LONGEST_S = 3_600.0
 
 
 @click.command(
     cls=Tool,
-    examples=[
-        "health",
-        "health --bootstrap-server SASL_SSL://localhost:9094",
-        "health --config server.properties",
-    ],
+    examples=["health", "health --config server.properties"],
 )
 @click.option(
     "--bootstrap-server",

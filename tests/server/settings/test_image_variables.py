@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.config import Settings, SettingsError, load_settings
 from oncelog_server.settings.image_variables import login_file_path, with_secret_files
 from oncelog_server.settings.listener_security import login_modules, tls_settings, users_of_plain
 from oncelog_server.settings.listeners import listeners_of
+from oncelog_server.settings.login_file import login_file, unreadable_login_file
 
 CANARY = "xyzzy-canary-42"
 # The variables of the compose file with TLS in Apache Kafka's repository.
@@ -198,6 +200,18 @@ def test_a_login_file_that_no_listener_needs_may_be_missing(tmp_path: Path) -> N
     assert (
         settings.login_file.failure == "/does/not/exist cannot be read: No such file or directory"
     )
+
+
+def test_a_login_file_that_cannot_be_used_says_so_when_it_is_needed() -> None:
+    assert login_file("/jaas.conf", LOGIN).modules("OUT") == (
+        login_file("/jaas.conf", LOGIN).modules("SASL_PLAINTEXT")
+    )
+    for file in (
+        login_file("/jaas.conf", "KafkaServer {"),
+        unreadable_login_file("/jaas.conf", ""),
+    ):
+        with pytest.raises(JaasError, match=r"^/jaas\.conf"):
+            file.modules("OUT")
 
 
 @pytest.mark.parametrize(
