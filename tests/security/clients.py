@@ -12,7 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AiokafkaTopic
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython
+import oncelog_client
+from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython, Ours
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S
 from tests.harness.kafka.driver import JavaDriver
 from tests.security.logins import Login
@@ -68,11 +69,24 @@ def _kafka_python(login: Login) -> SecuredClient:
     return SecuredClient(KafkaPython(login.kafka_python), create)
 
 
+def _ours(login: Login) -> SecuredClient:
+    async def created(address: str, topic: str) -> int:
+        async with oncelog_client.Admin(address, **login.ours) as admin:
+            await admin.create_topics([oncelog_client.NewTopic(topic, PARTITIONS)])
+            return len((await admin.describe_topics([topic]))[topic].partitions)
+
+    def create(address: str, topic: str) -> int:
+        return asyncio.run(created(address, topic))
+
+    return SecuredClient(Ours(login.ours), create)
+
+
 # The clients that need no JVM, by the names of their packages.
 CLIENTS: Final[dict[str, Callable[[Login], SecuredClient]]] = {
     "confluent-kafka": _confluent,
     "aiokafka": _aiokafka,
     "kafka-python": _kafka_python,
+    Ours.name: _ours,
 }
 
 

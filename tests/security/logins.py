@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiokafka.abc import AbstractTokenProvider
 from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
+from oncelog_client.core.security_settings import SecuritySettings
 from tests.harness.certificates import Identity
 
 _OAUTHBEARER: Final = "OAUTHBEARER"
@@ -99,6 +100,34 @@ class Login:
             settings["sasl.login.callback.handler.class"] = _TOKEN_OF_FILE
         settings["sasl.mechanism"] = self.mechanism
         settings["sasl.jaas.config"] = f"{_MODULES[self.mechanism]} required{options};"
+        return settings
+
+    @property
+    def ours(self) -> SecuritySettings:
+        """Return the settings of oncelog's own client."""
+        settings: SecuritySettings = {"security_protocol": self.protocol}
+        if self.authority is not None:
+            settings |= {
+                "ssl_truststore_type": "PEM",
+                "ssl_truststore_location": str(self.authority),
+            }
+        if self.identity is not None:
+            settings |= {
+                "ssl_keystore_type": "PEM",
+                "ssl_keystore_key": self.identity.pkcs8_key(),
+                "ssl_keystore_certificate_chain": self.identity.chain,
+            }
+        if self.mechanism == _OAUTHBEARER:
+            settings |= {
+                "sasl_mechanism": _OAUTHBEARER,
+                "sasl_oauthbearer_token": lambda: self.secret,
+            }
+        elif self.mechanism is not None:
+            settings |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_username": self.user,
+                "sasl_password": self.secret,
+            }
         return settings
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import oncelog_client
 from oncelog_client.config import AssignorName, ConsumerSettings, ProducerSettings
+from oncelog_client.core.security_settings import SecuritySettings
 from tests.conformance.clients.interface import SESSION_MS, Received, Record
 from tests.conformance.clients.threaded_loop import ThreadedLoop
 
@@ -131,13 +132,16 @@ class Ours:
     name = "oncelog-client"
     strategies = frozenset({"range", "roundrobin", "cooperative-sticky"})
 
-    def __init__(self) -> None:
+    def __init__(self, security: SecuritySettings | None = None) -> None:
+        """`security`: the settings of TLS and SASL."""
+        self._security: SecuritySettings = security or {}
         self._loop = ThreadedLoop("oncelog-client", oncelog_client.KafkaError, _FENCED)
 
     def producer(
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> OursProducer:
         settings: ProducerSettings = {
+            **self._security,
             "compression_type": codec,
             "linger_ms": 1,
             "request_timeout_ms": 10_000,
@@ -159,6 +163,7 @@ class Ours:
         instance_id: str | None = None,
     ) -> OursConsumer:
         settings: ConsumerSettings = {
+            **self._security,
             "group_id": group,
             "group_instance_id": instance_id,
             "auto_offset_reset": "earliest",
