@@ -352,7 +352,7 @@ class Broker:
     def _new_services(self, local: LocalMarkers) -> BrokerServices:
         fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
-            lambda: self._environment.random.randrange(1, 2**31),
+            self._new_fetch_session_id,
         )
         return BrokerServices(
             broker_id=self.settings.node_id,
@@ -383,6 +383,10 @@ class Broker:
             checkpoint=lambda: self._background_tasks.checkpoint(),
             slices=self._slices,
         )
+
+    def _new_fetch_session_id(self) -> int:
+        """Return a number from 0 to 2^31 - 1 that clients cannot guess."""
+        return int.from_bytes(self._environment.token_bytes(4)) >> 1
 
     async def _bind_metrics(self) -> MetricsListener | None:
         """Return the listener for metrics, None if `oncelog.metrics.port` is -1.

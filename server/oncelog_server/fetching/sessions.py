@@ -9,6 +9,7 @@ import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
+from oncelog_server.security.resources import Principal
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -44,6 +45,7 @@ class FetchedPartition(msgspec.Struct):
 
 class FetchSession(msgspec.Struct):
     id: int
+    principal: Principal
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
@@ -73,7 +75,12 @@ class FetchScope(msgspec.Struct, frozen=True):
 
 class FetchSessions:
     """Holds at most `slots` sessions (max.incremental.fetch.session.cache.slots). A reader without
-    a session sends full requests. `new_id` returns random positive numbers."""
+    a session sends full requests. `new_id` returns random numbers from 0 to 2^31 - 1.
+
+    A session belongs to the principal that created it. For other principals it does not exist, so
+    that a request with a guessed id learns no topics and changes nothing. In Kafka every client may
+    use every session.
+    """
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -91,17 +98,22 @@ class FetchSessions:
         wanted: list[FetchedPartition],
         forgotten: Iterable[PartitionKey],
         *,
+        principal: Principal,
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchScope:
         """Return the partitions of a request and its session. Raises Refused with
         FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.principal != principal:
+            session = None
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            if session is not None:
+                del self._sessions[session_id]
             if session_epoch == FINAL_EPOCH or not wanted:
                 return FetchScope(wanted)
-            return FetchScope(wanted, self._create(wanted, uses_topic_ids, now_ms))
-        session = self._sessions.get(session_id)
+            created = self._create(wanted, principal, uses_topic_ids, now_ms)
+            return FetchScope(wanted, created)
         if session is None:
             raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != session_epoch:
@@ -124,14 +136,18 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
 
     def _create(
-        self, wanted: list[FetchedPartition], uses_topic_ids: bool, now_ms: int
+        self,
+        wanted: list[FetchedPartition],
+        principal: Principal,
+        uses_topic_ids: bool,
+        now_ms: int,
     ) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(len(wanted), now_ms):
             return None
         new_id = self._new_id()
         while new_id in self._sessions or new_id == NO_SESSION:
             new_id = self._new_id()
-        session = FetchSession(new_id, uses_topic_ids, now_ms, now_ms)
+        session = FetchSession(new_id, principal, uses_topic_ids, now_ms, now_ms)
         session.partitions = {partition.key: partition for partition in wanted}
         self._sessions[new_id] = session
         return session

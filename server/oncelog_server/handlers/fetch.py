@@ -187,6 +187,7 @@ def _scope(
         request.session_epoch,
         wanted,
         forgotten,
+        principal=context.session.principal,
         uses_topic_ids=by_id,
         now_ms=services.clock.monotonic_ms(),
     )

@@ -15,6 +15,10 @@ from oncelog_server.fetching.sessions import (
     PartitionKey,
 )
 from oncelog_server.refusal import Refused
+from oncelog_server.security.resources import Principal
+
+
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 
 
 def key(index: int) -> PartitionKey:
@@ -41,19 +45,28 @@ class Broker:
         offset: int = 0,
         forgotten: Iterable[int] = (),
         topic_ids: bool = False,
+        principal: Principal = ALICE,
     ) -> FetchScope:
         return self.sessions.scope(
             session_id,
             epoch,
             wanted(*indexes, offset=offset),
             [key(index) for index in forgotten],
+            principal=principal,
             uses_topic_ids=topic_ids,
             now_ms=self.now_ms,
         )
 
-    def refused(self, session_id: int, epoch: int, *, topic_ids: bool = False) -> ErrorCode:
+    def refused(
+        self,
+        session_id: int,
+        epoch: int,
+        *,
+        topic_ids: bool = False,
+        principal: Principal = ALICE,
+    ) -> ErrorCode:
         with pytest.raises(Refused) as refused:
-            self.fetch(session_id, epoch, topic_ids=topic_ids)
+            self.fetch(session_id, epoch, topic_ids=topic_ids, principal=principal)
         return refused.value.code
 
 
@@ -184,3 +197,25 @@ def test_a_larger_session_replaces_a_smaller_one_that_is_old_enough() -> None:
     assert broker.fetch(0, 0, 5, 6).session_id == 0  # not larger than session 1
     assert broker.fetch(0, 0, 5, 6, 7).session_id == 3
     assert broker.refused(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 7])
+def test_the_session_of_another_principal_does_not_exist(epoch: int) -> None:
+    """A wrong epoch of an existing session must look like a session that does not exist, too."""
+    broker = Broker()
+    session_id = broker.fetch(0, 0, 1).session_id
+    refused = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert broker.refused(session_id, epoch, principal=BOB) is refused
+    assert broker.refused(session_id, epoch, topic_ids=True, principal=BOB) is refused
+    assert broker.refused(session_id + 1, epoch, principal=BOB) is refused
+    assert indexes(broker.fetch(session_id, 1)) == [1]
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_another_principal_cannot_end_a_session(epoch: int) -> None:
+    broker = Broker()
+    session_id = broker.fetch(0, 0, 1).session_id
+    scope = broker.fetch(session_id, epoch, 2, principal=BOB)
+    assert indexes(scope) == [2]
+    assert scope.session_id != session_id
+    assert indexes(broker.fetch(session_id, 1)) == [1]
