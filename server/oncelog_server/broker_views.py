@@ -66,19 +66,30 @@ class BrokerViews:
                 return NO_LEADER
         return leader
 
-    def states(self, topic: TopicImage, first: int = 0) -> Iterator[PartitionState]:
-        """Yield the partitions from number `first` on. A replica is offline if its broker is not
-        alive, or if it is on this broker and its log cannot be used."""
+    def states(
+        self, topic: TopicImage, first: int = 0, *, listener: str | None = None
+    ) -> Iterator[PartitionState]:
+        """Yield the partitions from number `first` on, as a client on `listener` sees them; None
+        for operators. A replica is offline if its broker is not alive or has no such listener, or
+        if it is on this broker and its log cannot be used (Kafka's KRaftMetadataCache)."""
         brokers = self._metadata.image.brokers
+        reachable = {
+            number
+            for number, broker in brokers.items()
+            if listener is None or broker.endpoint(listener) is not None
+        }
         for partition in topic.partitions[first:]:
-            offline = [broker for broker in partition.replicas if broker not in brokers]
-            if self._broker_id in partition.replicas:
+            offline = [broker for broker in partition.replicas if broker not in reachable]
+            if self._broker_id in partition.replicas and self._broker_id not in offline:
                 name = TopicPartition(topic.name, partition.partition)
                 if self._offline_reason(name) is not None:
                     offline.append(self._broker_id)
             leader = self.leader_of(topic.name, partition)
+            code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+            if leader != NO_LEADER and leader not in reachable:
+                leader, code = NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
             yield PartitionState(
-                ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                code,
                 partition.partition,
                 leader,
                 partition.leader_epoch,

@@ -98,10 +98,11 @@ class _Pages:
         if self._left == 0:
             self.next_cursor = ResponseCursor(name, 0)
             return False
-        states = list(islice(services.views.states(topic, first), self._left))
-        self.topics.append(self._shown(topic, states))
-        self._left -= len(states)
-        end = first + len(states)
+        states = services.views.states(topic, first, listener=self._context.listener_name)
+        shown = list(islice(states, self._left))
+        self.topics.append(self._shown(topic, shown))
+        self._left -= len(shown)
+        end = first + len(shown)
         if end < len(topic.partitions):
             self.next_cursor = ResponseCursor(name, end)
             return False

@@ -7,7 +7,7 @@ v2: cluster id
 v3: throttle time
 v4: a client may forbid auto-creation
 v5: offline replicas
-v6: as v5
+v6: LISTENER_NOT_FOUND instead of LEADER_NOT_AVAILABLE
 v7: leader epochs (KIP-320)
 v8: authorized operations (KIP-430)
 v9: flexible
@@ -45,6 +45,7 @@ from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.METADATA
 
+LISTENER_NOT_FOUND_SINCE: Final = 6
 BY_ID_SINCE: Final = 12
 
 
@@ -106,7 +107,7 @@ def _all_topics(
     found = []
     for topic in services.metadata.image.topics.values():
         if context.may(Operation.DESCRIBE, topic=topic.name):
-            found.append((yield from _topic(services, topic)))
+            found.append((yield from _topic(services, context, topic)))
     return found
 
 
@@ -176,14 +177,14 @@ def _asked_for(
         if not context.may(Operation.DESCRIBE, topic=name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(code, None, wanted.topic_id)
-        return (yield from _topic(services, image.topics[name]))
+        return (yield from _topic(services, context, image.topics[name]))
     name = wanted.name
     if name is None:
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     if not context.may(Operation.DESCRIBE, topic=name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     if name in image.topics:
-        return (yield from _topic(services, image.topics[name]))
+        return (yield from _topic(services, context, image.topics[name]))
     code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         check_topic_name(name)
@@ -193,12 +194,20 @@ def _asked_for(
     return MetadataResponseTopic(code, name, is_internal=is_internal(name))
 
 
-def _topic(services: BrokerServices, topic: TopicImage) -> Steps[MetadataResponseTopic]:
+def _topic(
+    services: BrokerServices, context: RequestContext, topic: TopicImage
+) -> Steps[MetadataResponseTopic]:
     partitions = []
-    for state in services.views.states(topic):
+    for state in services.views.states(topic, listener=context.listener_name):
+        code = state.code
+        if (
+            code is ErrorCode.LISTENER_NOT_FOUND
+            and context.api_version < LISTENER_NOT_FOUND_SINCE
+        ):
+            code = ErrorCode.LEADER_NOT_AVAILABLE
         partitions.append(
             MetadataResponsePartition(
-                state.code,
+                code,
                 state.partition,
                 state.leader,
                 state.leader_epoch,
