@@ -36,6 +36,7 @@ from oncelog_server.network.admission import Admission, PlaintextAdmission
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
+from oncelog_server.observe.audit_log import logged_changes, logged_denials
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
@@ -347,6 +348,7 @@ class Broker:
             lambda: follower.image.acls,
             split_principals(self.settings.super_users),
             allow_if_no_acl=self.settings.allow_everyone_if_no_acl_found,
+            denials=logged_denials(self._clock.monotonic_ms),
         )
 
     def _new_services(self, local: LocalMarkers) -> BrokerServices:
@@ -372,6 +374,7 @@ class Broker:
             transactions=self.transactions,
             groups=self.groups,
             fetch_sessions=fetch_sessions,
+            audit_trail=logged_changes(),
             local_markers=local,
             new_producer_id=self._producer_ids.take,
             producer_id_quota=ProducerIdQuota(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oncelog_server.deferred import Deferred
+from oncelog_server.security.audit_trail import AuditTrail
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class BrokerServices:
     checkpoint: Callable[[], Deferred[StorageError | None]]
     # Runs long work in slices, so that it does not block the loop.
     slices: Slices
+    # Logs the changes that security depends on.
+    audit_trail: AuditTrail = field(default_factory=AuditTrail)
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # The versions of each API. The dispatch sets them from the handlers.
     versions: dict[int, range] = field(default_factory=dict)

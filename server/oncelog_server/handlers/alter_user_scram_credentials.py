@@ -34,13 +34,19 @@ def handle(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         denied = Refused(code, "Cluster authorization failed.")
         return _response(dict.fromkeys(sorted(by_user(deletions, upsertions)), denied))
-    return services.spawn(_alter(services, deletions, upsertions))
+    return services.spawn(_alter(services, context, deletions, upsertions))
 
 
 async def _alter(
-    services: BrokerServices, deletions: list[ScramDeletion], upsertions: list[ScramUpsertion]
+    services: BrokerServices,
+    context: RequestContext,
+    deletions: list[ScramDeletion],
+    upsertions: list[ScramUpsertion],
 ) -> AlterUserScramCredentialsResponse:
-    return _response(await services.metadata.alter_scram_credentials(deletions, upsertions))
+    results = await services.metadata.alter_scram_credentials(deletions, upsertions)
+    altered = [user for user, refused in results.items() if refused is None]
+    services.audit_trail.credentials_altered(context.session, altered)
+    return _response(results)
 
 
 def _response(

@@ -39,7 +39,7 @@ def created_first(
     if (
         SINKS in services.metadata.image.topics
         or all(topic.name != SINKS for topic in topics)
-        or not context.may(Operation.READ, topic=SINKS)
+        or not context.may(Operation.READ, topic=SINKS, logged=False)
     ):
         return None
     return services.spawn(_create_sinks(services))

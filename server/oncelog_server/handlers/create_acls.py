@@ -54,18 +54,21 @@ def handle(
     ):
         # Kafka cannot make a rule of such codes, and fails the whole request.
         return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    return services.spawn(_create(services, request))
+    return services.spawn(_create(services, context, request))
 
 
-async def _create(services: BrokerServices, request: CreateAclsRequest) -> CreateAclsResponse:
+async def _create(
+    services: BrokerServices, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse:
     outcomes = [_checked(creation) for creation in request.creations]
+    created = [row for row in outcomes if not isinstance(row, Refused)]
     failed: Refused | None = None
     try:
-        await services.metadata.create_acls(
-            [row for row in outcomes if not isinstance(row, Refused)]
-        )
+        await services.metadata.create_acls(created)
     except Refused as refused:
         failed = refused
+    else:
+        services.audit_trail.acls_added(context.session, created)
     refusals = [row if isinstance(row, Refused) else failed for row in outcomes]
     return CreateAclsResponse(results=[_result(refused) for refused in refusals])
 

@@ -103,7 +103,8 @@ def _check(context: RequestContext, topic: CreatableTopic, times: int) -> None:
             f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
         )
     if not (
-        context.may(Operation.CREATE, CLUSTER) or context.may(Operation.CREATE, topic=topic.name)
+        context.may(Operation.CREATE, CLUSTER, logged=False)
+        or context.may(Operation.CREATE, topic=topic.name)
     ):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     settings = Counter(config.name for config in topic.configs)
@@ -134,7 +135,7 @@ def _created(
     services: BrokerServices, context: RequestContext, topic: CreatedTopic, described: Described
 ) -> CreatableTopicResult:
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
-    if not context.may(Operation.DESCRIBE_CONFIGS, topic=topic.name):
+    if not context.may(Operation.DESCRIBE_CONFIGS, topic=topic.name, logged=False):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return result
     result.num_partitions = topic.partitions

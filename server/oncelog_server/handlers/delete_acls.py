@@ -64,7 +64,7 @@ def handle(
     valid = [chosen for chosen, refused in zip(filters, refusals, strict=True) if refused is None]
 
     def deleted(chosen: list[list[tuple[Pattern, Acl]]]) -> Deferred[DeleteAclsResponse]:
-        return services.spawn(_delete(services, request, refusals, chosen))
+        return services.spawn(_delete(services, context, request, refusals, chosen))
 
     return then_ask(services.slices.run(_chosen(services.metadata.image, valid)), deleted)
 
@@ -80,17 +80,20 @@ def _chosen(
 
 async def _delete(
     services: BrokerServices,
+    context: RequestContext,
     request: DeleteAclsRequest,
     refusals: Sequence[Refused | None],
     chosen: Sequence[Sequence[tuple[Pattern, Acl]]],
 ) -> DeleteAclsResponse:
     try:
-        deleted = iter(await services.metadata.delete_acls(chosen))
+        deleted = await services.metadata.delete_acls(chosen)
     except Refused as refused:
         return _refused(request, refused.code, refused.message)
+    services.audit_trail.acls_removed(context.session, [row for rows in deleted for row in rows])
+    results = iter(deleted)
     return DeleteAclsResponse(
         filter_results=[
-            DeleteAclsFilterResult(matching_acls=[_matching(*row) for row in next(deleted)])
+            DeleteAclsFilterResult(matching_acls=[_matching(*row) for row in next(results)])
             if refused is None
             else DeleteAclsFilterResult(refused.code, refused.message)
             for refused in refusals

@@ -108,13 +108,15 @@ def _resolve(
     if known is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     # A principal that may delete the cluster may delete every topic.
-    if not context.may(Operation.DELETE, CLUSTER):
+    if not context.may(Operation.DELETE, CLUSTER, logged=False):
         context.require(Operation.DESCRIBE, topic=known)
     return known
 
 
 def _may_delete(context: RequestContext, name: str) -> bool:
-    return context.may(Operation.DELETE, CLUSTER) or context.may(Operation.DELETE, topic=name)
+    return context.may(Operation.DELETE, CLUSTER, logged=False) or context.may(
+        Operation.DELETE, topic=name
+    )
 
 
 def _result(name: str | None, topic_id: bytes, refused: Refused | None) -> DeletableTopicResult:

@@ -85,7 +85,7 @@ class _Pages:
         it, set `next_cursor` to the rest and return False."""
         services = self._services
         resource = Resource(ResourceType.TOPIC, name)
-        if not self._context.may(Operation.DESCRIBE, resource):
+        if not self._context.may(Operation.DESCRIBE, resource, logged=not self._only_visible):
             if not self._only_visible:
                 self._denied.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             return True

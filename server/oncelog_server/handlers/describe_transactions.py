@@ -39,7 +39,9 @@ def _state(
         return TransactionState(refused.code, transactional_id)
     # Topics that the client may not see are left out.
     state.topics = [
-        topic for topic in state.topics if context.may(Operation.DESCRIBE, topic=topic.topic)
+        topic
+        for topic in state.topics
+        if context.may(Operation.DESCRIBE, topic=topic.topic, logged=False)
     ]
     return state
 

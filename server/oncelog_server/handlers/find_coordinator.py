@@ -61,7 +61,9 @@ def handle(
     if (
         kind is not None
         and kind[0] not in services.metadata.image.topics
-        and any(context.may(Operation.DESCRIBE, Resource(kind[1], key)) for key in keys)
+        and any(
+            context.may(Operation.DESCRIBE, Resource(kind[1], key), logged=False) for key in keys
+        )
     ):
         return services.spawn(_create_and_find(services, context, key_type, keys))
     return _response(context, [_find(services, context, key_type, key) for key in keys])

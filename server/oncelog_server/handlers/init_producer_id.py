@@ -43,8 +43,7 @@ def _init(
     request and for a right that the client lacks."""
     membership = _membership(services, request)
     if request.transactional_id is None:
-        if not _may_write_idempotently(context):
-            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        _require_idempotent_write(context)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
         services.producer_id_quota.charge(context.client_address, services.clock.monotonic_ms())
@@ -97,13 +96,15 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Gro
     return GroupAssignment(group_id, generation_id, frozenset(partitions))
 
 
-def _may_write_idempotently(context: RequestContext) -> bool:
-    """Return True if the principal has IDEMPOTENT_WRITE on the cluster, or may write to at least
-    one topic, even one that does not exist yet. The right to write includes idempotent writes
+def _require_idempotent_write(context: RequestContext) -> None:
+    """Raise Refused if the principal neither has IDEMPOTENT_WRITE on the cluster, nor may write to
+    a topic, even one that does not exist yet. The right to write includes idempotent writes
     (KIP-679)."""
-    return context.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or context.may_any(
-        Operation.WRITE, ResourceType.TOPIC
-    )
+    if not (
+        context.may(Operation.IDEMPOTENT_WRITE, CLUSTER, logged=False)
+        or context.may_any(Operation.WRITE, ResourceType.TOPIC)
+    ):
+        context.require(Operation.IDEMPOTENT_WRITE, CLUSTER)
 
 
 def _response(context: RequestContext, result: TransactionResult) -> InitProducerIdResponse:

@@ -35,11 +35,11 @@ def _steps(
     context: RequestContext, request: ListGroupsRequest, groups: Iterator[GroupView]
 ) -> Steps[ListGroupsResponse]:
     wanted = GroupFilter(request.states_filter, request.types_filter)
-    sees_all = context.may(Operation.DESCRIBE, CLUSTER)
+    sees_all = context.may(Operation.DESCRIBE, CLUSTER, logged=False)
     found = []
     for group in groups:
         if wanted.has(group) and (
-            sees_all or context.may(Operation.DESCRIBE, group=group.group_id)
+            sees_all or context.may(Operation.DESCRIBE, group=group.group_id, logged=False)
         ):
             found.append(ListedGroup(group.group_id, group.protocol_type, group.state, group.type))
         yield

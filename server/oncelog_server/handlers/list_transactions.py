@@ -45,7 +45,7 @@ def _steps(
         wanted = _filter(request)
         for view in services.transactions.views.all():
             if wanted.has(view, wall_ms=services.clock.now_ms()) and context.may(
-                Operation.DESCRIBE, transactional_id=view.transactional_id
+                Operation.DESCRIBE, transactional_id=view.transactional_id, logged=False
             ):
                 states.append(
                     TransactionState(view.transactional_id, view.producer_id, view.state.kafka_name)

@@ -65,7 +65,9 @@ def handle(
     refused: dict[str, ErrorCode] = {}
     missing: list[str] = []
     for name in _auto_created(services, context, request, topics):
-        if context.may(Operation.CREATE, CLUSTER) or context.may(Operation.CREATE, topic=name):
+        if context.may(Operation.CREATE, CLUSTER, logged=False) or context.may(
+            Operation.CREATE, topic=name
+        ):
             missing.append(name)
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -106,7 +108,7 @@ def _all_topics(
     """Return the topics that the client may describe."""
     found = []
     for topic in services.metadata.image.topics.values():
-        if context.may(Operation.DESCRIBE, topic=topic.name):
+        if context.may(Operation.DESCRIBE, topic=topic.name, logged=False):
             found.append((yield from _topic(services, context, topic)))
     return found
 
@@ -127,7 +129,7 @@ def _auto_created(
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
         and topic.name not in existing
-        and context.may(Operation.DESCRIBE, topic=topic.name)
+        and context.may(Operation.DESCRIBE, topic=topic.name, logged=False)
     ]
     return list(dict.fromkeys(names))
 
@@ -200,10 +202,7 @@ def _topic(
     partitions = []
     for state in services.views.states(topic, listener=context.listener_name):
         code = state.code
-        if (
-            code is ErrorCode.LISTENER_NOT_FOUND
-            and context.api_version < LISTENER_NOT_FOUND_SINCE
-        ):
+        if code is ErrorCode.LISTENER_NOT_FOUND and context.api_version < LISTENER_NOT_FOUND_SINCE:
             code = ErrorCode.LEADER_NOT_AVAILABLE
         partitions.append(
             MetadataResponsePartition(

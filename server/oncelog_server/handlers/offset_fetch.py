@@ -135,7 +135,11 @@ def _shown(
     with the refused topics. From v10 on, deleted topics are left out, because they have no id."""
     if found.error_code != ErrorCode.NONE:
         return found
-    topics = [topic for topic in found.topics if context.may(Operation.DESCRIBE, topic=topic.name)]
+    topics = [
+        topic
+        for topic in found.topics
+        if context.may(Operation.DESCRIBE, topic=topic.name, logged=False)
+    ]
     if context.api_version >= TOPIC_IDS_SINCE:
         images = services.metadata.image.topics
         topics = [topic for topic in topics if topic.name in images]

@@ -50,8 +50,8 @@ def _partition(
     try:
         # Allowed for followers, and for clients that may describe the topic.
         if not (
-            context.may(Operation.DESCRIBE, topic=topic)
-            or context.may(Operation.CLUSTER_ACTION, CLUSTER)
+            context.may(Operation.CLUSTER_ACTION, CLUSTER, logged=False)
+            or context.may(Operation.DESCRIBE, topic=topic)
         ):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = services.partitions.require(topic, wanted.partition)

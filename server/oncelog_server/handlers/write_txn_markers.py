@@ -31,8 +31,8 @@ def handle(
     services: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     writing = _Writing(request.markers)
-    allowed = any(
-        context.may(operation, CLUSTER) for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
+    allowed = context.may(Operation.ALTER, CLUSTER, logged=False) or context.may(
+        Operation.CLUSTER_ACTION, CLUSTER
     )
     for index, marker in enumerate(request.markers):
         partitions = _partitions(marker)

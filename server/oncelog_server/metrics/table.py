@@ -297,6 +297,20 @@ CONNECTIONS_MADE: Final = Metric(
     COUNTER,
     "Connections accepted since the start, including those above a limit.",
 )
+FAILED_AUTHENTICATIONS: Final = Metric(
+    "kafka_server_socket_server_metrics_failed_authentication_total",
+    COUNTER,
+    "Connections that failed to authenticate, by TLS or SASL, since the start.",
+    ("listener",),
+)
+DENIED: Final = Metric(
+    "oncelog_authorization_denied_total",
+    COUNTER,
+    "Rights that the authorizer denied since the start. Kafka has only a rate per minute.",
+)
+ACLS: Final = Metric(
+    "kafka_server_plugins_acls_total_count", GAUGE, "Access rules (ACLs) of the authorizer."
+)
 FETCH_SESSIONS: Final = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",
     GAUGE,

@@ -22,6 +22,8 @@ class Admission(Protocol):
     protocol: SecurityProtocol
     max_unauthenticated_bytes: int
     max_connections: int | None
+    # Clients that were refused since the start.
+    failures: int
 
     def new_tls(self) -> TlsEngine:
         """Return the broker's side of a new TLS connection."""
@@ -44,7 +46,7 @@ class PlaintextAdmission:
     """The admission of a PLAINTEXT listener, which asks for nothing."""
 
     protocol = SecurityProtocol.PLAINTEXT
-    max_unauthenticated_bytes = 0
+    max_unauthenticated_bytes = failures = 0
 
     def __init__(self, listener: str, max_connections: int | None = None) -> None:
         self.listener = listener

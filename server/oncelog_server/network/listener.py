@@ -89,7 +89,7 @@ class Listener:
         self._per_host: Counter[str] = Counter()
         self._per_listener: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, BindAddress]] = []
-        self._names: list[str] = []
+        self._admissions: list[Admission] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
@@ -105,7 +105,7 @@ class Listener:
         )
         server = await bind(self._factory(admission), address, self._limits.backlog)
         self._servers.append((server, address))
-        self._names.append(name)
+        self._admissions.append(admission)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
@@ -133,7 +133,12 @@ class Listener:
 
     def by_listener(self) -> list[tuple[str, int]]:
         """Return (listener's name, open connections) for each listener."""
-        return [(name, self._per_listener[name]) for name in self._names]
+        names = [admission.listener for admission in self._admissions]
+        return [(name, self._per_listener[name]) for name in names]
+
+    def refused_by_listener(self) -> list[tuple[str, int]]:
+        """Return (listener's name, clients that failed to authenticate) for each listener."""
+        return [(admission.listener, admission.failures) for admission in self._admissions]
 
     def by_software(self) -> list[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, open connections). The rarest

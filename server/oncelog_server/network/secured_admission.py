@@ -35,6 +35,7 @@ class SecuredAdmission:
         self.protocol = protocol
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.max_connections = max_connections
+        self.failures = 0
         self._events = events
         self._new_engine = new_engine
         self._of_certificate = of_certificate
@@ -58,5 +59,6 @@ class SecuredAdmission:
         return Authentication(self._sasl, peer, serve)
 
     def refused(self, session: Session, reason: str) -> None:
+        self.failures += 1
         key = self.listener, session.host
         self._events.add(key, listener=self.listener, peer=session.address, reason=reason)

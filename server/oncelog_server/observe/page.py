@@ -54,6 +54,10 @@ class Connected(Protocol):
         """Return (listener's name, number of open connections) for each listener."""
         ...
 
+    def refused_by_listener(self) -> Iterable[tuple[str, int]]:
+        """Return (listener's name, clients that failed to authenticate) for each listener."""
+        ...
+
     def by_software(self) -> Iterable[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, number of open connections)."""
         ...
@@ -147,4 +151,10 @@ class Page(msgspec.Struct, frozen=True):
         for software, software_version, listener, count in self.connected.by_software():
             yield metrics.CLIENTS.line(count, software, software_version, listener)
         yield from metrics.CONNECTIONS_MADE.only(self.connected.accepted)
+        yield metrics.FAILED_AUTHENTICATIONS.head()
+        for listener, count in self.connected.refused_by_listener():
+            yield metrics.FAILED_AUTHENTICATIONS.line(count, listener)
+        authorizer = self.services.authorizer
+        yield from metrics.DENIED.only(authorizer.denied_total)
+        yield from metrics.ACLS.only(authorizer.rule_count)
         yield from metrics.FETCH_SESSIONS.only(len(self.services.fetch_sessions))

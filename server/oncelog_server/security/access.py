@@ -72,6 +72,9 @@ class Request(Protocol):
     @property
     def authorizer(self) -> Authorizer: ...
 
+    @property
+    def api_key(self) -> int: ...
+
 
 # `require` and `may` repeat each other on purpose: each runs once for every topic of a Produce or
 # Fetch request, and a shared function would add a call. test_access.py counts the calls.
@@ -93,6 +96,9 @@ def require(
     elif resource is None:
         resource = _named(group)
     if not request.authorizer.authorize(request.session, operation, resource):
+        request.authorizer.denied(
+            request.session, operation, resource, request.api_key, logged=True
+        )
         raise Refused(DENIED[resource.type])
 
 
@@ -104,15 +110,23 @@ def may(
     topic: str | None = None,
     group: str | None = None,
     transactional_id: str | None = None,
+    logged: bool = True,
 ) -> bool:
-    """Return True if the request may do the operation on the resource."""
+    """Return True if the request may do the operation on the resource.
+
+    `logged` is False if the client did not ask for this right (Kafka's Action.logIfDenied): another
+    right is as good, or the response only leaves the resource out.
+    """
     if topic is not None:
         resource = Resource(_TOPIC, topic)
     elif transactional_id is not None:
         resource = Resource(_TRANSACTIONAL_ID, transactional_id)
     elif resource is None:
         resource = _named(group)
-    return request.authorizer.authorize(request.session, operation, resource)
+    if request.authorizer.authorize(request.session, operation, resource):
+        return True
+    request.authorizer.denied(request.session, operation, resource, request.api_key, logged=logged)
+    return False
 
 
 def may_any(request: Request, operation: Operation, type: ResourceType) -> bool:
@@ -126,7 +140,7 @@ def authorized_operations(request: Request, resource: Resource) -> int:
     return sum(
         1 << operation
         for operation in _OPERATIONS[resource.type]
-        if may(request, operation, resource)
+        if may(request, operation, resource, logged=False)
     )
 
 

@@ -58,6 +58,14 @@ class Acl(msgspec.Struct, frozen=True, order=True):
     permission: Permission
 
 
+def rule_text(pattern: Pattern, acl: Acl) -> str:
+    """Return a rule as text: `ALLOW READ by User:alice from * on TOPIC PREFIXED orders`."""
+    return (
+        f"{acl.permission.name} {acl.operation.name} by {acl.principal} from {acl.host} on "
+        f"{pattern.type.name} {pattern.pattern_type.name} {pattern.name}"
+    )
+
+
 class AclFilter(msgspec.Struct, frozen=True):
     """Chooses rules. The codes are those of the request: ANY stands for any value, and a code that
     Kafka does not have chooses no rule. None stands for any text."""

@@ -33,19 +33,22 @@ class BoundedEvents:
         # Events since the start, also those that were not logged.
         self.total = 0
 
-    def add(self, key: Hashable, **fields: object) -> None:
+    def add(self, key: Hashable, **fields: object) -> bool:
+        """Count an event, and log it if it is due. Return False if more different keys occur in a
+        minute than are remembered; the event is then never logged."""
         self.total += 1
         now_ms = self._monotonic_ms()
         seen = self._seen.get(key)
         if seen is not None and now_ms - seen.logged_ms < REPEAT_MS:
             seen.count += 1
-            return
+            return True
         if seen is not None:
             del self._seen[key]
         elif len(self._seen) >= MOST_KEYS:
             oldest = next(iter(self._seen))
             if now_ms - self._seen[oldest].logged_ms < REPEAT_MS:
-                return  # more different clients in a minute than are remembered
+                return False
             del self._seen[oldest]
         self._seen[key] = _Seen(now_ms)
         self._log(count=1 if seen is None else seen.count + 1, **fields)
+        return True

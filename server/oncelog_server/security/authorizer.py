@@ -25,6 +25,16 @@ class Subject(Protocol):
 
 
 class Authorizer(Protocol):
+    @property
+    def denied_total(self) -> int:
+        """Return the number of denied checks since the start."""
+        ...
+
+    @property
+    def rule_count(self) -> int:
+        """Return the number of rules."""
+        ...
+
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool: ...
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
@@ -32,12 +42,37 @@ class Authorizer(Protocol):
         that does not exist yet (Kafka's authorizeByResourceType)."""
         ...
 
+    def denied(
+        self,
+        subject: Subject,
+        operation: Operation,
+        resource: Resource,
+        api_key: int,
+        *,
+        logged: bool,
+    ) -> None:
+        """Count a request that `authorize` denied, and log it unless `logged` is False."""
+        ...
+
 
 class AllowAll:
     """Allows every request: the authorizer if none is configured."""
+
+    denied_total = rule_count = 0
 
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         return True
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         return True
+
+    def denied(
+        self,
+        subject: Subject,
+        operation: Operation,
+        resource: Resource,
+        api_key: int,
+        *,
+        logged: bool,
+    ) -> None:
+        pass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,10 @@ from oncelog_server.security.acls import (
     Pattern,
     PatternType,
     Permission,
+    rule_text,
 )
 from oncelog_server.security.authorizer import Subject
+from oncelog_server.security.denials import Denials
 from oncelog_server.security.hosts import host_text
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 
@@ -41,6 +43,15 @@ _MAX_DECISIONS: Final = 65_536
 _SOME_NAME: Final = "hardcode"
 
 _Question = tuple[str, str, Operation, ResourceType, str]
+_Rule = tuple[Pattern, Acl]
+
+
+class Decision(NamedTuple):
+    """`rule` is the rule that decided: a rule that denies, or else the first found rule that
+    allows. It is None if no rule concerns the request, and for a super user."""
+
+    allowed: bool
+    rule: _Rule | None = None
 
 
 class StandardAuthorizer:
@@ -48,15 +59,23 @@ class StandardAuthorizer:
     it returns another object.
 
     `super_users` are principals as text, which no rule concerns. `allow_if_no_acl` is the decision
-    for a resource without rules (allow.everyone.if.no.acl.found).
+    for a resource without rules (allow.everyone.if.no.acl.found). `denials` logs denied requests.
     """
 
     def __init__(
-        self, rules: Callable[[], Rules], super_users: Collection[str], *, allow_if_no_acl: bool
+        self,
+        rules: Callable[[], Rules],
+        super_users: Collection[str],
+        *,
+        allow_if_no_acl: bool,
+        denials: Denials | None = None,
     ) -> None:
         self._rules = rules
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl = allow_if_no_acl
+        self._denials = denials
+        # Denied requests since the start, also those that are not logged.
+        self.denied_total = 0
         self._indexed: Rules | None = None
         self._index = RuleIndex({})
         self._decisions: dict[_Question, bool] = {}
@@ -67,7 +86,7 @@ class StandardAuthorizer:
         question = (principal, subject.host, operation, resource.type, resource.name)
         decision = self._decisions.get(question)
         if decision is None:
-            decision = principal in self._super_users or self._decide(index, question)
+            decision = self._decide(index, question).allowed
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
             self._decisions[question] = decision
@@ -93,6 +112,35 @@ class StandardAuthorizer:
             if permission is Permission.ALLOW
         )
 
+    def denied(
+        self,
+        subject: Subject,
+        operation: Operation,
+        resource: Resource,
+        api_key: int,
+        *,
+        logged: bool,
+    ) -> None:
+        self.denied_total += 1
+        if logged and self._denials is not None:
+            self._denials.add(
+                subject,
+                operation,
+                resource,
+                api_key,
+                lambda: _rule_text(self.decide(subject, operation, resource)),
+            )
+
+    def decide(self, subject: Subject, operation: Operation, resource: Resource) -> Decision:
+        """Return the decision with the rule that decides, by the rules of this moment."""
+        question = (str(subject.principal), subject.host, operation, resource.type, resource.name)
+        return self._decide(self._current_index(), question)
+
+    @property
+    def rule_count(self) -> int:
+        """Return the number of rules."""
+        return sum(map(len, self._rules().values()))
+
     def _current_index(self) -> RuleIndex:
         rules = self._rules()
         if rules is not self._indexed:
@@ -100,33 +148,34 @@ class StandardAuthorizer:
             self._decisions.clear()
         return self._index
 
-    def _decide(self, index: RuleIndex, question: _Question) -> bool:
+    def _decide(self, index: RuleIndex, question: _Question) -> Decision:
         principal, host, operation, type, name = question
-        has_rules = allowed = False
-        for acl in index.about(type, name):
+        if principal in self._super_users:
+            return Decision(True)
+        has_rules = False
+        allowed: Decision | None = None
+        for pattern, acl in index.about(type, name):
             has_rules = True
             if not _concerns(acl, principal, host, operation):
                 continue
             if acl.permission is Permission.DENY:
-                return False
-            allowed = True
-        return allowed or (not has_rules and self._allow_if_no_acl)
+                return Decision(False, (pattern, acl))
+            allowed = allowed or Decision(True, (pattern, acl))
+        return allowed or Decision(not has_rules and self._allow_if_no_acl)
 
 
 class RuleIndex:
     """Rules by their pattern, so that a question meets only the rules about its resource."""
 
     def __init__(self, rules: Rules) -> None:
-        self._literal: dict[tuple[ResourceType, str], Collection[Acl]] = {}
-        self._prefixed: dict[tuple[ResourceType, str], Collection[Acl]] = {}
+        self._literal: dict[tuple[ResourceType, str], list[_Rule]] = {}
+        self._prefixed: dict[tuple[ResourceType, str], list[_Rule]] = {}
         # The lengths of the prefixes of a type.
         self._lengths: defaultdict[ResourceType, set[int]] = defaultdict(set)
-        self._by_type: defaultdict[ResourceType, list[Pattern]] = defaultdict(list)
-        self._rules = {
-            pattern: [_comparable(acl) for acl in acls] for pattern, acls in rules.items()
-        }
-        for pattern, acls in self._rules.items():
-            self._by_type[pattern.type].append(pattern)
+        self._by_type: defaultdict[ResourceType, list[_Rule]] = defaultdict(list)
+        for pattern, written in rules.items():
+            acls = [(pattern, _comparable(acl)) for acl in written]
+            self._by_type[pattern.type] += acls
             key = pattern.type, pattern.name
             if pattern.pattern_type is PatternType.LITERAL:
                 self._literal[key] = acls
@@ -134,7 +183,7 @@ class RuleIndex:
                 self._prefixed[key] = acls
                 self._lengths[pattern.type].add(len(pattern.name))
 
-    def about(self, type: ResourceType, name: str) -> Iterator[Acl]:
+    def about(self, type: ResourceType, name: str) -> Iterator[_Rule]:
         """Yield the rules about a resource."""
         yield from self._literal.get((type, name), ())
         if name != WILDCARD:
@@ -143,11 +192,9 @@ class RuleIndex:
             if length <= len(name):
                 yield from self._prefixed.get((type, name[:length]), ())
 
-    def of_type(self, type: ResourceType) -> Iterable[tuple[Pattern, Acl]]:
-        """Yield all rules about resources of a type."""
-        for pattern in self._by_type.get(type, ()):
-            for acl in self._rules[pattern]:
-                yield pattern, acl
+    def of_type(self, type: ResourceType) -> Iterable[_Rule]:
+        """Return all rules about resources of a type."""
+        return self._by_type.get(type, ())
 
 
 def _comparable(acl: Acl) -> Acl:
@@ -175,3 +222,8 @@ def _dominated(allowed: Pattern, denied: Collection[Pattern]) -> bool:
         Pattern(allowed.type, allowed.name[:length], PatternType.PREFIXED) in denied
         for length in range(1, len(allowed.name) + 1)
     )
+
+
+def _rule_text(decision: Decision) -> str:
+    """Return the rule that decided, or Kafka's word for a denial that no rule explains."""
+    return "DefaultDeny" if decision.rule is None else rule_text(*decision.rule)

@@ -17,7 +17,6 @@ from oncelog_server.fetching.sessions import (
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Principal
 
-
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 
 

@@ -45,7 +45,7 @@ class StillClock:
         return NOW_MS * 1_000_000
 
 
-class Denying:
+class Denying(AllowAll):
     """An authorizer that allows all but some operations on some resources."""
 
     def __init__(self, *denied: tuple[Operation, str]) -> None:

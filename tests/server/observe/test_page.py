@@ -42,6 +42,9 @@ class Counted:
     def by_listener(self) -> list[tuple[str, int]]:
         return [("PLAINTEXT", 2), ("INTERNAL", 0)]
 
+    def refused_by_listener(self) -> list[tuple[str, int]]:
+        return [("PLAINTEXT", 0), ("INTERNAL", 4)]
+
     def by_software(self) -> list[tuple[str, str, str, int]]:
         return [("librdkafka", "2.11.0", "PLAINTEXT", 1), ("unknown", "unknown", "PLAINTEXT", 1)]
 
@@ -104,6 +107,7 @@ async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page:
     assert found.value(metrics.ERRORS.name, **unknown) == 1
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
     assert found.value(metrics.CONNECTIONS_MADE.name) == 5
+    assert found.value(metrics.FAILED_AUTHENTICATIONS.name, listener="INTERNAL") == 4
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
     disk = page.services.views.log_dir()
     assert found.value(metrics.DISK_SIZE.name) == disk.total_bytes

@@ -40,7 +40,7 @@ class Question(NamedTuple):
     resource: Resource
 
 
-class Recording:
+class Recording(AllowAll):
     """An authorizer that records each call of `authorize`, and gives the same verdict in all of
     them."""
 

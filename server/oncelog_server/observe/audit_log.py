@@ -1,0 +1,23 @@
+"""Log events of security: denied requests, and changes of access rules, credentials and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from oncelog_server.security.audit_trail import AuditTrail
+from oncelog_server.security.denials import Denials
+
+log = structlog.get_logger("oncelog.security")
+
+
+def logged_denials(monotonic_ms: Callable[[], int]) -> Denials:
+    """Return `Denials` that log denied requests."""
+    return Denials(partial(log.warning, "access denied"), monotonic_ms)
+
+
+def logged_changes() -> AuditTrail:
+    """Return an `AuditTrail` that logs each change."""
+    return AuditTrail(log.info)
