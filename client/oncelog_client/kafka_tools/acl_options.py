@@ -3,12 +3,13 @@ checks is that of Kafka's AclCommand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from typing import Final
 
 from oncelog_client.admin.acl_bindings import (
     CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
     AccessControlEntry,
     AclOperation,
     AclPermissionType,
@@ -36,42 +37,6 @@ _CONSUMER: Final = (
 _ONE_SERVER: Final = "ne of --bootstrap-server or --bootstrap-controller must be specified"
 _ACTIONS: Final = ("add", "remove", "list")
 
-# Kafka's AclEntry.supportedOperations.
-_OPERATIONS: Final[Mapping[AclResourceType, tuple[AclOperation, ...]]] = {
-    AclResourceType.TOPIC: (
-        AclOperation.READ,
-        AclOperation.WRITE,
-        AclOperation.CREATE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResourceType.GROUP: (
-        AclOperation.READ,
-        AclOperation.DELETE,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResourceType.CLUSTER: (
-        AclOperation.CREATE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.CLUSTER_ACTION,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-        AclOperation.IDEMPOTENT_WRITE,
-    ),
-    AclResourceType.TRANSACTIONAL_ID: (
-        AclOperation.WRITE,
-        AclOperation.DESCRIBE,
-        AclOperation.TWO_PHASE_COMMIT,
-    ),
-    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
 _NAMED: Final = (
     ("topic", AclResourceType.TOPIC),
     ("group", AclResourceType.GROUP),
@@ -284,7 +249,7 @@ def _operation(text: str) -> AclOperation:
 def _check_operations(
     given: Given, type_: AclResourceType, acls: Iterable[AccessControlEntry]
 ) -> None:
-    supported = (*_OPERATIONS[type_], AclOperation.ALL)
+    supported = (*SUPPORTED_OPERATIONS[type_], AclOperation.ALL)
     if not {acl.operation for acl in acls} <= set(supported):
         names = ", ".join(operation.name for operation in supported)
         given.fail(f"ResourceType {type_.name} only supports operations [{names}]")

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from oncelog_server.security.hosts import host_text
+from oncelog_protocol.security.hosts import host_text
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.resources import ANONYMOUS, Principal
 

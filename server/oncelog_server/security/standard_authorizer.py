@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from oncelog_protocol.security.hosts import host_text
 from oncelog_server.security.acls import (
     ANY_PRINCIPAL,
     WILDCARD,
@@ -24,7 +25,6 @@ from oncelog_server.security.acls import (
 )
 from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.denials import Denials
-from oncelog_server.security.hosts import host_text
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 
 Rules = Mapping[Pattern, Collection[Acl]]

@@ -15,13 +15,14 @@ from oncelog_client import Producer
 from tests.client.cli.conftest import CommandLine, led
 from tests.harness.broker import Oncelog
 
-NOUNS = ("topic", "group", "txn", "cluster", "users")
+NOUNS = ("topic", "group", "txn", "cluster", "users", "acls")
 VERBS = {
     "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
     "group": {"list", "describe", "seek", "delete"},
     "txn": {"list", "blocking", "describe", "abort"},
     "cluster": {"info", "health"},
     "users": {"list", "add", "remove"},
+    "acls": {"list", "add", "remove", "explain"},
 }
 SCREEN = 40
 

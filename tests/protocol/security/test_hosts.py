@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog_protocol.security.hosts import host_text
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
-from oncelog_server.security.hosts import host_text
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.security.standard_authorizer import StandardAuthorizer
 from tests.conformance.authorizer.worlds import Asking

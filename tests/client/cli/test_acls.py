@@ -1,0 +1,144 @@
+"""`oncelog acls` with brokers that have an authorizer."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog_server.settings.security import STANDARD_AUTHORIZER
+from tests.client.cli.conftest import QUICK, CommandLine
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka
+
+
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def authorizing(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CommandLine]:
+    settings = {
+        **QUICK,
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:ANONYMOUS;User:root",
+    }
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+    kind = Kafka if request.param == "kafka" else Oncelog
+    with kind(tmp_path_factory.mktemp("authorizing"), settings) as broker:
+        yield CommandLine(broker.address)
+
+
+def row(name: str, operation: str, principal: str, **other: str) -> dict[str, str]:
+    return {
+        "permission": "ALLOW",
+        "operation": operation,
+        "principal": principal,
+        "host": "*",
+        "resource": "TOPIC",
+        "name": name,
+        "pattern": "LITERAL",
+    } | other
+
+
+def explained(command_line: CommandLine, name: str, principal: str, operation: str) -> Any:
+    return command_line.json(
+        "acls", "explain", "--principal", principal, "--operation", operation, "--topic", name
+    )
+
+
+def test_rules_are_added_listed_and_removed(authorizing: CommandLine, name: str) -> None:
+    alice, bob = f"User:a-{name}", f"User:b-{name}"
+    both = ("--operation", "read", "--operation", "describe-configs")
+    added = authorizing.json("acls", "add", "--allow", alice, *both, "--topic", name)
+    expected = [row(name, "READ", alice), row(name, "DESCRIBE_CONFIGS", alice)]
+    assert added == [{**rule, "result": "added"} for rule in expected]
+    prefix = name[:-2]
+    authorizing.text(
+        "acls", "add", "--deny", bob, "--operation", "all", "--topic", prefix, "--prefixed",
+        "--host", "10.0.0.1",
+    )  # fmt: skip
+    denied = row(prefix, "ALL", bob, permission="DENY", host="10.0.0.1", pattern="PREFIXED")
+    by_name = ("acls", "list", "--topic", name)
+    authorizing.settled(lambda rows: len(rows) == 3, *by_name)
+    listed = authorizing.json(*by_name)
+    assert sorted(map(str, listed)) == sorted(map(str, [*expected, denied]))
+    assert denied not in authorizing.json(*by_name, "--exact")
+    assert authorizing.json("acls", "list", "--principal", bob) == [denied]
+    removed = authorizing.json("acls", "remove", "--principal", alice, "--operation", "read")
+    assert removed == [{**expected[0], "result": "removed"}]
+    authorizing.settled(lambda rows: len(rows) == 2, *by_name)
+    assert authorizing.json("acls", "remove", "--topic", name) == [
+        {**expected[1], "result": "removed"}
+    ]
+    assert "no access rule" in authorizing.refused("acls", "remove", "--topic", name)
+    authorizing.text("acls", "remove", "--principal", bob)
+
+
+def test_the_suggested_commands_allow_the_operation(authorizing: CommandLine, name: str) -> None:
+    alice = f"User:a {name}"
+    for denied in (("--deny", "User:*", "--host", "10.0.0.1"), ("--deny", alice)):
+        authorizing.text("acls", "add", *denied, "--operation", "write", "--topic", name)
+    authorizing.text("acls", "add", "--allow", alice, "--operation", "read", "--topic", name)
+    authorizing.settled(lambda rows: len(rows) == 3, "acls", "list", "--topic", name)
+    found = explained(authorizing, name, alice, "write")
+    assert (found["allowed"], found["reason"]) == (False, "denied")
+    assert found["deciding"] == [row(name, "WRITE", alice, permission="DENY")]
+    assert found["near"] == [{**row(name, "READ", alice), "differs": ["operation"]}]
+    assert len(found["to_allow"]) == 2
+    for command in found["to_allow"]:
+        program, *words = shlex.split(command)
+        assert program == "oncelog"
+        authorizing.text(*words)
+    question = ("--principal", alice, "--operation", "write", "--topic", name)
+    authorizing.settled(lambda rows: rows["allowed"], "acls", "explain", *question)
+    found = explained(authorizing, name, alice, "write")
+    assert found["deciding"] == [row(name, "WRITE", alice)]
+    # The rule of another host is still there.
+    assert not authorizing.json("acls", "explain", *question, "--host", "10.0.0.1")["allowed"]
+    authorizing.text("acls", "remove", "--topic", name)
+
+
+def test_the_explanation_for_people_is_a_sentence(authorizing: CommandLine, name: str) -> None:
+    question = ("--principal", "User:x", "--operation", "read", "--group", name)
+    text = authorizing.text("acls", "explain", *question)
+    assert f"User:x may not READ GROUP {name}: no rule is about the resource" in text
+    assert f"to allow it: oncelog acls add --allow User:x --operation read --group {name}" in text
+
+
+@pytest.mark.parametrize("authorizing", ["oncelog"], indirect=True)
+def test_a_super_user_is_recognized(authorizing: CommandLine, name: str) -> None:
+    found = explained(authorizing, name, "User:root", "write")
+    assert (found["allowed"], found["reason"]) == (True, "super_user")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("add", "--allow", "alice", "--operation", "read", "--topic", "t"), "User:alice"),
+        (("add", "--operation", "read", "--topic", "t"), "--allow or --deny"),
+        (("add", "--allow", "User:a", "--topic", "t"), "--operation is needed"),
+        (("add", "--allow", "User:a", "--operation", "read"), "a resource is needed"),
+        (
+            ("add", "--allow", "User:a", "--operation", "read", "--cluster"),
+            "a cluster has no operation read",
+        ),
+        (("remove",), "--all for every rule"),
+        (("remove", "--all", "--topic", "t"), "--all for every rule"),
+        (("explain", "--principal", "User:a", "--operation", "read"), "exactly one resource"),
+        (
+            ("explain", "--principal", "User:a", "--operation", "read", "--topic", "t",
+             "--group", "g"),
+            "exactly one resource",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_refused_before_it_reaches_a_broker(
+    arguments: tuple[str, ...], reason: str
+) -> None:
+    assert reason in CommandLine("localhost:1").refused("acls", *arguments)
+
+
+def test_a_broker_without_an_authorizer_says_so(here: CommandLine) -> None:
+    assert "uthorizer" in here.refused("acls", "list")
