@@ -65,6 +65,9 @@ OWN_TAGS: Final[dict[str, int]] = {
     "count_from": 10_037,
     "readable_records": 10_038,
     "held_back_records": 10_039,
+    # DescribeTransactions and TransactionLogValue v1: the principal of the client, empty for
+    # User:ANONYMOUS.
+    "principal": 10_040,
 }
 """Field name -> tag of every extension. A peer that does not know a tag skips it."""
 

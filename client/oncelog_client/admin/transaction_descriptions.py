@@ -39,9 +39,10 @@ class TransactionListing(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """A producer id that is fenced up to `producer_epoch`. `client_id` and `client_address` belong
-    to the client that caused the fence. They are empty if the coordinator fenced the producer by
-    itself. `refusals` counts the producer's requests that were refused since then."""
+    """A producer id that is fenced up to `producer_epoch`. `client_id`, `client_address` and
+    `principal` belong to the client that caused the fence. They are empty if the coordinator fenced
+    the producer by itself; `principal` is also empty for User:ANONYMOUS. `refusals` counts the
+    producer's requests that were refused since then."""
 
     producer_id: int
     producer_epoch: int
@@ -50,12 +51,14 @@ class Fence(NamedTuple):
     client_id: str
     client_address: str
     refusals: int
+    principal: str = ""
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id, as its coordinator knows it. `client_id` and `client_address` belong to
-    the client that opened the transaction. `time_left_ms` is the time until the coordinator aborts
-    the transaction because of its timeout. `fences` begins with the oldest fence."""
+    """A transactional id, as its coordinator knows it. `client_id`, `client_address` and
+    `principal` belong to the client that opened the transaction. `principal` is None for
+    User:ANONYMOUS. `time_left_ms` is the time until the coordinator aborts the transaction because
+    of its timeout. `fences` begins with the oldest fence."""
 
     transactional_id: str
     coordinator_id: int
@@ -69,6 +72,7 @@ class TransactionDescription(NamedTuple):
     client_address: str | None = None
     time_left_ms: int | None = None
     fences: tuple[Fence, ...] = ()
+    principal: str | None = None
 
     @property
     def is_two_phase(self) -> bool:

@@ -259,9 +259,11 @@ def _description(row: transactions.TransactionState, node_id: int) -> Transactio
                 fence.client_id,
                 fence.client_address,
                 fence.refusals,
+                fence.principal,
             )
             for fence in row.fences
         ),
+        row.principal or None,
     )
 
 

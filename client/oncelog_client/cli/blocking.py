@@ -46,6 +46,7 @@ COLUMNS: Final = (
     Column("State"),
     Column("Client id", "id"),
     Column("Client address", "id"),
+    Column("Principal", "id"),
     Column("Age ms", "duration"),
     Column("Held records", "count"),
     Column("Held bytes", "size"),
@@ -193,7 +194,8 @@ def _row(found: Blocking) -> Sequence[Any]:
     return (
         *(*transaction.place, transaction.start_offset, known and known.transactional_id),
         *(producer.producer_id, producer.producer_epoch, known.state if known else HANGING),
-        *(known and known.client_id, known and known.client_address, found.age_ms),
+        *(known and known.client_id, known and known.client_address, known and known.principal),
+        found.age_ms,
         *(found.held_records, producer.held_bytes, known and known.time_left_ms),
         *(known and known.is_two_phase, [waiting.group for waiting in found.groups]),
     )
@@ -229,7 +231,10 @@ def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
     epochs = sorted({entry.transaction.producer.producer_epoch for entry in same})
     word = "epoch" if len(epochs) == 1 else "epochs"
     identity = f"producer {producer.producer_id} {word} {', '.join(map(str, epochs))}"
-    client = f"{known.client_id or '-'} at {known.client_address or '-'}, " if known else ""
+    client = ""
+    if known is not None:
+        principal = f"{known.principal}, client " if known.principal else ""
+        client = f"{principal}{known.client_id or '-'} at {known.client_address or '-'}, "
     began_ms = min(entry.began_ms for entry in same)
     opened = f"{shortened(client)}{identity}, {time_text(began_ms, last.now_ms)}"
     heading = f"{shortened(name)}   {_state(last)}"

@@ -47,6 +47,7 @@ DESCRIBE_COLUMNS: Final = (
     Column("Topic partitions", "partitions"),
     Column("Client id", "id"),
     Column("Client address", "id"),
+    Column("Principal", "id"),
     Column("Time left ms", "duration"),
 )
 FENCE_COLUMNS: Final = (
@@ -56,6 +57,7 @@ FENCE_COLUMNS: Final = (
     Column("Since ms", "time"),
     Column("By client id", "id"),
     Column("By client address", "id", rank=1),
+    Column("By principal", "id", rank=1),
     Column("Refusals", "count", rank=2),
 )
 PRODUCER_COLUMNS: Final = (
@@ -187,7 +189,8 @@ def describe(*, id_: str | None, transactional_id: str | None, output: str, **_:
     fences = [
         (
             *(fence.producer_id, fence.producer_epoch, fence.cause, fence.fenced_at_ms),
-            *(fence.client_id or None, fence.client_address or None, fence.refusals),
+            *(fence.client_id or None, fence.client_address or None, fence.principal or None),
+            fence.refusals,
         )
         for fence in found.fences
     ]
@@ -226,7 +229,7 @@ def _row(found: TransactionDescription) -> tuple[Any, ...]:
         *(found.state, found.transaction_timeout_ms, started_ms),
         None if started_ms is None else max(wall_ms() - started_ms, 0),
         list(map(str, sorted(found.topic_partitions))),
-        *(found.client_id, found.client_address, found.time_left_ms),
+        *(found.client_id, found.client_address, found.principal, found.time_left_ms),
     )
 
 

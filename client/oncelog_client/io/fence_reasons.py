@@ -74,7 +74,7 @@ def described(
             text = known.format(id=transactional_id)
             client = fence.client_id and f"client {fence.client_id}"
             address = fence.client_address and f"at {fence.client_address}".replace("at /", "at ")
-            by = " ".join(part for part in (client, address) if part)
+            by = " ".join(part for part in (fence.principal, client, address) if part)
             ago = f"{_duration(max(now_ms - fence.fenced_at_ms, 0))} ago"
             return f"{text}: {by}, {ago}" if by else f"{text}, {ago}"
     return None

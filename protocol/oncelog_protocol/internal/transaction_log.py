@@ -66,10 +66,10 @@ class DecidedMember:
 class TransactionLogValue:
     """The state after a transition. Kafka writes null for the partitions if the state is EMPTY.
 
-    Four fields are oncelog's own. `last_producer_epoch`: Kafka keeps this value in memory only, and
+    Five fields are oncelog's own. `last_producer_epoch`: Kafka keeps this value in memory only, and
     loses it on a fail-over. `decided_members`: the other transactions that a group commit named.
-    `client_id` and `client_address`: the client that opened the transaction, empty unless the state
-    is ONGOING.
+    `client_id`, `client_address` and `principal`: the client that opened the transaction, empty
+    unless the state is ONGOING.
     """
 
     producer_id: int = int64()
@@ -91,6 +91,7 @@ class TransactionLogValue:
     )
     client_id: str = string(since=1, tag=OWN_TAGS["client_id"])
     client_address: str = string(since=1, tag=OWN_TAGS["client_address"])
+    principal: str = string(since=1, tag=OWN_TAGS["principal"])
 
 
 def encode_transaction_log_key(key: TransactionLogKey) -> bytes:

@@ -39,6 +39,7 @@ class FenceData:
     client_id: str = string()
     client_address: str = string()
     refusals: int = int32()
+    principal: str = string(tag=OWN_TAGS["principal"])
 
 
 @struct
@@ -59,6 +60,7 @@ class TransactionState:
     client_address: str = string(tag=OWN_TAGS["client_address"])
     time_left_ms: int = int64(tag=OWN_TAGS["time_left_ms"], default=-1)
     fences: list[FenceData] = array(FenceData, tag=OWN_TAGS["fences"])
+    principal: str = string(tag=OWN_TAGS["principal"])
 
 
 @api_message(ApiKey.DESCRIBE_TRANSACTIONS)

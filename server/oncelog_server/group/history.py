@@ -34,6 +34,7 @@ class Requester(NamedTuple):
 
     client_id: str
     client_address: str
+    principal: str = ""
 
 
 class Dismissal(NamedTuple):
@@ -63,7 +64,7 @@ def requester(at: Moment) -> Requester | None:
     """Return the client of the request that caused a decision. Return None if a timer caused it."""
     if not isinstance(at, Caller):
         return None
-    return Requester(at.client_id[:KEPT_NAME], at.client_host)
+    return Requester(at.client_id[:KEPT_NAME], at.client_host, at.principal[:KEPT_NAME])
 
 
 class History:

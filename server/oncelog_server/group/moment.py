@@ -22,3 +22,5 @@ class Caller(Moment, frozen=True, kw_only=True):
     api_version: int
     client_id: str = ""
     client_host: str = ""
+    # As text, empty for User:ANONYMOUS.
+    principal: str = ""

@@ -71,6 +71,7 @@ def _response(found: TransactionDetails) -> TransactionState:
         topics=[TopicData(topic, of_topic) for topic, of_topic in topics.items()],
         client_id=found.client_id,
         client_address=found.client_address,
+        principal=found.principal,
         fences=[
             FenceData(
                 fence.producer_id,
@@ -80,6 +81,7 @@ def _response(found: TransactionDetails) -> TransactionState:
                 fence.client_id,
                 fence.client_address,
                 fence.refusals,
+                fence.principal,
             )
             for fence in found.fences
         ],

@@ -14,4 +14,5 @@ def caller(services: BrokerServices, context: RequestContext) -> Caller:
         api_version=context.api_version,
         client_id=context.client_id,
         client_host=context.client_address,
+        principal=context.principal,
     )

@@ -17,6 +17,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import quota_client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.groups import GroupAssignment
@@ -46,7 +47,7 @@ def _init(
         _require_idempotent_write(context)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
-        services.producer_id_quota.charge(context.client_address, services.clock.monotonic_ms())
+        services.producer_id_quota.charge(quota_client(context), services.clock.monotonic_ms())
         return TransactionResult(ErrorCode.NONE, services.new_producer_id(), 0)
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     if not request.transactional_id:

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import Fence, Fences
 from oncelog_server.transaction.producer_id_quota import Refusal
 
@@ -51,7 +52,18 @@ def _of(fence: Fence) -> dict[str, Any]:
         "fenced_at_ms": fence.at_ms,
     }
     if fence.owner is not None:
-        fields["client_id"], fields["client_address"] = fence.owner
+        fields |= _client_fields(fence.owner, "")
     if fence.by is not None:
-        fields["by_client_id"], fields["by_client_address"] = fence.by
+        fields |= _client_fields(fence.by, "by_")
+    return fields
+
+
+def _client_fields(client: Client, prefix: str) -> dict[str, str]:
+    """Return the fields of a client. Without authentication there is no principal."""
+    fields = {
+        f"{prefix}client_id": client.client_id,
+        f"{prefix}client_address": client.client_address,
+    }
+    if client.principal:
+        fields[f"{prefix}principal"] = client.principal
     return fields

@@ -7,6 +7,7 @@ import msgspec
 from oncelog_server.requests.session import Session
 from oncelog_server.security import access
 from oncelog_server.security.authorizer import Authorizer
+from oncelog_server.security.resources import ANONYMOUS
 
 
 class RequestContext(msgspec.Struct):
@@ -32,6 +33,12 @@ class RequestContext(msgspec.Struct):
     def client_address(self) -> str:
         """Return the address as Kafka shows it: `/127.0.0.1`."""
         return self.session.address
+
+    @property
+    def principal(self) -> str:
+        """Return the principal as text, an empty text if it is User:ANONYMOUS."""
+        principal = self.session.principal
+        return "" if principal == ANONYMOUS else str(principal)
 
     @property
     def listener_name(self) -> str:

@@ -111,9 +111,9 @@ class CoordinatorSettings:
     oncelog_max_producer_ids_per_address: int = honoured(
         Kind.INT,
         200_000,
-        "Maximum number of producer ids and transactional ids assigned to clients of one address "
-        "(of one /64 for IPv6) within producer.id.expiration.ms; further ones are refused with "
-        "POLICY_VIOLATION.",
+        "Maximum number of producer ids and transactional ids assigned to one principal within "
+        "producer.id.expiration.ms; further ones are refused with POLICY_VIOLATION. Clients that "
+        "have not authenticated are counted by address (by /64 for IPv6).",
         at_least(1),
         importance=LOW,
     )

@@ -1,5 +1,5 @@
-"""The client of a request, as the request describes the client. The description is information for
-operators, never a credential."""
+"""The client of a request. Its client id is information for operators, never a credential. Only the
+principal is proven."""
 
 from __future__ import annotations
 
@@ -19,19 +19,31 @@ class ClientRequest(Protocol):
     @property
     def client_address(self) -> str: ...
 
+    @property
+    def principal(self) -> str:
+        """Return the principal as text (`User:alice`), an empty text if it is User:ANONYMOUS."""
+        ...
+
 
 class Client(NamedTuple):
     """The part of a caller that the coordinator keeps. `client_address` has Kafka's form:
-    `/127.0.0.1`."""
+    `/127.0.0.1`. `principal` is empty for User:ANONYMOUS."""
 
     client_id: str
     client_address: str
+    principal: str = ""
 
 
 def client_of(caller: ClientRequest) -> Client:
     """Return the client of a request. A reference to the request itself would keep its connection
     in memory."""
-    return Client(caller.client_id, caller.client_address)
+    return Client(caller.client_id, caller.client_address, caller.principal)
+
+
+def quota_client(caller: ClientRequest) -> str:
+    """Return the client that the quota of producer ids counts: the principal, or the address of a
+    client that has not authenticated."""
+    return caller.principal or caller.client_address
 
 
 def is_admin_tool(caller: ClientRequest) -> bool:

@@ -190,5 +190,8 @@ def fence_for(
 
 def describe(fence: Fence) -> str:
     """Return the fence as one line, for messages."""
-    by = "" if fence.by is None else f" by {fence.by.client_id} at {fence.by.client_address}"
+    by = ""
+    if fence.by is not None:
+        name = " ".join(filter(None, (fence.by.principal, fence.by.client_id)))
+        by = f" by {name} at {fence.by.client_address}"
     return f"fenced{by}: {fence.cause.value}, at {fence.at_ms}"

@@ -9,7 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.refusal import Refused
-from oncelog_server.transaction.caller import ClientRequest
+from oncelog_server.transaction.caller import ClientRequest, quota_client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.dismissals import reason_of
@@ -78,18 +78,18 @@ class Initialization:
         may be in flight at once. An error response takes the charge back, because the request was
         refused or must be retried. There is one exception: if this broker does not coordinate the
         id any more, the charge stays, because the record of the id may be committed."""
-        quota, address = self._quota, self._caller.client_address
-        quota.charge(address, self._monotonic_ms())
+        quota, client = self._quota, quota_client(self._caller)
+        quota.charge(client, self._monotonic_ms())
 
         def settle(done: TransactionResult) -> TransactionResult:
             if done.code is not ErrorCode.NONE and self._is_coordinated():
-                quota.give_back(address)
+                quota.give_back(client)
             return done
 
         try:
             result = self._init(is_current=is_current)
         except Refused:
-            quota.give_back(address)
+            quota.give_back(client)
             raise
         return then(result, settle)
 

@@ -175,7 +175,9 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
         # The first byte is the number of all tagged fields. The client's tagged fields come last. A
         # long client id is cut, because every new partition of a transaction writes the client
         # again.
-        clients = _client_fields(client.client_id[:_KEPT_NAME], client.client_address)
+        clients = _client_fields(
+            client.client_id[:_KEPT_NAME], client.client_address, client.principal[:_KEPT_NAME]
+        )
         tagged_fields = bytes((tagged_fields[0] + clients[0],)) + tagged_fields[1:] + clients[1:]
     value = b"".join((
         _HEAD.pack(VALUE_VERSION, producer_id, producer_epoch, timeout_ms, state),
@@ -222,10 +224,13 @@ def _tagged_fields(
 
 
 @lru_cache(maxsize=1024)
-def _client_fields(client_id: str, client_address: str) -> bytes:
+def _client_fields(client_id: str, client_address: str, principal: str) -> bytes:
     """Return the number of a client's tagged fields, and the encoded fields."""
     value = TransactionLogValue(
-        transaction_partitions=None, client_id=client_id, client_address=client_address
+        transaction_partitions=None,
+        client_id=client_id,
+        client_address=client_address,
+        principal=principal,
     )
     return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
 
@@ -233,9 +238,8 @@ def _client_fields(client_id: str, client_address: str) -> bytes:
 def client_in(value: TransactionLogValue) -> Client | None:
     """Return the client that opened the transaction. Return None if the record does not name the
     client."""
-    if not (value.client_id or value.client_address):
-        return None
-    return Client(value.client_id, value.client_address)
+    client = Client(value.client_id, value.client_address, value.principal)
+    return client if any(client) else None
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:

@@ -1,6 +1,6 @@
-"""Limits the number of recent producer ids of each address (scenarios H60, H61). Every id costs a
+"""Limits the number of recent producer ids of each client (scenarios H60, H61). Every id costs a
 client only a single request, but it uses memory of the broker until `producer.id.expiration.ms` has
-passed."""
+passed. An authenticated client is a principal, any other client an address."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RefusedProducerIds:
 
 
 class _Given:
-    """The ids of one address as pairs (step of the window, number of ids), the oldest first."""
+    """The ids of one client as pairs (step of the window, number of ids), the oldest first."""
 
     __slots__ = ("steps", "total")
 
@@ -71,7 +71,8 @@ class _Given:
 
 
 class ProducerIdQuota:
-    """Allows each address `limit` ids within `window_ms` of monotonic time."""
+    """Allows each client `limit` ids within `window_ms` of monotonic time. A client is a principal
+    (`User:alice`) or an address in Kafka's form (`/127.0.0.1`)."""
 
     def __init__(
         self,
@@ -86,23 +87,24 @@ class ProducerIdQuota:
         self.refused = RefusedProducerIds() if refused is None else refused
 
     def __len__(self) -> int:
-        """Return the number of remembered addresses."""
+        """Return the number of remembered clients."""
         return len(self._given)
 
-    def charge(self, address: str, now_ms: int) -> None:
-        """Count one more id of this address. Raises Refused (POLICY_VIOLATION) at the limit."""
+    def charge(self, client: str, now_ms: int) -> None:
+        """Count one more id of this client. Raises Refused (POLICY_VIOLATION) at the limit."""
         step = now_ms // self._step_ms
         if step != self._swept:
             self._sweep(step)
-        key = _client(address)
+        key = _key(client)
         given = self._given.get(key)
         if given is None:
             given = self._given[key] = _Given()
         if given.total >= self._limit:
-            self.refused.add(PER_ADDRESS, self._limit, client_address=address)
+            kind = "client_address" if _is_address(client) else "principal"
+            self.refused.add(PER_ADDRESS, self._limit, **{kind: client})
             raise Refused(
                 ErrorCode.POLICY_VIOLATION,
-                f"{address} got {given.total} producer ids lately ({PER_ADDRESS})",
+                f"{client} got {given.total} producer ids lately ({PER_ADDRESS})",
             )
         if given.steps and given.steps[-1][0] == step:
             given.steps[-1][1] += 1
@@ -110,9 +112,9 @@ class ProducerIdQuota:
             given.steps.append([step, 1])
         given.total += 1
 
-    def give_back(self, address: str) -> None:
-        """Undo the last `charge` of this address, because the id was not assigned."""
-        key = _client(address)
+    def give_back(self, client: str) -> None:
+        """Undo the last `charge` of this client, because the id was not assigned."""
+        key = _key(client)
         given = self._given.get(key)
         if given is None:
             return  # expired meanwhile
@@ -132,10 +134,15 @@ class ProducerIdQuota:
                 del self._given[key]
 
 
-def _client(address: str) -> str:
-    """Return the client of an address. The client is the host, or the /64 network of an IPv6
-    address."""
-    bare = address.lstrip("/")
+def _is_address(client: str) -> bool:
+    return client.startswith("/")
+
+
+def _key(client: str) -> str:
+    """Return the key of a client: a principal, a host, or the /64 network of an IPv6 address."""
+    if not _is_address(client):
+        return client
+    bare = client.lstrip("/")
     if ":" not in bare:
         return bare
     head, gap, tail = bare.partition("::")

@@ -12,6 +12,7 @@ from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import Fence, FenceCause, Fences
 from oncelog_server.transaction.listing_error import listing_error
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
@@ -25,7 +26,7 @@ from oncelog_server.views.transactions import (
     TransactionView,
 )
 
-_NO_CLIENT: Final = ("", "")
+_NO_CLIENT: Final = Client("", "")
 
 
 class TransactionViews:

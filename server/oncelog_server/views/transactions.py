@@ -29,6 +29,7 @@ class FenceView(msgspec.Struct, frozen=True):
     at_ms: int
     client_id: str
     client_address: str
+    principal: str
     refusals: int
 
 
@@ -47,6 +48,7 @@ class TransactionDetails(msgspec.Struct, frozen=True):
     partitions: tuple[TopicPartition, ...]
     client_id: str
     client_address: str
+    principal: str
     fences: tuple[FenceView, ...]
 
 

@@ -104,6 +104,7 @@ def test_a_refusal_after_a_timeout_has_the_cause_timed_out(
         "cause": "timed out",
         "by_client_id": None,
         "by_client_address": None,
+        "by_principal": None,
         "refusals": 3,
     }
     aborted, refused = broker.events(topic)

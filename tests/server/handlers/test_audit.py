@@ -17,6 +17,7 @@ from oncelog_protocol.messages.alter_user_scram_credentials import (
 )
 from oncelog_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from oncelog_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
@@ -24,7 +25,6 @@ from oncelog_server.handlers import (
     alter_user_scram_credentials,
     create_acls,
     delete_acls,
-    describe_topic_partitions,
 )
 from oncelog_server.security.access import DENIED
 from oncelog_server.security.audit_trail import LOGGED, AuditTrail
@@ -133,7 +133,7 @@ SERVED: list[tuple[ApiKey, Callable[[str], Any], tuple[Right, ...]]] = [
     (K.OFFSET_FOR_LEADER_EPOCH, requests_about.epoch_request, (CLUSTER_ACTION,)),
     (
         K.DESCRIBE_TOPIC_PARTITIONS,
-        lambda _: describe_topic_partitions.DescribeTopicPartitionsRequest([], 10),
+        lambda _: DescribeTopicPartitionsRequest([], 10),
         (),
     ),
 ]

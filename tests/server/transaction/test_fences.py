@@ -15,7 +15,9 @@ from oncelog_server.transaction.views import details_of
 from tests.server.transaction.driver import ID, P0, P1, Driver
 from tests.server.transaction.grouped.driver import IN0, IN1, GroupDriver
 
-OLD, NEW, ADMIN = Client("old", "/10.0.0.1"), Client("new", "/10.0.0.2"), Client("op", "/10.0.0.9")
+OLD = Client("old", "/10.0.0.1", "User:alice")
+NEW = Client("new", "/10.0.0.2", "User:bob")
+ADMIN = Client("op", "/10.0.0.9")
 FENCED = ErrorCode.PRODUCER_FENCED
 TIMED_OUT, NEWER, OPERATOR, GENERATION = (
     FenceCause.TIMED_OUT,
@@ -309,8 +311,9 @@ def test_the_view_has_all_fields_of_the_transaction_and_its_fence(client: Client
     producer = heard.driver.metadata.owner
     heard.driver.add(*producer, P0)
     state = details_of(heard.driver.live, now_ms=heard.driver.now_ms + 10_000)
-    assert (state.client_id, state.client_address) == (client or ("", ""))
+    assert (state.client_id, state.client_address, state.principal) == (client or ("",) * 3)
     assert state.time_left_ms == 50_000
     (fence,) = state.fences
-    assert (fence.cause, fence.client_id, fence.client_address) == ("newer instance", *NEW)
+    assert fence.cause == "newer instance"
+    assert (fence.client_id, fence.client_address, fence.principal) == NEW
     assert (state.transactional_id, state.state) == (ID, State.ONGOING)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
+from oncelog_server.transaction.caller import Client, quota_client
 from oncelog_server.transaction.producer_id_quota import (
     PER_ADDRESS,
     PER_PARTITION,
@@ -43,6 +44,30 @@ def test_h60_each_address_has_its_own_limit() -> None:
     with pytest.raises(Refused, match=r"oncelog\.max\.producer\.ids\.per\.address") as caught:
         quota.charge("/10.0.0.1", 0)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h60_a_principal_has_its_own_limit_at_all_its_addresses() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    alice, bob = (Client("c", "/10.0.0.1", name) for name in ("User:alice", "User:bob::1"))
+    elsewhere = Client("c", "/10.0.0.2", "User:alice")
+    assert given_to(quota, quota_client(alice), 0, 3) == 3
+    assert given_to(quota, quota_client(elsewhere), 0, 9) == 2
+    # Others at the same address have limits of their own.
+    assert given_to(quota, quota_client(bob), 0, 9) == 5
+    assert given_to(quota, quota_client(Client("c", "/10.0.0.1")), 0, 9) == 5
+    assert given_to(quota, quota_client(Client("c", "/10.0.0.1")), 0) == 0
+
+
+def test_a_refusal_names_the_principal_or_the_address() -> None:
+    seen: list[Refusal] = []
+    refused = RefusedProducerIds(lambda: len(seen) * REPEAT_MS, seen.append)
+    quota = ProducerIdQuota(0, WINDOW_MS, refused)
+    for client in ("User:alice", "/10.0.0.1"):
+        given_to(quota, client, 0)
+    assert [refusal.where for refusal in seen] == [
+        {"principal": "User:alice"},
+        {"client_address": "/10.0.0.1"},
+    ]
 
 
 def test_h60_a_refund_removes_the_newest_charge_and_not_the_oldest() -> None:

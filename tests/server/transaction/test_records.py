@@ -90,18 +90,22 @@ def test_a_written_value_is_read_back(metadata: TransactionMetadata) -> None:
     assert read == metadata
 
 
-@given(METADATA, st.builds(Client, st.text(max_size=300), st.text(max_size=40)))
+@given(
+    METADATA,
+    st.builds(Client, *[st.text(max_size=300), st.text(max_size=40), st.text(max_size=300)]),
+)
 def test_the_client_of_a_transaction_is_after_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
     """The bytes equal those of the schema's codec, and decoding them gives the client. A long
-    client id is cut."""
+    client id or principal is cut."""
     value = schema_value(metadata)
     value.client_id, value.client_address = client.client_id[:256], client.client_address
+    value.principal = client.principal[:256]
     written = to_record(metadata, client).value
     assert written is not None
     assert written == encode_transaction_log_value(value)
-    known = bool(value.client_id or value.client_address)
-    expected = Client(value.client_id, value.client_address) if known else None
+    kept = Client(value.client_id, value.client_address, value.principal)
+    expected = kept if any(kept) else None
     assert client_in(decode_transaction_log_value(written)) == expected
     assert to_record(metadata).value == encode_transaction_log_value(schema_value(metadata))
