@@ -28,7 +28,8 @@ class ConfigResource(IntEnum):
 # The resource of AlterConfigs or IncrementalAlterConfigs.
 R = TypeVar("R", AlterConfigsResource, IncrementalResource)
 
-NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+_GROUP: Final = 32
+NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", _GROUP: "GROUP"}
 
 
 def resource_of(
@@ -50,6 +51,10 @@ def resource_of(
         return ConfigResource.BROKER
     if kind not in NOT_SERVED:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    if kind == _GROUP:
+        context.require(operation, group=name)
+    else:
+        context.require(operation, CLUSTER)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {NOT_SERVED[kind]}")
 
 

@@ -167,6 +167,8 @@ def always(request: Any) -> Callable[[str], Any]:
 
 TOPIC_SETTINGS: Final = 2
 BROKER_SETTINGS: Final = 4
+LOGGERS: Final = 8
+GROUP_SETTINGS: Final = 32
 
 
 def metadata_request(topic: str | None) -> Any:

@@ -31,6 +31,8 @@ from oncelog_server.transaction.views import TransactionViews
 from tests.server.handlers.nodes import StillClock, ask, broker
 from tests.server.handlers.requests import (
     BROKER_SETTINGS,
+    GROUP_SETTINGS,
+    LOGGERS,
     TOPIC_SETTINGS,
     add_by_broker,
     add_by_client,
@@ -192,6 +194,8 @@ DENIALS: Final = [
     Denial(K.CREATE_PARTITIONS, create_partitions_request, TOPIC_DENIED),
     Denial(K.DESCRIBE_CONFIGS, configs_request(TOPIC_SETTINGS), TOPIC_DENIED),
     Denial(K.DESCRIBE_CONFIGS, configs_request(BROKER_SETTINGS), CLUSTER_DENIED),
+    Denial(K.DESCRIBE_CONFIGS, configs_request(LOGGERS), CLUSTER_DENIED),
+    Denial(K.DESCRIBE_CONFIGS, configs_request(GROUP_SETTINGS), GROUP_DENIED),
     Denial(K.ALTER_CONFIGS, alter_request, TOPIC_DENIED),
     Denial(K.INCREMENTAL_ALTER_CONFIGS, alter_incrementally_request, TOPIC_DENIED),
     Denial(K.DESCRIBE_LOG_DIRS, describe_log_dirs_request, CLUSTER_DENIED),
