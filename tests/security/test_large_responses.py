@@ -57,9 +57,7 @@ def test_consumers_that_do_not_read_take_little_memory(
         batch = build_batch(records(value=bytes(BATCH_BYTES)))
         for _ in range(ASKED_BYTES // len(batch) + 1):
             assert produce(writer, "large", batch).error_code == ErrorCode.NONE
-        consumers = [
-            stack.enter_context(SecuredWire(address, context)) for _ in range(CONSUMERS)
-        ]
+        consumers = [stack.enter_context(SecuredWire(address, context)) for _ in range(CONSUMERS)]
         before = taken(broker.pid).rss_bytes
         partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=ASKED_BYTES)
         topics = [FetchTopic(topic="large", partitions=[partition])]

@@ -262,6 +262,4 @@ def test_a_client_that_does_not_authenticate_again_is_closed(
         wait_until(lifetimes(1), "the session has expired")
         with pytest.raises((Closed, ConnectionError)):
             wire.call(ApiVersionsRequest("idle", "1"), 3)
-    wait_until(
-        lambda: "the session has expired" in broker.log.read_text(), "the reason is logged"
-    )
+    wait_until(lambda: "the session has expired" in broker.log.read_text(), "the reason is logged")

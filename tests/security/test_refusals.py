@@ -65,7 +65,9 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def refusing(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[World]:
+def refusing(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("refusing")
     with SecuredOncelog(folder, certificates, arguments=["--allow-faults"]) as broker:
         add_scram_user(broker, USER, PASSWORD)
@@ -85,9 +87,7 @@ def world(refusing: World) -> Iterator[World]:
 # --- the clients. Each returns the error code and the message that it gets.
 
 
-def sasl(
-    listener: str, exchange: Callable[[World], SaslClient], world: World
-) -> tuple[str, str]:
+def sasl(listener: str, exchange: Callable[[World], SaslClient], world: World) -> tuple[str, str]:
     context = context_of(world.certificates) if listener.endswith("SSL") else None
     with SecuredWire(world.broker.address_of(listener), context) as wire:
         with pytest.raises(AuthenticationFailed) as failure:
@@ -118,9 +118,7 @@ class Kerberos:
     mechanism = "GSSAPI"
 
 
-def tls(
-    listener: str, context: Callable[[World], ssl.SSLContext], world: World
-) -> tuple[str, str]:
+def tls(listener: str, context: Callable[[World], ssl.SSLContext], world: World) -> tuple[str, str]:
     """A client that speaks TLS, and writes a request."""
     try:
         with SecuredWire(world.broker.address_of(listener), context(world)) as wire:

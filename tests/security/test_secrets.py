@@ -270,9 +270,7 @@ def contents(folder: Path) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("source", ["file", "environment", "argument"])
-def test_a_refused_start_shows_no_secret(
-    name: str, text: str, source: str, tmp_path: Path
-) -> None:
+def test_a_refused_start_shows_no_secret(name: str, text: str, source: str, tmp_path: Path) -> None:
     """A misspelled or wrong secret is not in the reason of the refusal, whatever its source."""
     canary = "canary-of-a-refused-start"
     value = text.format(canary)

@@ -11,7 +11,7 @@ from importlib import import_module
 # module's import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .acl_bindings import (
+    from oncelog_client.core.acl_bindings import (
         AccessControlEntry,
         AclBinding,
         AclBindingFilter,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PatternType,
         ResourcePattern,
     )
+
     from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
     from .client import Admin, OffsetSpec
     from .config_descriptions import (
@@ -86,15 +87,17 @@ __all__ = [
     "UserScramCredentialUpsertion",
 ]
 
-# Name -> the module of this package that has it.
+_ACLS = "oncelog_client.core.acl_bindings"
+
+# Name -> the module that has it, by its full name or its name in this package.
 _HOMES = {
     "AbortTransactionSpec": "transaction_descriptions",
-    "AccessControlEntry": "acl_bindings",
-    "AclBinding": "acl_bindings",
-    "AclBindingFilter": "acl_bindings",
-    "AclOperation": "acl_bindings",
-    "AclPermissionType": "acl_bindings",
-    "AclResourceType": "acl_bindings",
+    "AccessControlEntry": _ACLS,
+    "AclBinding": _ACLS,
+    "AclBindingFilter": _ACLS,
+    "AclOperation": _ACLS,
+    "AclPermissionType": _ACLS,
+    "AclResourceType": _ACLS,
     "Admin": "client",
     "AlterConfigOp": "config_descriptions",
     "ClusterDescription": "broker_descriptions",
@@ -110,10 +113,10 @@ _HOMES = {
     "NewTopic": "topic_descriptions",
     "OffsetSpec": "client",
     "PartitionLag": "group_lag",
-    "PatternType": "acl_bindings",
+    "PatternType": _ACLS,
     "ProducerState": "transaction_descriptions",
     "ReplicaInfo": "broker_descriptions",
-    "ResourcePattern": "acl_bindings",
+    "ResourcePattern": _ACLS,
     "ResourceType": "config_descriptions",
     "ScramCredentialInfo": "scram_credentials",
     "ScramMechanism": "scram_credentials",
@@ -130,6 +133,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{home}"), name)
+    module = home if "." in home else f"{__name__}.{home}"
+    found: object = getattr(import_module(module), name)
     globals()[name] = found
     return found

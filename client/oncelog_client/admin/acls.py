@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.core.acl_bindings import (
     AccessControlEntry,
     AclBinding,
     AclBindingFilter,

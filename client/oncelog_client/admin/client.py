@@ -19,7 +19,6 @@ from oncelog_client.transaction.parent_epochs import ParentEpochs
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
-    from oncelog_client.admin.acl_bindings import AclBinding, AclBindingFilter
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
     from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
+    from oncelog_client.core.acl_bindings import AclBinding, AclBindingFilter
     from oncelog_client.io.state_log import StateLog
     from oncelog_client.values import (
         OffsetAndMetadata,
@@ -169,7 +169,7 @@ class Admin:
     async def describe_acls(self, chosen: AclBindingFilter | None = None) -> list[AclBinding]:
         """Return the access rules that a filter chooses. Without a filter, return all."""
         from oncelog_client.admin import acls
-        from oncelog_client.admin.acl_bindings import AclBindingFilter
+        from oncelog_client.core.acl_bindings import AclBindingFilter
 
         return await acls.describe_acls(
             self._cluster, chosen or AclBindingFilter(), self._timeout_ms

@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.cli.names import NAME
+from oncelog_client.core.acl_bindings import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     AclBinding,
@@ -18,8 +19,7 @@ from oncelog_client.admin.acl_bindings import (
     PatternType,
     ResourcePattern,
 )
-from oncelog_client.admin.acl_explanation import WILDCARD
-from oncelog_client.cli.names import NAME
+from oncelog_client.core.acl_explanation import WILDCARD
 
 # Parameter -> the type of its resources.
 NAMED: Final[Mapping[str, AclResourceType]] = {

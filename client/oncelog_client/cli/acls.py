@@ -9,22 +9,6 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin
-from oncelog_client.admin.acl_bindings import (
-    AccessControlEntry,
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourcePattern,
-)
-from oncelog_client.admin.acl_explanation import (
-    WILDCARD,
-    AclExplanation,
-    AclQuestion,
-    Reason,
-    explain,
-)
 from oncelog_client.admin.config_descriptions import ConfigResource, ResourceType
 from oncelog_client.cli.acl_options import (
     OPERATIONS,
@@ -42,6 +26,22 @@ from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, for_people, note, say, show, show_json
+from oncelog_client.core.acl_bindings import (
+    AccessControlEntry,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+)
+from oncelog_client.core.acl_explanation import (
+    WILDCARD,
+    AclExplanation,
+    AclQuestion,
+    Reason,
+    explain,
+)
 from oncelog_client.errors import KafkaError
 
 COLUMNS: Final = (

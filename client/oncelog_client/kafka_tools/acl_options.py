@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Final
 
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.core.acl_bindings import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     AccessControlEntry,

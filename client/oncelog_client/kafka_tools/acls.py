@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from oncelog_client.admin import acls
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.cli.options import run
+from oncelog_client.core.acl_bindings import (
     AccessControlEntry,
     AclBinding,
     AclBindingFilter,
     ResourcePattern,
 )
-from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError
 from oncelog_client.kafka_tools.acl_options import (
     Entries,

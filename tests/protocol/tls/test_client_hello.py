@@ -10,9 +10,7 @@ from oncelog_protocol.tls.engine import TlsEngine, TlsFailed
 from tests.harness.certificates import Certificates
 
 
-def first_bytes(
-    length: int, *, record_bytes: int = 500, kind: int = 22, message: int = 1
-) -> bytes:
+def first_bytes(length: int, *, record_bytes: int = 500, kind: int = 22, message: int = 1) -> bytes:
     """Return the headers of a record, and of the ClientHello inside it."""
     return (
         bytes([kind, 3, 1])

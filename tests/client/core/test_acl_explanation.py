@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.core.acl_bindings import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
@@ -16,7 +16,7 @@ from oncelog_client.admin.acl_bindings import (
     PatternType,
     ResourcePattern,
 )
-from oncelog_client.admin.acl_explanation import AclQuestion, Reason, explain
+from oncelog_client.core.acl_explanation import AclQuestion, Reason, explain
 from oncelog_server.security import acls
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.security.standard_authorizer import StandardAuthorizer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from oncelog_client.admin.acl_bindings import (
+from oncelog_client.core.acl_bindings import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
