@@ -51,7 +51,9 @@ class TlsEngine:
             server_side=self._is_server,
             server_hostname=host or None,
         )
-        self._failure: TlsFailed | None = None
+        # The reason of a failure. An exception in its place would refer to this engine by its
+        # traceback, and such a cycle would stay until a full collection.
+        self._failure: str | None = None
         # The first bytes of a client.
         self._first = b""
         # True from the end of the handshake.
@@ -113,9 +115,9 @@ class TlsEngine:
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             self.peer_closed = True
         except ssl.SSLError as error:
-            self._failure = TlsFailed(reason_of(error, is_server=self._is_server))
+            self._failure = reason_of(error, is_server=self._is_server)
             if not filled:
-                raise self._failure from None
+                raise TlsFailed(self._failure) from None
         return filled
 
     def write(self, data: Bytes) -> None:
@@ -158,9 +160,9 @@ class TlsEngine:
         return int(self._tls.read(size, buffer))
 
     def _fail(self, reason: str) -> None:
-        self._failure = TlsFailed(reason)
-        raise self._failure from None
+        self._failure = reason
+        raise TlsFailed(reason) from None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise TlsFailed(self._failure)

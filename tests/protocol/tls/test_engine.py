@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -248,3 +250,19 @@ def test_an_engine_before_its_handshake_has_no_suite_and_nothing_to_send() -> No
     assert engine.outgoing() == b""
     engine.close()
     assert engine.outgoing() == b""
+
+
+def test_a_failed_engine_is_freed_at_once(certificates: Certificates) -> None:
+    """An attacker can cause many failures between two full collections."""
+    context = server_context(certificates.server_settings())
+    gc.collect()
+    gc.disable()
+    try:
+        engine = TlsEngine(context)
+        engine.received(b"GET / HTTP/1.1\r\n\r\n")
+        with suppress(TlsFailed):
+            engine.handshake()
+        del engine
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

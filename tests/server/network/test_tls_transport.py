@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -272,3 +274,31 @@ async def test_a_writer_is_paused_while_the_client_does_not_read(tmp_path: Path)
             assert await reader.readexactly(sent) == bytes(sent)
         await world.until(lambda: not world.receiver.write_paused)
         writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b""])
+async def test_a_failed_connection_is_freed_at_once(tmp_path: Path, sent: bytes) -> None:
+    """No cycle of references keeps it until a full collection."""
+    async with listening(tmp_path) as world:
+        made: list[weakref.ref[TlsTransport]] = []
+        new_protocol = world.new_protocol
+
+        def noted() -> TlsTransport:
+            protocol = new_protocol()
+            made.append(weakref.ref(protocol))
+            return protocol
+
+        server = await asyncio.get_running_loop().create_server(noted, "127.0.0.1", 0)
+        gc.disable()
+        try:
+            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(sent)
+            await world.until(lambda: made)
+            writer.close()
+            async with asyncio.timeout(DEADLINE_S):
+                await world.receiver.lost.wait()
+            world.receiver.transport = None
+            await world.until(lambda: made[0]() is None)
+        finally:
+            gc.enable()
+            server.close()
