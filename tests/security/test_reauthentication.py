@@ -254,8 +254,8 @@ def copied(broker: SecuredOncelog) -> list[str]:
 def test_a_client_that_does_not_authenticate_again_is_closed(
     broker: SecuredOncelog, certificates: Certificates
 ) -> None:
-    """Its next request after the lifetime of the session gets no response. Without the lifetime, the
-    copy loop would prove nothing."""
+    """Its next request after the lifetime of the session gets no response. Without the lifetime,
+    the copy loop would prove nothing."""
     with SecuredWire(broker.address_of(LISTENER), context_of(certificates)) as wire:
         assert wire.authenticate(PlainClient(USER, Secret(PASSWORD))) == LIFETIME_MS
         assert wire.call(ApiVersionsRequest("idle", "1"), 3).api_keys

@@ -1,7 +1,7 @@
 """The limit of a ClientHello, the first message of a TLS client.
 
-OpenSSL reserves memory for all of a ClientHello when it knows the length, up to 128 KiB. So a client
-could take much memory with a few bytes.
+OpenSSL reserves memory for all of a ClientHello when it knows the length, up to 128 KiB. So a
+client could take much memory with a few bytes.
 """
 
 from __future__ import annotations
