@@ -1,0 +1,1 @@
+"""The rights that each API needs, as tables, and a broker that checks them."""
