@@ -26,10 +26,10 @@ from oncelog_server.handlers import all_handlers
 from oncelog_server.log.results import FileRange
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session
-from oncelog_server.security.acls import Acl, Pattern
+from oncelog_server.security.acls import WILDCARD, Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Principal
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
-from tests.server.handlers.rights.case import GROUP, OPEN_ID, TOPIC
+from tests.server.handlers.rights.case import GROUP, OPEN_ID, TOPIC, Right
 from tests.simulation.broker_node import BrokerNode
 from tests.simulation.loop import SimLoop
 from tests.simulation.net import SimNet
@@ -100,6 +100,16 @@ class RightsBroker:
 
     def allow(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
         self.run(self.services.metadata.create_acls(list(rules)))
+
+    def allow_user(self, user: str, *rights: Right) -> None:
+        """Add rules that give the user these rights, from any host."""
+        self.allow(
+            (
+                Pattern(right.resource.type, right.resource.name, PatternType.LITERAL),
+                Acl(f"User:{user}", WILDCARD, right.operation, Permission.ALLOW),
+            )
+            for right in rights
+        )
 
     @property
     def topic_id(self) -> bytes:
