@@ -63,7 +63,7 @@ def _describe(
         group = (
             _missing(group_id, context.api_version) if details is None else described_group(details)
         )
-        if request.include_authorized_operations:
+        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             resource = Resource(ResourceType.GROUP, group_id)
             group.authorized_operations = context.authorized_operations(resource)
         return group

@@ -6,6 +6,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -25,47 +26,55 @@ def handle(
 ) -> OffsetDeleteResponse | Deferred[OffsetDeleteResponse]:
     try:
         context.require(Operation.DELETE, group=request.group_id)
-        refused = _refused(services, context, request)
-        wanted = OffsetDeleteRequest(
-            request.group_id, [topic for topic in request.topics if topic.name not in refused]
-        )
+        wanted, refused = _accepted(services, context, request)
         answer = services.groups.run(
             request.group_id, lambda shard: shard.offset_delete(wanted, caller(services, context))
         )
     except Refused as error:
         return OffsetDeleteResponse(error_code=error.code)
-    return then(answer, lambda found: _with_refused(found, request, refused))
+    return then(answer, lambda found: _with_refused(found, refused))
 
 
-def _refused(
+def _accepted(
     services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
-) -> dict[str, ErrorCode]:
-    """Return the codes of topics that are not authorized or unknown."""
-    refused: dict[str, ErrorCode] = {}
+) -> tuple[OffsetDeleteRequest, list[OffsetDeleteResponseTopic]]:
+    """Return the request with the partitions whose offsets may be deleted, and the results of
+    partitions that are not authorized or unknown."""
+    image = services.metadata.image
+    wanted: list[OffsetDeleteRequestTopic] = []
+    refused: list[OffsetDeleteResponseTopic] = []
     for topic in request.topics:
-        if not context.may(Operation.READ, topic=topic.name):
-            refused[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic.name not in services.metadata.image.topics:
-            refused[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
+        allowed = context.may(Operation.READ, topic=topic.name)
+        known, rows = [], []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if not allowed:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                rows.append(OffsetDeleteResponsePartition(index, code))
+            elif image.partition(topic.name, index) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                rows.append(OffsetDeleteResponsePartition(index, code))
+            else:
+                known.append(partition)
+        if known:
+            wanted.append(OffsetDeleteRequestTopic(topic.name, known))
+        if rows:
+            refused.append(OffsetDeleteResponseTopic(topic.name, rows))
+    return OffsetDeleteRequest(request.group_id, wanted), refused
 
 
 def _with_refused(
-    found: OffsetDeleteResponse, request: OffsetDeleteRequest, refused: dict[str, ErrorCode]
+    found: OffsetDeleteResponse, refused: list[OffsetDeleteResponseTopic]
 ) -> OffsetDeleteResponse:
-    """Return the response with the refused topics added, unless it has an error for the whole
-    group."""
+    """Return the response with the refused partitions added, unless it has an error for the whole
+    group. A topic has a single result."""
     if found.error_code != ErrorCode.NONE:
         return found
-    found.topics += [
-        OffsetDeleteResponseTopic(
-            topic.name,
-            [
-                OffsetDeleteResponsePartition(partition.partition_index, refused[topic.name])
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-        if topic.name in refused
-    ]
+    results = {topic.name: topic for topic in found.topics}
+    for topic in refused:
+        if topic.name in results:
+            results[topic.name].partitions += topic.partitions
+        else:
+            results[topic.name] = topic
+    found.topics = list(results.values())
     return found

@@ -212,7 +212,9 @@ def alter_incrementally_request(topic: str) -> Any:
 
 describe_log_dirs_request = always(describe_log_dirs.DescribeLogDirsRequest())
 join_request = always(join_group.JoinGroupRequest("group"))
-sync_request = always(sync_group.SyncGroupRequest("group"))
+sync_request = always(
+    sync_group.SyncGroupRequest("group", protocol_type="consumer", protocol_name="range")
+)
 heartbeat_request = always(heartbeat.HeartbeatRequest("group"))
 leave_request = always(leave_group.LeaveGroupRequest("group"))
 list_groups_request = always(list_groups.ListGroupsRequest())

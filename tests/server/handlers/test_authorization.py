@@ -190,7 +190,6 @@ DENIALS: Final = [
     Denial(K.DELETE_RECORDS, delete_records_request, TOPIC_DENIED, (DESCRIBE_TOPIC,)),
     Denial(K.CREATE_TOPICS, create_request, TOPIC_DENIED),
     Denial(K.DELETE_TOPICS, delete_request, TOPIC_DENIED),
-    Denial(K.DELETE_TOPICS, delete_request, TOPIC_DENIED, (DESCRIBE_TOPIC,)),
     Denial(K.CREATE_PARTITIONS, create_partitions_request, TOPIC_DENIED),
     Denial(K.DESCRIBE_CONFIGS, configs_request(TOPIC_SETTINGS), TOPIC_DENIED),
     Denial(K.DESCRIBE_CONFIGS, configs_request(BROKER_SETTINGS), CLUSTER_DENIED),
@@ -395,6 +394,19 @@ async def test_the_delete_right_on_the_cluster_includes_its_topics() -> None:
         response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
         assert [topic.error_code for topic in response.responses] == [ErrorCode.NONE]
         assert TOPIC not in services.metadata.image.topics
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"), [(TOPIC, TOPIC_DENIED), ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+)
+async def test_a_topic_that_may_be_described_is_missing_or_may_not_be_deleted(
+    topic: str, code: ErrorCode
+) -> None:
+    """The client may know if the topic exists, so Kafka looks for it before the right to delete."""
+    async with broker_granting(DESCRIBE_TOPIC) as services:
+        response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(topic))
+        assert [topic.error_code for topic in response.responses] == [code]
+        assert TOPIC in services.metadata.image.topics
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from oncelog_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
 )
 from oncelog_server.handlers import describe_groups
+from oncelog_server.security.access import NOT_ASKED_FOR
 from oncelog_server.views.groups import GroupDetails, MemberView
 from tests.server.handlers.nodes import ask, broker
 
@@ -57,6 +58,23 @@ async def test_a_group_is_described_with_its_members(version: int) -> None:
         protocol_data="range",
         members=[member],
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"), [(version, version < 6) for version in range(3, 7)]
+)
+async def test_operations_are_shown_unless_the_group_has_an_error(
+    version: int, shown: bool
+) -> None:
+    """Since version 6, a group that does not exist has an error."""
+    groups: Any = OneGroup()
+    async with broker() as bare:
+        services = replace(bare, groups=groups)
+        request = DescribeGroupsRequest(["g", "x"], include_authorized_operations=True)
+        found = (await ask(describe_groups, services, request, version)).groups
+    operations = {group.group_id: group.authorized_operations for group in found}
+    assert operations["g"] > 0
+    assert operations["x"] == (operations["g"] if shown else NOT_ASKED_FOR)
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -4,6 +4,7 @@ code after which a client looks for the coordinator again."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,9 +18,10 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
+from oncelog_server.security.resources import Operation
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
-from tests.server.handlers.nodes import UNUSED, StillClock, ask, broker
+from tests.server.handlers.nodes import UNUSED, Denying, StillClock, ask, broker
 from tests.server.handlers.requests import (
     add_by_broker,
     add_by_client,
@@ -117,3 +119,16 @@ async def test_add_offsets_to_txn_creates_the_offsets_topic() -> None:
         assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await services.metadata.create_missing_topic(CONSUMER_OFFSETS)
         assert CONSUMER_OFFSETS in services.metadata.image.topics
+
+
+@pytest.mark.parametrize("field", ["protocol_type", "protocol_name"])
+async def test_a_sync_without_a_protocol_is_refused_before_its_rights(field: str) -> None:
+    """Since v5, the protocol's type and name are mandatory (KIP-559)."""
+    request = sync_request(TOPIC)
+    async with broker(authorizer=Denying((Operation.READ, request.group_id))) as services:
+        denied = await ask(HANDLERS[ApiKey.SYNC_GROUP], services, request)
+        assert denied.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        incomplete = copy(request)
+        setattr(incomplete, field, None)
+        refused = await ask(HANDLERS[ApiKey.SYNC_GROUP], services, incomplete)
+        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -135,6 +135,16 @@ async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None
         assert await fetched(everything, None, BY_NAME) == {SECRET: (0, 7)}
 
 
+async def test_offsets_of_a_partition_that_does_not_exist_are_not_deleted() -> None:
+    """The result of a topic has its existing and its missing partitions."""
+    async with node_with_offsets() as services:
+        partitions = [OffsetDeleteRequestPartition(index) for index in (0, 7)]
+        request = OffsetDeleteRequest("group", [OffsetDeleteRequestTopic(OPEN, partitions)])
+        (topic,) = (await ask(offset_delete, services, request)).topics
+        codes = {row.partition_index: row.error_code for row in topic.partitions}
+        assert codes == {0: ErrorCode.NONE, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 async def test_offsets_are_deleted_with_their_topic_and_a_recreated_topic_has_none() -> None:
     async with node_with_offsets() as denied:
         services = replace(denied, authorizer=AllowAll())

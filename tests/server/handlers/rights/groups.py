@@ -78,7 +78,11 @@ OFFSETS_DELETED: Final = always(
     )
 )
 JOINED: Final = always(join_group.JoinGroupRequest(GROUP))
-SYNCED: Final = always(sync_group.SyncGroupRequest(GROUP, 1, "member"))
+SYNCED: Final = always(
+    sync_group.SyncGroupRequest(
+        GROUP, 1, "member", protocol_type="consumer", protocol_name="range"
+    )
+)
 BEATEN: Final = always(heartbeat.HeartbeatRequest(GROUP, 1, "member"))
 LEFT: Final = always(
     leave_group.LeaveGroupRequest(GROUP, "member", [leave_group.MemberIdentity("member")])
