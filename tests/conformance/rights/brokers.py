@@ -32,17 +32,17 @@ from oncelog_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from oncelog_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.conformance.rights.compared import View, view
-from tests.conformance.rights.requests import (
+from tests.conformance.rights.requests import TEMPLATES
+from tests.conformance.rights.rules import PASSWORD, USERS, all_rules, user_name
+from tests.conformance.rights.templates import (
     CHANGING,
     GROUPS,
     MISSING,
-    TEMPLATES,
     TOPICS,
     Template,
     User,
     deletable,
 )
-from tests.conformance.rights.rules import PASSWORD, USERS, all_rules, user_name
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create
 from tests.harness.kafka.kafka import Kafka
@@ -59,7 +59,7 @@ SETTINGS: Final = {
     f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": (
         f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USERS};"
     ),
-    "group.initial.rebalance.delay.ms": "0",
+    "transaction.two.phase.commit.enable": "true",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
@@ -110,8 +110,8 @@ class Judged:
         changed = [deletable(number) for number in range(0, USERS, CHANGING)]
         create(self._wire, *TOPICS, *changed, retention_ms=-1)
         self._create_rules()
-        for key_type, keys in ((0, GROUPS), (1, GROUPS)):
-            wait_until(lambda: self._has_coordinator(key_type, keys[0]), "a coordinator")
+        wait_until(lambda: self._has_coordinator(0), "a coordinator of groups")
+        wait_until(lambda: self._has_coordinator(1), "a coordinator of transactions")
         # The first producer id needs a block of ids, which a broker allocates in the background.
         wait_until(self._has_producer_ids, "producer ids")
         wait_until(lambda: self._leads({*TOPICS, *changed}), "the topics have leaders")
@@ -130,8 +130,8 @@ class Judged:
 
         wait_until(lambda: described() == len(rules), "all rules")
 
-    def _has_coordinator(self, key_type: int, key: str) -> bool:
-        request = FindCoordinatorRequest(key, key_type, [key])
+    def _has_coordinator(self, key_type: int) -> bool:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["pay"])
         (found,) = self._wire.call(request, 4).coordinators
         return bool(found.error_code == ErrorCode.NONE)
 
@@ -171,10 +171,28 @@ class Judged:
                 if not received:
                     raise Closed(f"after {TEMPLATES[len(bodies) - 1].name}")
                 bodies += map(bytes, frames.receive_data(received))
-        return [
+        views = [
             self._view(template.api, version, body)
             for template, version, body in zip(TEMPLATES, versions, bodies, strict=True)
         ]
+        if user.changes_topics:
+            self._wait_for_changes(*views[-2:])
+        return views
+
+    def _wait_for_changes(self, created: View, deleted: View) -> None:
+        """Wait until the broker shows the topics that a user has created and deleted."""
+        expected = {
+            topic["name"]: exists
+            for topics, exists in ((created["topics"], True), (deleted["responses"], False))
+            for topic in topics
+            if topic["error_code"] == ErrorCode.NONE
+        }
+
+        def are_shown() -> bool:
+            names = {topic.name for topic in self._topics()}
+            return all((name in names) == exists for name, exists in expected.items())
+
+        wait_until(are_shown, "the changed topics")
 
     def _frame(self, template: Template, version: int, user: User) -> bytes:
         """Return the bytes of a request. A request that is the same for all users is encoded

@@ -41,7 +41,12 @@ OPERATIONS: Final = {
         Operation.DELETE,
         Operation.DESCRIBE,
     ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.ALL, Operation.DESCRIBE, Operation.WRITE),
+    ResourceType.TRANSACTIONAL_ID: (
+        Operation.ALL,
+        Operation.DESCRIBE,
+        Operation.WRITE,
+        Operation.TWO_PHASE_COMMIT,
+    ),
     ResourceType.CLUSTER: (
         Operation.ALL,
         Operation.CREATE,

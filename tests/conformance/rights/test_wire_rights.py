@@ -27,6 +27,10 @@ NAMES = ("kafka", "oncelog")
 SHOWN = 20
 
 
+def _whole(found: View) -> View:
+    return found
+
+
 @pytest.fixture(scope="module")
 def brokers(
     kafka_jars: str, tmp_path_factory: pytest.TempPathFactory
@@ -50,7 +54,7 @@ def responses(brokers: dict[str, Judged]) -> dict[str, list[list[View]]]:
     the effects are the same."""
 
     def all_users(judged: Judged) -> list[list[View]]:
-        import time; b=time.monotonic(); r=[judged.ask(number) for number in range(USERS)]; print(time.monotonic()-b); return r
+        return [judged.ask(number) for number in range(USERS)]
 
     with ThreadPoolExecutor() as threads:
         asked = {name: threads.submit(all_users, judged) for name, judged in brokers.items()}
@@ -66,7 +70,7 @@ def test_every_user_gets_the_same_from_both_brokers(
     for number in range(USERS):
         versions = drawn_versions(number)
         for index, template in enumerate(TEMPLATES):
-            part = common.get(template.name, lambda found: found)
+            part = common.get(template.name, _whole)
             kafka, oncelog = (part(responses[name][number][index]) for name in NAMES)
             if kafka != oncelog:
                 counts[template.name] += 1

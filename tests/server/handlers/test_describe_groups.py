@@ -60,9 +60,7 @@ async def test_a_group_is_described_with_its_members(version: int) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("version", "shown"), [(version, version < 6) for version in range(3, 7)]
-)
+@pytest.mark.parametrize(("version", "shown"), [(version, version < 6) for version in range(3, 7)])
 async def test_operations_are_shown_unless_the_group_has_an_error(
     version: int, shown: bool
 ) -> None:

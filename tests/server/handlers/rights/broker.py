@@ -53,7 +53,8 @@ HANDLERS: Final = {handler.API: handler for handler in all_handlers()}
 
 
 class RightsBroker:
-    """The broker. It has the topic, the group and the open transaction of `case.py`."""
+    """The broker. After `prepare` it has the topic, the group and the open transaction of
+    `case.py`."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -67,6 +68,9 @@ class RightsBroker:
 
     def start(self) -> None:
         self._loop.run_until_complete(self.node.start())
+
+    def prepare(self) -> None:
+        """Create the topic, the group and the open transaction."""
         self.run(self.services.metadata.create_topics([NewTopic(TOPIC)]))
         for key_type, key in ((0, GROUP), (1, OPEN_ID)):
             self.ask(
@@ -164,13 +168,16 @@ async def _completed(response: Deferred[Any]) -> Any:
 
 
 @contextmanager
-def rights_broker() -> Iterator[RightsBroker]:
-    """Start a broker, and end its process at the end of the context."""
+def rights_broker(*, prepared: bool = True) -> Iterator[RightsBroker]:
+    """Start a broker, and end its process at the end of the context. A broker that is not
+    `prepared` has no topics."""
     loop = SimLoop(0)
     asyncio.set_event_loop(loop)
     try:
         broker = RightsBroker(loop)
         broker.start()
+        if prepared:
+            broker.prepare()
         yield broker
         assert broker.node.process is not None
         broker.node.process.bury()

@@ -79,9 +79,7 @@ OFFSETS_DELETED: Final = always(
 )
 JOINED: Final = always(join_group.JoinGroupRequest(GROUP))
 SYNCED: Final = always(
-    sync_group.SyncGroupRequest(
-        GROUP, 1, "member", protocol_type="consumer", protocol_name="range"
-    )
+    sync_group.SyncGroupRequest(GROUP, 1, "member", protocol_type="consumer", protocol_name="range")
 )
 BEATEN: Final = always(heartbeat.HeartbeatRequest(GROUP, 1, "member"))
 LEFT: Final = always(

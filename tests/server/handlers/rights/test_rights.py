@@ -8,15 +8,30 @@ from typing import Final, NamedTuple
 import pytest
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, SINKS, TRANSACTION_STATE
 from oncelog_server.handlers import all_handlers
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
-from oncelog_server.security.resources import CLUSTER
+from oncelog_server.security.resources import CLUSTER, Operation
 from tests.server.handlers.rights import administration, data, groups, transactions
 from tests.server.handlers.rights.broker import HOST, RightsBroker, rights_broker
-from tests.server.handlers.rights.case import Case, Outcome, Right
+from tests.server.handlers.rights.case import (
+    Case,
+    Outcome,
+    Right,
+    group,
+    topic,
+    transactional_id,
+)
 from tests.simulation.effects import changed, state_of
 
 CASES: Final = (*data.CASES, *groups.CASES, *transactions.CASES, *administration.CASES)
+DESCRIBE: Final = Operation.DESCRIBE
 OTHER_HOST: Final = "10.0.0.2"
 
 
@@ -92,3 +107,34 @@ def test_every_version_of_every_api_has_a_row() -> None:
 def test_a_row_names_versions_that_are_served() -> None:
     versions = {api.API: api.versions for api in all_handlers()}
     assert all(set(case.tested) <= set(versions[ApiKey(case.api)]) for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "right"), [(0, group(DESCRIBE)), (1, transactional_id(DESCRIBE))]
+)
+def test_a_denied_client_creates_no_topic_of_a_coordinator(key_type: int, right: Right) -> None:
+    """The first FindCoordinator creates the internal topic."""
+    name = right.resource.name
+    request = FindCoordinatorRequest(name, key_type, [name])
+    with rights_broker(prepared=False) as broker:
+        before = state_of(broker.node.broker)
+        broker.ask("client", request, 4)
+        assert changed(before, state_of(broker.node.broker)) == []
+        broker.allow_user("client", right)
+        broker.ask("client", request, 4)
+        assert (CONSUMER_OFFSETS, TRANSACTION_STATE)[key_type] in (
+            broker.services.metadata.image.topics
+        )
+
+
+def test_a_denied_client_creates_no_topic_of_sinks(broker: RightsBroker) -> None:
+    """The first commit of a sink of Spark creates `__oncelog_sink`."""
+    partitions = [TxnOffsetCommitRequestPartition(0, 7)]
+    topics = [TxnOffsetCommitRequestTopic(SINKS, partitions=partitions)]
+    request = TxnOffsetCommitRequest("sink", "sink", 1, 0, topics=topics)
+    before = state_of(broker.node.broker)
+    broker.ask("a sink", request, 5)
+    assert changed(before, state_of(broker.node.broker)) == []
+    broker.allow_user("a sink", topic(Operation.READ, SINKS))
+    broker.ask("a sink", request, 5)
+    assert SINKS in broker.services.metadata.image.topics
