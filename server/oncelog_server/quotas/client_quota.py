@@ -1,0 +1,71 @@
+"""A quota of clients: its limits, and what the clients have used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog_protocol.types import INT32_MAX
+from oncelog_server.quotas.limits import ClientLimits
+from oncelog_server.quotas.mutations import MutationPermits
+from oncelog_server.quotas.rates import Rate
+from oncelog_server.quotas.token_bucket import TokenBucket
+from oncelog_server.quotas.usage import Usage
+from oncelog_server.quotas.windows import Windows
+
+
+class RateQuota:
+    """A quota on a rate (KIP-13, KIP-124), as Kafka's ClientQuotaManager. `user` is the name of a
+    principal. Times are milliseconds of a monotonic clock."""
+
+    def __init__(
+        self, limits: ClientLimits, windows: Windows, most_throttle_ms: int = INT32_MAX
+    ) -> None:
+        self.limits = limits
+        self._windows = windows
+        self._most_throttle_ms = most_throttle_ms
+        self._usage = Usage(Rate)
+
+    def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
+        """Add an amount. Return the throttle time in ms, 0 within the limit."""
+        found = self.limits.of(user, client_id)
+        if found is None:
+            return 0
+        rate = self._usage.meter(found, now_ms)
+        rate.record(value, now_ms, self._windows)
+        throttle_ms = rate.throttle_ms(found.limit, now_ms, self._windows)
+        return min(throttle_ms, self._most_throttle_ms)
+
+    def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
+        """Subtract an amount that was recorded, because the client does not get it."""
+        found = self.limits.of(user, client_id)
+        if found is not None:
+            self._usage.meter(found, now_ms).record(-value, now_ms, self._windows)
+
+    def most_at_once(self, user: str, client_id: str) -> int:
+        """Return the largest amount that a client without any use may have at once. A larger amount
+        would always be throttled, so a client could never get it."""
+        found = self.limits.of(user, client_id)
+        if found is None:
+            return INT32_MAX
+        return int(min(found.limit * self._windows.whole_s, INT32_MAX))
+
+
+class MutationQuota:
+    """The quota `controller_mutation_rate` on partitions that are created or deleted (KIP-599), as
+    Kafka's ControllerMutationQuotaManager."""
+
+    def __init__(self, limits: ClientLimits, windows: Windows, now_ms: Callable[[], int]) -> None:
+        self.limits = limits
+        self._windows = windows
+        self._now_ms = now_ms
+        self._usage = Usage(TokenBucket)
+
+    def permits(self, user: str, client_id: str, *, is_strict: bool) -> MutationPermits | None:
+        """Return the permits of one request, None if no limit holds for its client."""
+        found = self.limits.of(user, client_id)
+        if found is None:
+            return None
+        bucket = self._usage.meter(found, self._now_ms())
+        return MutationPermits(
+            bucket, found.limit, self._windows, self._now_ms, is_strict=is_strict
+        )

@@ -1,0 +1,113 @@
+"""The quotas of a broker, as requests meet them. A quota that is not defined for any client is None
+and costs a request the look at one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from oncelog_protocol.types import INT32_MAX
+from oncelog_server.quotas.client_quota import MutationQuota, RateQuota
+from oncelog_server.quotas.entities import Entity, EntityLimits, Quota
+from oncelog_server.quotas.limits import ClientLimits
+from oncelog_server.quotas.mutations import MutationPermits
+from oncelog_server.quotas.windows import Windows
+
+Q = TypeVar("Q", RateQuota, MutationQuota)
+
+# A whole second of the event loop is 100 %.
+_PERCENT_PER_NS: Final = 100.0 / 1_000_000_000
+
+
+class QuotaGate:
+    """The throttle times of requests. `user` is the name of the principal. `now_ms` is the time of a
+    monotonic clock in ms; the quota on mutations reads the clock itself.
+
+    `is_enforced` is True if a quota of clients is defined. The methods may be called in any case.
+    """
+
+    def __init__(
+        self, windows: Windows, mutation_windows: Windows, now_ms: Callable[[], int]
+    ) -> None:
+        self._windows = windows
+        self._mutation_windows = mutation_windows
+        self._now_ms = now_ms
+        self._quotas: Mapping[Entity, EntityLimits] = {}
+        self.produce: RateQuota | None = None
+        self.fetch: RateQuota | None = None
+        self.request: RateQuota | None = None
+        self.mutation: MutationQuota | None = None
+        self.is_enforced = False
+
+    def follow(self, quotas: Mapping[Entity, EntityLimits]) -> None:
+        """Take over the definitions of an image. The use of clients is kept as long as their quota
+        is defined for any client."""
+        if quotas is self._quotas:
+            return
+        self._quotas = quotas
+        windows = self._windows
+        self.produce = _changed(
+            self.produce, self._limits(Quota.PRODUCE), lambda limits: RateQuota(limits, windows)
+        )
+        self.fetch = _changed(
+            self.fetch, self._limits(Quota.FETCH), lambda limits: RateQuota(limits, windows)
+        )
+        self.request = _changed(
+            self.request,
+            self._limits(Quota.REQUEST),
+            lambda limits: RateQuota(limits, windows, windows.length_ms),
+        )
+        self.mutation = _changed(
+            self.mutation,
+            self._limits(Quota.MUTATION),
+            lambda limits: MutationQuota(limits, self._mutation_windows, self._now_ms),
+        )
+        self.is_enforced = any((self.produce, self.fetch, self.request, self.mutation))
+
+    def _limits(self, quota: Quota) -> ClientLimits:
+        return ClientLimits(self._quotas, quota)
+
+    def after_produce(self, user: str, client_id: str, request_bytes: int, now_ms: int) -> int:
+        """Count a Produce of this size. Return its throttle time in ms (`producer_byte_rate`)."""
+        if self.produce is None:
+            return 0
+        return self.produce.record(user, client_id, request_bytes, now_ms)
+
+    def fetch_budget(self, user: str, client_id: str) -> int:
+        """Return the maximum number of bytes that one Fetch of a consumer may read."""
+        return INT32_MAX if self.fetch is None else self.fetch.most_at_once(user, client_id)
+
+    def after_fetch(self, user: str, client_id: str, response_bytes: int, now_ms: int) -> int:
+        """Count the response of a Fetch. Return its throttle time in ms (`consumer_byte_rate`)."""
+        if self.fetch is None:
+            return 0
+        return self.fetch.record(user, client_id, response_bytes, now_ms)
+
+    def take_back_fetch(self, user: str, client_id: str, response_bytes: int, now_ms: int) -> None:
+        """Take the bytes of a response out of the count again. The response of a throttled Fetch is
+        empty."""
+        if self.fetch is not None:
+            self.fetch.take_back(user, client_id, response_bytes, now_ms)
+
+    def after_request(self, user: str, client_id: str, handler_ns: int, now_ms: int) -> int:
+        """Count the time (ns) that a request has taken on the event loop. Return its throttle time
+        in ms, at most one window (`request_percentage`)."""
+        if self.request is None:
+            return 0
+        return self.request.record(user, client_id, handler_ns * _PERCENT_PER_NS, now_ms)
+
+    def permits(self, user: str, client_id: str, *, is_strict: bool) -> MutationPermits | None:
+        """Return the permits of a request that creates or deletes partitions, None without a limit
+        (`controller_mutation_rate`)."""
+        if self.mutation is None:
+            return None
+        return self.mutation.permits(user, client_id, is_strict=is_strict)
+
+
+def _changed(old: Q | None, limits: ClientLimits, new: Callable[[ClientLimits], Q]) -> Q | None:
+    if not limits:
+        return None
+    if old is None:
+        return new(limits)
+    old.limits = limits
+    return old
