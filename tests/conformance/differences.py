@@ -179,12 +179,6 @@ SCRAM_CREDENTIALS_ARE_NOT_SET = Difference(
     oncelog=ErrorCode.SECURITY_DISABLED,
     source="no listener authenticates with SCRAM, so the credential would protect nothing",
 )
-QUOTAS_ARE_NOT_SET = Difference(
-    case="AlterClientQuotas sets a quota",
-    kafka=ErrorCode.NONE,
-    oncelog=ErrorCode.UNSUPPORTED_VERSION,
-    source="the quota would not be enforced",
-)
 LOGGERS_ARE_NO_RESOURCES = Difference(
     case="ListConfigResources of type BROKER_LOGGER",
     kafka="listed",

@@ -22,9 +22,11 @@ from oncelog_server.cluster.records import (
     EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
+    QuotasRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
+from oncelog_server.quotas.entities import Entity, EntityLimits
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Operation, ResourceType
 
@@ -102,7 +104,11 @@ class ClusterImage(msgspec.Struct, frozen=True):
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     # The access rules by pattern. The mapping is another object after each change of a rule.
     acls: Mapping[Pattern, tuple[Acl, ...]] = msgspec.field(default_factory=dict)
+    # The quotas of clients by entity. The mapping is another object after each change of a quota.
+    quotas: Mapping[Entity, EntityLimits] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
+    # The revision that last wrote the quotas of an entity.
+    _quota_revisions: Mapping[Entity, int] = msgspec.field(default_factory=dict)
     # The revision that last wrote the record of a pattern.
     _acl_revisions: Mapping[Pattern, int] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
@@ -125,6 +131,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def acls_revision(self, pattern: Pattern) -> int:
         """Return the revision that last wrote the rules of a pattern, 0 without rules."""
         return self._acl_revisions.get(pattern, 0)
+
+    def quotas_revision(self, entity: Entity) -> int:
+        """Return the revision that last wrote the quotas of an entity, 0 without quotas."""
+        return self._quota_revisions.get(entity, 0)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -177,6 +187,8 @@ class _Draft:
         self._deletions: dict[bytes, DeletionRecord] | None = None
         self._acls: dict[Pattern, tuple[Acl, ...]] | None = None
         self._acl_revisions: dict[Pattern, int] = {}
+        self._quotas: dict[Entity, EntityLimits] | None = None
+        self._quota_revisions: dict[Entity, int] = {}
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -195,6 +207,8 @@ class _Draft:
             self._deletion(uuid_from_string(key.removeprefix(records.DELETIONS)), entry)
         elif key.startswith(records.ACLS):
             self._acl(key, entry)
+        elif key.startswith(records.QUOTAS):
+            self._quota(records.quotas_entity(key), entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -226,6 +240,9 @@ class _Draft:
         if self._acls is not None:
             changed["acls"] = self._acls
             changed["_acl_revisions"] = self._acl_revisions
+        if self._quotas is not None:
+            changed["quotas"] = self._quotas
+            changed["_quota_revisions"] = self._quota_revisions
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -268,6 +285,17 @@ class _Draft:
             for principal, host, operation, permission in record.rules
         )
         self._acl_revisions[pattern] = entry.mod_revision
+
+    def _quota(self, entity: Entity, entry: Entry | None) -> None:
+        if self._quotas is None:
+            self._quotas = dict(self._old.quotas)
+            self._quota_revisions = dict(self._old._quota_revisions)
+        if entry is None:
+            self._quotas.pop(entity, None)
+            self._quota_revisions.pop(entity, None)
+            return
+        self._quotas[entity] = records.decode(QuotasRecord, entry.value).limits
+        self._quota_revisions[entity] = entry.mod_revision
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

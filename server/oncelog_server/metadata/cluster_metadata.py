@@ -20,6 +20,7 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
+from oncelog_server.cluster.quota_changes import QuotaAlteration, alter_quotas
 from oncelog_server.cluster.store import (
     Created,
     Lease,
@@ -45,6 +46,7 @@ from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, 
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
+from oncelog_server.quotas.entities import Entity
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import Acl, Pattern
 from oncelog_server.settings.listeners import Endpoint
@@ -358,6 +360,20 @@ class ClusterMetadata:
 
         await self._writer.write(decide)
         return deleted
+
+    async def alter_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> dict[Entity, Refused | None]:
+        """Change the quotas of clients. Return the outcome of each entity. Raises Refused."""
+        outcomes: dict[Entity, Refused | None] = {}
+
+        def decide(image: ClusterImage) -> list[Write]:
+            nonlocal outcomes
+            outcomes, writes = alter_quotas(image, alterations)
+            return writes
+
+        await self._writer.write(decide, validate_only=validate_only)
+        return outcomes
 
     async def next_producer_id(self) -> int:
         """Return the first producer id of the next block.

@@ -20,8 +20,8 @@ _PERCENT_PER_NS: Final = 100.0 / 1_000_000_000
 
 
 class QuotaGate:
-    """The throttle times of requests. `user` is the name of the principal. `now_ms` is the time of a
-    monotonic clock in ms; the quota on mutations reads the clock itself.
+    """The throttle times of requests. `user` is the name of the principal. `now_ms` is the time of
+    a monotonic clock; the quota on mutations reads the clock itself.
 
     `is_enforced` is True if a quota of clients is defined. The methods may be called in any case.
     """

@@ -85,14 +85,14 @@ class _Replay:
             self._limits[entity] = {KINDS[self._trace.kind]: limit}
         self._rate.limits = self._mutation.limits = self._current()
 
-    def _mutated(self, kind: str, user: str, client_id: str, topics: list[int]) -> int:
+    def _mutated(self, kind: str, user: str, client_id: str, topics: list[float]) -> int:
         permits = self._mutation.permits(user, client_id, is_strict=kind == "strict")
         if permits is None:
             return 0
         is_refused = False
         for number, partitions in enumerate(topics):
             try:
-                permits.take(str(number), partitions)
+                permits.take(str(number), int(partitions))
             except Refused:
                 is_refused = True
         throttle_ms = permits.throttle_ms()
@@ -132,7 +132,7 @@ def _change_limits(
     addable: list[tuple[str | None, str | None]],
 ) -> None:
     pair = chance.choice([*defined, *addable])
-    is_last = (DEFAULT, ABSENT) == pair or len(defined) == 1
+    is_last = pair == (DEFAULT, ABSENT) or len(defined) == 1
     if chance.random() < 0.3 and pair in defined and not is_last:
         del defined[pair]
         made.steps.append(("limit", *pair, None))
@@ -144,7 +144,7 @@ def _change_limits(
 def _requests(chance: Random, kind: str) -> list[tuple[Any, ...]]:
     client = (chance.choice(USERS), chance.choice(CLIENT_IDS))
     if kind == "mutation":
-        topics = [chance.randrange(*AMOUNTS[kind]) for _ in range(chance.randrange(1, 4))]
+        topics = [_amount(chance, *AMOUNTS[kind]) for _ in range(chance.randrange(1, 4))]
         return [(chance.choice(["strict", "strict", "permissive"]), *client, topics)]
     value = _amount(chance, *AMOUNTS[kind])
     steps: list[tuple[Any, ...]] = [("record", *client, value)]
