@@ -22,6 +22,7 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import EncodedResponse, Parts, RequestFailed
+from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.security.authorizer import AllowAll
@@ -34,10 +35,20 @@ SESSION = ClientSession(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 
 
 class Session:
-    """The requests of one connection to a Dispatch, without a socket."""
+    """The requests of one connection to a Dispatch, without a socket. `now_ms` is the broker's
+    monotonic time."""
+
+    now_ms = 1_000_000
 
     def __init__(self, *handlers: Handler) -> None:
-        services = SimpleNamespace(settings=Settings(), authorizer=AllowAll(), versions={})
+        self.quotas = QuotaGate(lambda: self.now_ms)
+        services = SimpleNamespace(
+            settings=Settings(),
+            authorizer=AllowAll(),
+            versions={},
+            quotas=self.quotas,
+            clock=SimpleNamespace(monotonic_ns=lambda: self.now_ms * 1_000_000),
+        )
         self.services = cast(BrokerServices, services)
         self.dispatch = Dispatch(self.services, handlers)
         self.requests = Requests("test")

@@ -26,7 +26,8 @@ class RateQuota:
         self._usage = Usage(Rate)
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Add an amount. Return the throttle time in ms, 0 within the limit."""
+        """Add an amount, which is negative to take an earlier one back. Return the throttle time in
+        ms, 0 within the limit."""
         found = self.limits.of(user, client_id)
         if found is None:
             return 0
@@ -34,12 +35,6 @@ class RateQuota:
         rate.record(value, now_ms, self._windows)
         throttle_ms = rate.throttle_ms(found.limit, now_ms, self._windows)
         return min(throttle_ms, self._most_throttle_ms)
-
-    def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Subtract an amount that was recorded, because the client does not get it."""
-        found = self.limits.of(user, client_id)
-        if found is not None:
-            self._usage.meter(found, now_ms).record(-value, now_ms, self._windows)
 
     def most_at_once(self, user: str, client_id: str) -> int:
         """Return the largest amount that a client without any use may have at once. A larger amount

@@ -4,19 +4,26 @@ and costs a request the look at one attribute."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from oncelog_protocol.types import INT32_MAX
 from oncelog_server.quotas.client_quota import MutationQuota, RateQuota
 from oncelog_server.quotas.entities import Entity, EntityLimits, Quota
 from oncelog_server.quotas.limits import ClientLimits
 from oncelog_server.quotas.mutations import MutationPermits
-from oncelog_server.quotas.windows import Windows
+from oncelog_server.quotas.windows import WINDOWS, Windows
 
 Q = TypeVar("Q", RateQuota, MutationQuota)
 
 # A whole second of the event loop is 100 %.
 _PERCENT_PER_NS: Final = 100.0 / 1_000_000_000
+
+
+class ThrottledFetch(NamedTuple):
+    """The throttle time of a Fetch in ms. `is_empty`: the response must be empty."""
+
+    throttle_ms: int
+    is_empty: bool
 
 
 class QuotaGate:
@@ -27,7 +34,10 @@ class QuotaGate:
     """
 
     def __init__(
-        self, windows: Windows, mutation_windows: Windows, now_ms: Callable[[], int]
+        self,
+        now_ms: Callable[[], int],
+        windows: Windows = WINDOWS,
+        mutation_windows: Windows = WINDOWS,
     ) -> None:
         self._windows = windows
         self._mutation_windows = mutation_windows
@@ -77,17 +87,30 @@ class QuotaGate:
         """Return the maximum number of bytes that one Fetch of a consumer may read."""
         return INT32_MAX if self.fetch is None else self.fetch.most_at_once(user, client_id)
 
-    def after_fetch(self, user: str, client_id: str, response_bytes: int, now_ms: int) -> int:
-        """Count the response of a Fetch. Return its throttle time in ms (`consumer_byte_rate`)."""
-        if self.fetch is None:
-            return 0
-        return self.fetch.record(user, client_id, response_bytes, now_ms)
+    def after_fetch(
+        self, user: str, client_id: str, response_bytes: int, request_throttle_ms: int, now_ms: int
+    ) -> ThrottledFetch:
+        """Count the response of a Fetch (`consumer_byte_rate`). `request_throttle_ms` is the
+        throttle time by the quota on requests.
 
-    def take_back_fetch(self, user: str, client_id: str, response_bytes: int, now_ms: int) -> None:
-        """Take the bytes of a response out of the count again. The response of a throttled Fetch is
-        empty."""
-        if self.fetch is not None:
-            self.fetch.take_back(user, client_id, response_bytes, now_ms)
+        The response of a throttled Fetch is empty, and its bytes do not count. A response that is
+        larger than the budget, because it has a single large batch, would always be throttled. A
+        client that has used nothing else gets it, and waits afterwards. In Kafka such a client
+        never gets the batch.
+        """
+        if self.fetch is None:
+            return ThrottledFetch(request_throttle_ms, request_throttle_ms > 0)
+        fetch_ms = self.fetch.record(user, client_id, response_bytes, now_ms)
+        throttle_ms = max(request_throttle_ms, fetch_ms)
+        if not throttle_ms:
+            return ThrottledFetch(0, False)
+        without_ms = self.fetch.record(user, client_id, -response_bytes, now_ms)
+        if response_bytes <= self.fetch_budget(user, client_id):
+            return ThrottledFetch(throttle_ms, True)
+        if without_ms or request_throttle_ms:
+            return ThrottledFetch(max(without_ms, request_throttle_ms), True)
+        self.fetch.record(user, client_id, response_bytes, now_ms)
+        return ThrottledFetch(throttle_ms, False)
 
     def after_request(self, user: str, client_id: str, handler_ns: int, now_ms: int) -> int:
         """Count the time (ns) that a request has taken on the event loop. Return its throttle time

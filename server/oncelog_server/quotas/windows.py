@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 
@@ -25,6 +26,10 @@ class Windows(msgspec.Struct, frozen=True):
     def whole_s(self) -> float:
         """Return the length (s) of all windows but the current one."""
         return (self.samples - 1) * self.length_ms / 1000
+
+
+# Kafka's defaults.
+WINDOWS: Final = Windows()
 
 
 def as_throttle_ms(delay: float) -> int:

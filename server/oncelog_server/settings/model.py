@@ -10,13 +10,21 @@ from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.security import SecuritySettings
 from oncelog_server.settings.table import Setting, setting_of
 
 
 @dataclass(frozen=True)
-class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings, SecuritySettings):
+class Settings(
+    BrokerSettings,
+    LogSettings,
+    CleanerSettings,
+    CoordinatorSettings,
+    SecuritySettings,
+    QuotaSettings,
+):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 
     `given` holds the texts of the settings that were set, by name. It includes the settings of

@@ -68,7 +68,7 @@ class _Replay:
                 case "record", user, client_id, value:
                     found.append(self._rate.record(user, client_id, value, self._now_ms))
                 case "take back", user, client_id, value:
-                    self._rate.take_back(user, client_id, value, self._now_ms)
+                    self._rate.record(user, client_id, -value, self._now_ms)
                     found.append(0)
                 case "most", user, client_id:
                     found.append(self._rate.most_at_once(user, client_id))

@@ -20,6 +20,7 @@ from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
+from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.security import SecuritySettings
 from oncelog_server.settings.table import (
@@ -247,7 +248,8 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
 
 def test_each_setting_is_declared_in_exactly_one_class() -> None:
     parts = (
-        BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings, SecuritySettings
+        BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings, SecuritySettings,
+        QuotaSettings,
     )  # fmt: skip
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)
