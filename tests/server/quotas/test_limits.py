@@ -11,7 +11,7 @@ from oncelog_server.quotas.limits import ClientLimits, FoundLimit
 
 # The most specific entity of the client (alice, app) comes first (Kafka's ClientQuotaManager), with
 # the clients that use its limit up together.
-PRECEDENCE = [
+PRECEDENCE: list[tuple[dict[str, str | None], tuple[str, str]]] = [
     ({USER: "alice", CLIENT_ID: "app"}, ("alice", "app")),
     ({USER: "alice", CLIENT_ID: None}, ("alice", "app")),
     ({USER: "alice"}, ("alice", "")),
@@ -21,7 +21,12 @@ PRECEDENCE = [
     ({CLIENT_ID: "app"}, ("", "app")),
     ({CLIENT_ID: None}, ("", "app")),
 ]
-OTHERS = [{USER: "bob"}, {USER: "alice", CLIENT_ID: "b"}, {CLIENT_ID: "b"}, {IP: "10.0.0.1"}]
+OTHERS: list[dict[str, str | None]] = [
+    {USER: "bob"},
+    {USER: "alice", CLIENT_ID: "b"},
+    {CLIENT_ID: "b"},
+    {IP: "10.0.0.1"},
+]
 QUOTA = Quota.PRODUCE
 
 
