@@ -19,6 +19,7 @@ from oncelog_server.cluster.records import (
     FeaturesRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotasRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Entry, Snapshot
@@ -34,6 +35,7 @@ from oncelog_server.migration.planning.kafka_cluster import (
     KafkaPartition,
     KafkaTopic,
 )
+from oncelog_server.quotas.entities import check_entity, check_limit, entity_text
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import new_acl
 from oncelog_server.settings.model import Settings
@@ -106,6 +108,7 @@ class ImportPlanner:
             records.PRODUCER_IDS: ProducerIdsRecord(self._next_producer_id()),
         }
         self._add_acls(values)
+        self._add_quotas(values)
         for topic in self._cluster.topics.values():
             self._add_topic(topic, values)
         entries = [
@@ -124,7 +127,7 @@ class ImportPlanner:
                 "the migration from ZooKeeper is not finalized: finalize it first"
             )
         self._refusals += [
-            f"oncelog has no authentication and no quotas yet, and there is {right}"
+            f"oncelog has no authentication yet, and there is {right}"
             for right in cluster.rights.values()
         ]
         for (resource_type, name), own in cluster.settings.items():
@@ -177,6 +180,19 @@ class ImportPlanner:
                 f"access rules (ACLs): {len(self._cluster.acls)}; they hold only if the broker is "
                 f"started with authorizer.class.name={STANDARD_AUTHORIZER}"
             )
+
+    def _add_quotas(self, values: dict[str, Any]) -> None:
+        """Add the records of the quotas. An entity or a value that oncelog does not accept, such as
+        the host name of an `ip`, is a refusal."""
+        for entity, limits in self._cluster.quotas.items():
+            try:
+                check_entity(entity)
+                for name, limit in limits.items():
+                    check_limit(entity, name, limit)
+            except Refused as refused:
+                self._refusals.append(f"a quota of {entity_text(entity)}: {refused.message}")
+                continue
+            values[records.quotas_key(entity)] = QuotasRecord(dict(limits))
 
     def _features(self) -> dict[str, int]:
         levels = {}

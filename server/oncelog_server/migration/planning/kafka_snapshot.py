@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.internal.cluster_metadata import (
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -106,6 +108,10 @@ def _values(
     for pattern, acls in image.acls.items():
         for acl in acls:
             yield encode_metadata_record(_acl(pattern, acl), 0)
+    for entity, limits in image.quotas.items():
+        parts = [EntityData(*part) for part in entity]
+        for quota, limit in limits.items():
+            yield encode_metadata_record(ClientQuotaRecord(parts, quota, limit), 0)
     for topic in image.topics.values():
         yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
         for partition in topic.partitions:

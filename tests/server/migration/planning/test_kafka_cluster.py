@@ -97,6 +97,18 @@ def test_an_access_rule_is_in_force_until_it_is_removed() -> None:
     assert after(acl, RemoveAccessControlEntryRecord(b"1" * 16)).acls == {}
 
 
+def test_a_quota_is_in_force_until_it_is_removed() -> None:
+    rate = ClientQuotaRecord(USER, "producer_byte_rate", 1.0)
+    percentage = ClientQuotaRecord(USER, "request_percentage", 2.5)
+    removed = ClientQuotaRecord(USER, "producer_byte_rate", 0.0, remove=True)
+    alice = (("user", "alice"),)
+    assert after(rate, percentage).quotas == {
+        alice: {"producer_byte_rate": 1.0, "request_percentage": 2.5}
+    }
+    assert after(rate, removed).quotas == {}
+    assert after(rate, percentage, removed).quotas == {alice: {"request_percentage": 2.5}}
+
+
 @pytest.mark.parametrize(
     ("added", "removed", "shown"),
     [
@@ -110,14 +122,9 @@ def test_an_access_rule_is_in_force_until_it_is_removed() -> None:
             RemoveDelegationTokenRecord("t"),
             "a delegation token of User:alice",
         ),
-        (
-            ClientQuotaRecord(USER, "producer_byte_rate", 1.0),
-            ClientQuotaRecord(USER, "producer_byte_rate", 0.0, remove=True),
-            "the quota producer_byte_rate of user alice",
-        ),
     ],
 )
-def test_rights_and_quotas_are_in_force_until_they_are_removed(
+def test_rights_are_in_force_until_they_are_removed(
     added: object, removed: object, shown: str
 ) -> None:
     assert list(after(added).rights.values()) == [shown]

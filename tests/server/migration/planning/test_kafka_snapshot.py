@@ -8,7 +8,13 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.records import AclsRecord, FeaturesRecord, PartitionRecord, TopicRecord
+from oncelog_server.cluster.records import (
+    AclsRecord,
+    FeaturesRecord,
+    PartitionRecord,
+    QuotasRecord,
+    TopicRecord,
+)
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.migration.planning.kafka_snapshot import (
     ControllerAddress,
@@ -27,6 +33,7 @@ VOTERS = (
     + DIRECTORY_ID
     + bytes.fromhex("020b434f4e54524f4c4c45520a6c6f63616c686f737423850000000001000000")
 )
+ENTITY = (("client-id", None), ("user", "a,b"))
 
 
 def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
@@ -37,6 +44,7 @@ def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
             (("User:a", "*", 3, 3), ("User:b", "10.0.0.1", 4, 2))
         ),
     }
+    values[records.quotas_key(ENTITY)] = QuotasRecord({"producer_byte_rate": 1024.0})
     for number in range(partitions):
         record = PartitionRecord((NODE,), (NODE,), NODE, number + 3)
         values[records.partition_key(ID_TEXT, number)] = record
@@ -69,6 +77,7 @@ def test_an_import_reads_what_an_export_wrote(tmp_path: Path) -> None:
         ("User:a", 3, 3),
         ("User:b", 4, 2),
     }
+    assert cluster.quotas == {ENTITY: {"producer_byte_rate": 1024.0}}
     assert cluster.next_producer_id == 4000
 
 
