@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topic": ("topic:topic", "Create, show, trim and delete topics (topic create orders)."),
     "group": ("group:group", "Show groups and their lag, move their offsets."),
     "txn": ("txn:txn", "List, describe and abort transactions."),
+    "quotas": ("quotas:quotas", "Show, set and remove the quotas of clients."),
     "cluster": ("cluster:cluster", "Show the brokers and the health of a cluster."),
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),

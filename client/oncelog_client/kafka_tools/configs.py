@@ -1,4 +1,4 @@
-"""kafka-configs.sh: describes and alters the settings of topics and brokers."""
+"""kafka-configs.sh: describes and alters the settings of topics and brokers, and quotas."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from oncelog_client.kafka_tools.config_options import OPTIONS, Entity, added, de
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.quota_configs import (
+    Misused,
+    QuotaEntities,
+    alter,
+    check_names,
+    describe,
+)
+from oncelog_client.kafka_tools.quota_options import quota_entities
 from oncelog_client.kafka_tools.topic_names import listed
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -45,14 +53,23 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tool and return its exit code."""
     try:
         given = OPTIONS.parse(arguments)
-        entity = _checked(given, arguments)
-        changes = _changes(given)
-        settings = read_settings(given.value("command-config"))
+        quotas = quota_entities(given, arguments)
+        if quotas is not None:
+            check_names(quotas, added(given), deleted(given))
+            acting = _act_on_quotas(given, read_settings(given.value("command-config")), quotas)
+        else:
+            entity = _checked(given, arguments)
+            changes = _changes(given)
+            settings = read_settings(given.value("command-config"))
+            acting = _act(given, settings, entity, changes)
     except JavaError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
     try:
-        run(_act(given, settings, entity, changes))
+        run(acting)
+    except Misused as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
     except JavaError as error:
         sys.stderr.write(
             f"Error while executing config command with args '{' '.join(arguments)}'\n"
@@ -114,6 +131,19 @@ async def _act(
         elif entity.type in _RESOURCES:
             for name in await _names(found, entity):
                 await _describe(found, Entity(entity.type, name), is_all=given.has("all"))
+
+
+async def _act_on_quotas(
+    given: Given, settings: Mapping[str, Any], entities: QuotaEntities
+) -> None:
+    async with connected(
+        given.value("bootstrap-server"), settings, "describeClientQuotas"
+    ) as found:
+        if given.has("alter"):
+            await alter(found, entities, added(given), deleted(given))
+            _print_completed(entities.types[0], entities.names[0])
+        else:
+            await describe(found, entities)
 
 
 async def _names(connection: Connection, entity: Entity) -> list[str]:
@@ -184,7 +214,11 @@ async def _alter(connection: Connection, entity: Entity, changes: list[Alterable
         response = await connection.call_controller(request, IncrementalAlterConfigsResponse)
     for row in response.responses:
         check(row.error_code, row.error_message)
-    if entity.name:
-        sys.stdout.write(f"Completed updating config for {entity.type[:-1]} {entity.name}.\n")
+    _print_completed(entity.type, entity.name or "")
+
+
+def _print_completed(type_: str, name: str) -> None:
+    if name:
+        sys.stdout.write(f"Completed updating config for {type_[:-1]} {name}.\n")
     else:
-        sys.stdout.write(f"Completed updating default config for {entity.type} in the cluster.\n")
+        sys.stdout.write(f"Completed updating default config for {type_} in the cluster.\n")

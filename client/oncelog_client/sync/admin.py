@@ -35,6 +35,8 @@ class Admin(Facade):
     create_acls = blocking(admin.Admin.create_acls)
     describe_acls = blocking(admin.Admin.describe_acls)
     delete_acls = blocking(admin.Admin.delete_acls)
+    describe_client_quotas = blocking(admin.Admin.describe_client_quotas)
+    alter_client_quotas = blocking(admin.Admin.alter_client_quotas)
     describe_configs = blocking(admin.Admin.describe_configs)
     alter_configs = blocking(admin.Admin.alter_configs)
     list_groups = blocking(admin.Admin.list_groups)
