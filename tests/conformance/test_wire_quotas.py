@@ -46,7 +46,7 @@ def wire(
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
     kind = Kafka if request.param == "kafka" else Oncelog
-    with kind(folder, QUICK) as broker, Wire(broker.host, broker.port) as wire:
+    with kind(folder, QUICK) as broker, Wire(broker.address) as wire:
         yield wire
 
 
@@ -57,17 +57,17 @@ def entry(entity: Entity, *ops: tuple[str, float | None]) -> EntryData:
     )
 
 
+def entity_of(row: Any) -> Entity:
+    """Return the entity of a response, in which Kafka's order of the parts is that of a HashMap."""
+    parts = [(part.entity_type, part.entity_name) for part in row.entity]
+    return tuple(sorted(parts, key=lambda part: part[0]))
+
+
 def altered(
     wire: Wire, *entries: EntryData, version: int = 1, validate_only: bool = False
 ) -> dict[Entity, tuple[int, str | None]]:
     response = wire.call(AlterClientQuotasRequest(list(entries), validate_only), version)
-    return {
-        tuple((part.entity_type, part.entity_name) for part in row.entity): (
-            row.error_code,
-            row.error_message,
-        )
-        for row in response.entries
-    }
+    return {entity_of(row): (row.error_code, row.error_message) for row in response.entries}
 
 
 def described(
@@ -76,10 +76,7 @@ def described(
     response = wire.call(DescribeClientQuotasRequest(list(components), is_strict), version)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
     return {
-        tuple((part.entity_type, part.entity_name) for part in found.entity): {
-            row.key: row.value for row in found.values
-        }
-        for found in response.entries
+        entity_of(found): {row.key: row.value for row in found.values} for found in response.entries
     }
 
 

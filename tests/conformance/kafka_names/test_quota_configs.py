@@ -90,8 +90,10 @@ def test_quotas_of_addresses(tools: ToolPair) -> None:
 
 
 def test_many_entities_are_in_the_order_of_kafkas_tool(tools: ToolPair, name: str) -> None:
-    users = [f"{name}-{number}" for number in range(20)]
+    users = [f"{name}-{number}" for number in range(8)]
     for user in users:
         same(tools, *ALTER, "--user", user, "--client-defaults", "--add-config", f"{RATE}=5")
     kinds = ("--entity-type", "users", "--entity-type", "clients")
     assert len(same(tools, *DESCRIBE, *kinds)) == len(users)
+    for user in users:
+        same(tools, *ALTER, "--user", user, "--client-defaults", "--delete-config", RATE)
