@@ -30,20 +30,38 @@ DEFAULT_TEXT: Final = "<default>"
 
 
 def entity_options(command: F) -> F:
-    """Add the options that name an entity. A parameter is DEFAULT_NAME for a default."""
+    """Add the options that name an entity: for each type one for a name and one for the default."""
     for name, default, about in (
-        ("ip", "--ip-defaults", "an address without one of its own"),
-        ("client-id", "--client-defaults", "a client id without one of its own"),
-        ("user", "--user-defaults", "a user without one of its own"),
+        ("ip", "ip", "addresses without one of their own"),
+        ("client-id", "client", "client ids without one of their own"),
+        ("user", "user", "users without one of their own"),
     ):
         parameter = name.replace("-", "_")
         command = click.option(
-            default, parameter, flag_value=DEFAULT_NAME, help=f"The quota of {about}."
+            f"--{default}-defaults",
+            f"{parameter}_defaults",
+            is_flag=True,
+            help=f"The quota of {about}.",
         )(command)
         command = click.option(
-            f"--{name}", parameter, type=NAME, metavar="NAME", help=f"The {name} of the clients."
+            f"--{name}", type=NAME, metavar="NAME", help=f"The {name} of the clients."
         )(command)
     return command
+
+
+def _names(flags: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Return the user, the client id and the address that the options name."""
+    user, client_id, ip = (_name(flags, part) for part in ("user", "client_id", "ip"))
+    return user, client_id, ip
+
+
+def _name(flags: dict[str, Any], part: str) -> str | None:
+    name: str | None = flags[part]
+    if not flags[f"{part}_defaults"]:
+        return name
+    if name is not None:
+        raise click.UsageError(f"--{part.replace('_', '-')} excludes its default")
+    return DEFAULT_NAME
 
 
 @click.group(
@@ -69,12 +87,10 @@ def quotas(**_: object) -> None:
 @connection_options
 @entity_options
 @output_option
-def list_(
-    *, user: str | None, client_id: str | None, ip: str | None, output: str, **_: object
-) -> None:
+def list_(*, output: str, **flags: Any) -> None:
     """Print the quotas. Options limit the list to the entities with this user, client id or
     address."""
-    chosen = ClientQuotaFilter(user, client_id, ip)
+    chosen = ClientQuotaFilter(*_names(flags))
     found = ask(lambda admin: admin.describe_client_quotas(chosen))
     rows = [
         (*_shown(entity), name, limit)
@@ -121,7 +137,7 @@ def remove(*, names: tuple[str, ...], output: str, **flags: Any) -> None:
 def _alter(flags: dict[str, Any], changes: dict[str, float | None], output: str) -> None:
     """Make the changes and print each quota with its old and its new limit. Without changes, remove
     all quotas of the entity."""
-    entity = ClientQuotaEntity(flags["user"], flags["client_id"], flags["ip"])
+    entity = ClientQuotaEntity(*_names(flags))
     if entity == ClientQuotaEntity():
         raise click.UsageError("name an entity: --user, --client-id, --ip or their defaults")
     exactly = ClientQuotaFilter(*entity, is_strict=True)
