@@ -180,6 +180,7 @@ class Dispatch:
             context.session.principal.name,
             context.client_id,
             size,
+            context.session.mute,
         )
         if route.metered is None:
             route.metered = copy(route)

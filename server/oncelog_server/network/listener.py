@@ -15,6 +15,7 @@ import structlog
 from oncelog_server.clock import Clock
 from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Connection, EncodedResponse
+from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
@@ -74,6 +75,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, Spin(loop, clock, limits.spin_us))
         self.writables = Writables(loop)
+        self.mutes = Mutes(loop, clock.monotonic_ms)
         self._limits = limits
         self._clock = clock
         self.shared_buffer = SharedBuffer()
@@ -211,3 +213,4 @@ class Listener:
         for connection in list(self.connections):
             connection.close("the broker stops")
         self.writables.close()
+        self.mutes.close()

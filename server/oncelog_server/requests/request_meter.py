@@ -20,7 +20,8 @@ _EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 class RequestMeter:
     """The quotas of one request. There is a meter only while a quota of clients is defined.
 
-    `user` is the name of the request's principal, `request_bytes` the size of its frame.
+    `user` is the name of the request's principal, `request_bytes` the size of its frame. `mute`
+    holds the connection back for a throttle time. The response itself is sent at once (KIP-219).
     `throttle_ms` is the throttle time of the request, once its response is complete.
     """
 
@@ -31,6 +32,7 @@ class RequestMeter:
         "_is_timed",
         "_key",
         "_monotonic_ns",
+        "_mute",
         "_permits",
         "client_id",
         "request_bytes",
@@ -46,6 +48,7 @@ class RequestMeter:
         user: str,
         client_id: str,
         request_bytes: int,
+        mute: Callable[[int], None],
     ) -> None:
         self._gate = gate
         self._monotonic_ns = monotonic_ns
@@ -53,6 +56,7 @@ class RequestMeter:
         self.user = user
         self.client_id = client_id
         self.request_bytes = request_bytes
+        self._mute = mute
         self.throttle_ms = 0
         self._handler_ns = 0
         # False for a request that is exempt from the quota on time, or was counted already.
@@ -119,8 +123,10 @@ class RequestMeter:
         if self._permits is not None:
             throttle_ms = max(throttle_ms, self._permits.throttle_ms())
         self.throttle_ms = throttle_ms
-        if throttle_ms and hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = throttle_ms
+        if throttle_ms:
+            if hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = throttle_ms
+            self._mute(throttle_ms)
         return response
 
     def _after_request(self, now_ms: int) -> int:

@@ -28,9 +28,14 @@ class ClientSoftware:
         self.name = self.version = UNKNOWN_SOFTWARE
 
 
+def _ignore(throttle_ms: int) -> None:
+    """Do not mute: there is no connection."""
+
+
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection after its handshake. `host` is the client's address as Java writes
-    it. `has_hung_up` returns True if the client has closed the connection; it does not wait. A
+    it. `has_hung_up` returns True if the client has closed the connection; it does not wait. `mute`
+    serves no further request for a time in ms, because the client has exceeded a quota (KIP-219). A
     request keeps the session with which it arrived."""
 
     principal: Principal
@@ -38,6 +43,7 @@ class Session(msgspec.Struct, frozen=True):
     listener: str
     has_hung_up: Callable[[], bool]
     software: ClientSoftware = msgspec.field(default_factory=ClientSoftware)
+    mute: Callable[[int], None] = _ignore
 
     @property
     def address(self) -> str:
@@ -71,7 +77,12 @@ class Handshake:
         self._listener = listener
         self.stage = Stage.HANDSHAKE
 
-    def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
+    def transport_open(
+        self,
+        host: str,
+        has_hung_up: Callable[[], bool],
+        mute: Callable[[int], None] = _ignore,
+    ) -> Session:
         """Return the session. Raises KeyError if the transport was open already."""
         self.stage, principal = HANDSHAKE[self.stage, HandshakeEvent.TRANSPORT_OPEN]
-        return Session(principal, host_text(host), self._listener, has_hung_up)
+        return Session(principal, host_text(host), self._listener, has_hung_up, mute=mute)
