@@ -44,6 +44,11 @@ class RateQuota:
             return INT32_MAX
         return int(min(found.limit * self._windows.whole_s, INT32_MAX))
 
+    def never_fits(self, user: str, client_id: str, value: float) -> bool:
+        """Return True if an amount exceeds the limit however long the client waits before it."""
+        found = self.limits.of(user, client_id)
+        return found is not None and value > found.limit * self._windows.longest_s
+
 
 class MutationQuota:
     """The quota `controller_mutation_rate` on partitions that are created or deleted (KIP-599), as

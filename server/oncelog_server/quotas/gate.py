@@ -93,10 +93,9 @@ class QuotaGate:
         """Count the response of a Fetch (`consumer_byte_rate`). `request_throttle_ms` is the
         throttle time by the quota on requests.
 
-        The response of a throttled Fetch is empty, and its bytes do not count. A response that is
-        larger than the budget, because it has a single large batch, would always be throttled. A
-        client that has used nothing else gets it, and waits afterwards. In Kafka such a client
-        never gets the batch.
+        The response of a throttled Fetch is empty, and its bytes do not count. The response with a
+        very large batch would always be throttled, and in Kafka a consumer never gets beyond such a
+        batch. Here a client that has used nothing else gets it, and waits afterwards.
         """
         if self.fetch is None:
             return ThrottledFetch(request_throttle_ms, request_throttle_ms > 0)
@@ -105,7 +104,7 @@ class QuotaGate:
         if not throttle_ms:
             return ThrottledFetch(0, False)
         without_ms = self.fetch.record(user, client_id, -response_bytes, now_ms)
-        if response_bytes <= self.fetch_budget(user, client_id):
+        if not self.fetch.never_fits(user, client_id, response_bytes):
             return ThrottledFetch(throttle_ms, True)
         if without_ms or request_throttle_ms:
             return ThrottledFetch(max(without_ms, request_throttle_ms), True)

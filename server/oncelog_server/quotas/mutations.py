@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.quotas.token_bucket import TokenBucket
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.refusal import Refused
-
-_EXCEEDED: Final = "The throttling quota has been exceeded."
 
 
 class MutationPermits:
@@ -46,7 +43,7 @@ class MutationPermits:
         if accepted is None:
             accepted = self._accepted[topic] = self._take(partitions)
         if not accepted:
-            raise Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, _EXCEEDED)
+            raise Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
     def _take(self, partitions: int) -> bool:
         bucket, limit, windows = self._bucket, self._limit, self._windows

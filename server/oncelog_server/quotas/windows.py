@@ -23,6 +23,11 @@ class Windows(msgspec.Struct, frozen=True):
         return self.samples * self.length_ms
 
     @property
+    def longest_s(self) -> float:
+        """Return the longest time (s) over which an amount can be measured before it expires."""
+        return (self.expiry_ms - 1) / 1000
+
+    @property
     def whole_s(self) -> float:
         """Return the length (s) of all windows but the current one."""
         return (self.samples - 1) * self.length_ms / 1000

@@ -78,13 +78,20 @@ def test_a_fetch_that_the_quota_on_time_throttles_is_empty_too() -> None:
 
 
 def test_a_batch_larger_than_the_budget_is_read_once_and_paid_for_afterwards() -> None:
-    """Kafka throttles such a Fetch for ever, and the consumer never gets past the batch."""
+    """Kafka throttles such a Fetch for ever, and the consumer never gets beyond the batch."""
     fetch = gate(Quota.FETCH, 100.0)
     assert fetch.after_fetch("alice", "app", 2_000, 0, NOW_MS) == (10_000, False)
     half_paid_ms = NOW_MS + 10_000
     assert fetch.after_fetch("alice", "app", 2_000, 0, half_paid_ms) == (10_000, True)
     paid_ms = NOW_MS + 20_000
     assert fetch.after_fetch("alice", "app", 2_000, 0, paid_ms) == (10_000, False)
+
+
+def test_a_batch_that_fits_after_a_wait_is_read_after_the_wait() -> None:
+    """A rate is measured over ten to eleven seconds."""
+    fetch = gate(Quota.FETCH, 100.0)
+    assert fetch.after_fetch("alice", "app", 1_050, 0, NOW_MS) == (500, True)
+    assert fetch.after_fetch("alice", "app", 1_050, 0, NOW_MS + 500) == (0, False)
 
 
 def test_strict_permits_are_refused_only_while_the_tokens_are_negative() -> None:
