@@ -20,33 +20,30 @@ class RateQuota:
     def __init__(
         self, limits: ClientLimits, windows: Windows, most_throttle_ms: int = INT32_MAX
     ) -> None:
-        self.limits = limits
         self._windows = windows
         self._most_throttle_ms = most_throttle_ms
-        self._usage = Usage(Rate)
+        self.usage = Usage(limits, Rate)
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
         """Add an amount, which is negative to take an earlier one back. Return the throttle time in
         ms, 0 within the limit."""
-        found = self.limits.of(user, client_id)
-        if found is None:
+        used = self.usage.of(user, client_id, now_ms)
+        if used is None:
             return 0
-        rate = self._usage.meter(found, now_ms)
-        rate.record(value, now_ms, self._windows)
-        throttle_ms = rate.throttle_ms(found.limit, now_ms, self._windows)
-        return min(throttle_ms, self._most_throttle_ms)
+        throttle_ms = used.meter.throttle_ms(value, used.limit, now_ms, self._windows)
+        return throttle_ms and min(throttle_ms, self._most_throttle_ms)
 
     def most_at_once(self, user: str, client_id: str) -> int:
         """Return the largest amount that a client without any use may have at once. A larger amount
         would always be throttled, so a client could never get it."""
-        found = self.limits.of(user, client_id)
+        found = self.usage.limits.of(user, client_id)
         if found is None:
             return INT32_MAX
         return int(min(found.limit * self._windows.whole_s, INT32_MAX))
 
     def never_fits(self, user: str, client_id: str, value: float) -> bool:
         """Return True if an amount exceeds the limit however long the client waits before it."""
-        found = self.limits.of(user, client_id)
+        found = self.usage.limits.of(user, client_id)
         return found is not None and value > found.limit * self._windows.longest_s
 
 
@@ -55,17 +52,15 @@ class MutationQuota:
     Kafka's ControllerMutationQuotaManager."""
 
     def __init__(self, limits: ClientLimits, windows: Windows, now_ms: Callable[[], int]) -> None:
-        self.limits = limits
         self._windows = windows
         self._now_ms = now_ms
-        self._usage = Usage(TokenBucket)
+        self.usage = Usage(limits, TokenBucket)
 
     def permits(self, user: str, client_id: str, *, is_strict: bool) -> MutationPermits | None:
         """Return the permits of one request, None if no limit holds for its client."""
-        found = self.limits.of(user, client_id)
-        if found is None:
+        used = self.usage.of(user, client_id, self._now_ms())
+        if used is None:
             return None
-        bucket = self._usage.meter(found, self._now_ms())
         return MutationPermits(
-            bucket, found.limit, self._windows, self._now_ms, is_strict=is_strict
+            used.meter, used.limit, self._windows, self._now_ms, is_strict=is_strict
         )

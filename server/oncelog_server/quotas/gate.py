@@ -131,5 +131,5 @@ def _changed(old: Q | None, limits: ClientLimits, new: Callable[[ClientLimits], 
         return None
     if old is None:
         return new(limits)
-    old.limits = limits
+    old.usage.limits = limits
     return old

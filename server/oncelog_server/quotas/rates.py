@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import Final
 
 from oncelog_server.quotas.windows import Windows, as_throttle_ms
-
-# Time of a purge that is never due.
-_NEVER: Final = 1 << 62
 
 
 class Rate:
@@ -16,71 +12,70 @@ class Rate:
     clock, and never decrease.
 
     Kafka keeps one more sample than `windows.samples`, because the oldest overlaps the measured
-    time. The order of the additions is Kafka's, so that sums of fractions are equal to the last
-    bit.
+    time.
     """
 
-    __slots__ = ("_current", "_oldest_ms", "_purge_ms", "_times", "_values")
+    __slots__ = (
+        "_current",
+        "_last_ms",
+        "_oldest_ms",
+        "_purge_ms",
+        "_start_ms",
+        "_times",
+        "_values",
+    )
 
     def __init__(self) -> None:
         # The start of each sample and the time of its last event, in turn. An array takes a quarter
-        # of the memory of objects, and there is a rate for each client.
+        # of the memory of objects, and there is a rate for each client. The last event of the
+        # current sample is in `_last_ms`, because each request changes it.
         self._times = array("q")
         self._values = array("d")
         self._current = 0
-        self._oldest_ms = 0
+        self._start_ms = self._last_ms = self._oldest_ms = 0
         # No sample has expired before this time.
-        self._purge_ms = _NEVER
+        self._purge_ms = 0
 
-    def record(self, value: float, now_ms: int, windows: Windows) -> None:
-        """Add an amount, which may be negative."""
-        times = self._times
-        at = self._current
-        if not times:
-            self._append(now_ms, windows)
-        elif now_ms - times[2 * at] >= windows.length_ms:
-            at = self._current = (at + 1) % (windows.samples + 1)
-            if at == len(self._values):
-                self._append(now_ms, windows)
-            else:
-                self._reset(at, now_ms)
-                self._oldest_ms = min(times[::2])
-        self._values[at] += value
-        times[2 * at + 1] = now_ms
-
-    def measure(self, now_ms: int, windows: Windows) -> float:
-        """Return the rate in amounts a second."""
+    def throttle_ms(self, value: float, limit: float, now_ms: int, windows: Windows) -> int:
+        """Add an amount, which may be negative. Return for how long (ms) the client must pause so
+        that its rate falls to `limit` per second, 0 if it does not exceed the limit (Kafka's
+        Sensor.record and QuotaUtils.throttleTime)."""
+        length_ms = windows.length_ms
+        if now_ms - self._start_ms >= length_ms or not self._values:
+            self._advance(now_ms, windows)
+        self._values[self._current] += value
+        self._last_ms = now_ms
         if now_ms >= self._purge_ms:
             self._purge(now_ms, windows)
-        total = 0.0
-        for value in self._values:
-            total += value
-        return total / (self._window_ms(now_ms, windows) / 1000.0)
-
-    def throttle_ms(self, limit: float, now_ms: int, windows: Windows) -> int:
-        """Return for how long (ms) a client must pause so that its rate falls to `limit`, 0 if it
-        does not exceed the limit (Kafka's QuotaUtils.throttleTime)."""
-        rate = self.measure(now_ms, windows)
+        # The measured time begins with the oldest sample. It is at least all windows but the
+        # current one.
+        elapsed_ms = now_ms - self._oldest_ms
+        missing = windows.samples - 1 - elapsed_ms // length_ms
+        if missing > 0:
+            elapsed_ms += missing * length_ms
+        elif not elapsed_ms:
+            elapsed_ms = 1
+        rate = sum(self._values) / (elapsed_ms / 1000.0)
         if rate <= limit:
             return 0
-        return as_throttle_ms((rate - limit) / limit * self._window_ms(now_ms, windows))
+        return as_throttle_ms((rate - limit) / limit * elapsed_ms)
 
-    def _window_ms(self, now_ms: int, windows: Windows) -> int:
-        """Return the measured time: since the start of the oldest sample, and at least all windows
-        but the current one."""
-        elapsed = now_ms - (self._oldest_ms if self._times else now_ms)
-        missing = windows.samples - 1 - elapsed // windows.length_ms
-        if missing > 0:
-            elapsed += missing * windows.length_ms
-        return max(elapsed, 1)
-
-    def _append(self, now_ms: int, windows: Windows) -> None:
-        if not self._times:
+    def _advance(self, now_ms: int, windows: Windows) -> None:
+        """Begin a sample: a new one, or instead of the oldest one."""
+        times, values = self._times, self._values
+        if values:
+            times[2 * self._current + 1] = self._last_ms
+            self._current = (self._current + 1) % (windows.samples + 1)
+        else:
             self._oldest_ms = now_ms
             self._purge_ms = now_ms + windows.expiry_ms
-        self._times.append(now_ms)
-        self._times.append(now_ms)
-        self._values.append(0.0)
+        if self._current == len(values):
+            times.extend((now_ms, now_ms))
+            values.append(0.0)
+        else:
+            self._reset(self._current, now_ms)
+            self._oldest_ms = min(times[::2])
+        self._start_ms = now_ms
 
     def _reset(self, sample: int, now_ms: int) -> None:
         self._times[2 * sample] = self._times[2 * sample + 1] = now_ms
@@ -88,6 +83,7 @@ class Rate:
 
     def _purge(self, now_ms: int, windows: Windows) -> None:
         """Empty the samples without an event for `windows.expiry_ms`. They begin again now."""
+        self._times[2 * self._current + 1] = self._last_ms
         for sample, last_ms in enumerate(self._times[1::2]):
             if now_ms - last_ms >= windows.expiry_ms:
                 self._reset(sample, now_ms)

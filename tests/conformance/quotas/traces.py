@@ -83,7 +83,7 @@ class _Replay:
             self._limits.pop(entity, None)
         else:
             self._limits[entity] = {KINDS[self._trace.kind]: limit}
-        self._rate.limits = self._mutation.limits = self._current()
+        self._rate.usage.limits = self._mutation.usage.limits = self._current()
 
     def _mutated(self, kind: str, user: str, client_id: str, topics: list[float]) -> int:
         permits = self._mutation.permits(user, client_id, is_strict=kind == "strict")
