@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oncelog_protocol.types import INT32_MAX
-from oncelog_server.quotas.limits import ClientLimits
+from oncelog_server.quotas.limits import Limits
 from oncelog_server.quotas.mutations import MutationPermits
 from oncelog_server.quotas.rates import Rate
 from oncelog_server.quotas.token_bucket import TokenBucket
@@ -17,9 +17,7 @@ class RateQuota:
     """A quota on a rate (KIP-13, KIP-124), as Kafka's ClientQuotaManager. `user` is the name of a
     principal. Times are milliseconds of a monotonic clock."""
 
-    def __init__(
-        self, limits: ClientLimits, windows: Windows, most_throttle_ms: int = INT32_MAX
-    ) -> None:
+    def __init__(self, limits: Limits, windows: Windows, most_throttle_ms: int = INT32_MAX) -> None:
         self._windows = windows
         self._most_throttle_ms = most_throttle_ms
         self.usage = Usage(limits, Rate)
@@ -51,7 +49,7 @@ class MutationQuota:
     """The quota `controller_mutation_rate` on partitions that are created or deleted (KIP-599), as
     Kafka's ControllerMutationQuotaManager."""
 
-    def __init__(self, limits: ClientLimits, windows: Windows, now_ms: Callable[[], int]) -> None:
+    def __init__(self, limits: Limits, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._windows = windows
         self._now_ms = now_ms
         self.usage = Usage(limits, TokenBucket)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from oncelog_protocol.types import INT32_MAX
+from oncelog_server.quotas.addresses import AddressLimits
 from oncelog_server.quotas.client_quota import MutationQuota, RateQuota
 from oncelog_server.quotas.entities import Entity, EntityLimits, Quota
-from oncelog_server.quotas.limits import ClientLimits
+from oncelog_server.quotas.limits import ClientLimits, Limits
 from oncelog_server.quotas.mutations import MutationPermits
 from oncelog_server.quotas.windows import WINDOWS, Windows
 
@@ -30,7 +31,8 @@ class QuotaGate:
     """The throttle times of requests. `user` is the name of the principal. `now_ms` is the time of
     a monotonic clock; the quota on mutations reads the clock itself.
 
-    `is_enforced` is True if a quota of clients is defined. The methods may be called in any case.
+    `is_enforced` is True if a quota on requests is defined. The methods may be called in any case.
+    `addresses` is the quota on new connections, None if none is defined.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class QuotaGate:
         self.fetch: RateQuota | None = None
         self.request: RateQuota | None = None
         self.mutation: MutationQuota | None = None
+        self.addresses: RateQuota | None = None
         self.is_enforced = False
 
     def follow(self, quotas: Mapping[Entity, EntityLimits]) -> None:
@@ -71,6 +74,11 @@ class QuotaGate:
             self.mutation,
             self._limits(Quota.MUTATION),
             lambda limits: MutationQuota(limits, self._mutation_windows, self._now_ms),
+        )
+        self.addresses = _changed(
+            self.addresses,
+            AddressLimits(quotas),
+            lambda limits: RateQuota(limits, windows, windows.length_ms),
         )
         self.is_enforced = any((self.produce, self.fetch, self.request, self.mutation))
 
@@ -126,7 +134,7 @@ class QuotaGate:
         return self.mutation.permits(user, client_id, is_strict=is_strict)
 
 
-def _changed(old: Q | None, limits: ClientLimits, new: Callable[[ClientLimits], Q]) -> Q | None:
+def _changed(old: Q | None, limits: Limits, new: Callable[[Limits], Q]) -> Q | None:
     if not limits:
         return None
     if old is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from oncelog_server.quotas.entities import CLIENT_ID, IP, USER, Entity, EntityLimits, Quota
 
@@ -43,6 +43,18 @@ class FoundLimit(NamedTuple):
     limit: float
     user: str
     client_id: str
+
+
+class Limits(Protocol):
+    """The limits of one quota."""
+
+    def of(self, user: str, client_id: str) -> FoundLimit | None:
+        """Return the limit for a client, None if there is none."""
+        ...
+
+    def __bool__(self) -> bool:
+        """Return True if there is a definition."""
+        ...
 
 
 class ClientLimits:

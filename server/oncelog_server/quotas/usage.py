@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Generic, TypeVar
 
-from oncelog_server.quotas.limits import ClientLimits, FoundLimit
+from oncelog_server.quotas.limits import FoundLimit, Limits
 
 M = TypeVar("M")
 
@@ -38,7 +38,7 @@ class Usage(Generic[M]):
     forgotten, and a meter in use costs a single look-up.
     """
 
-    def __init__(self, limits: ClientLimits, new_meter: Callable[[], M]) -> None:
+    def __init__(self, limits: Limits, new_meter: Callable[[], M]) -> None:
         self._limits = limits
         self._new_meter = new_meter
         self._young: dict[str, Used[M]] = {}
@@ -51,11 +51,11 @@ class Usage(Generic[M]):
         return len(self._young) + len(self._old)
 
     @property
-    def limits(self) -> ClientLimits:
+    def limits(self) -> Limits:
         return self._limits
 
     @limits.setter
-    def limits(self, limits: ClientLimits) -> None:
+    def limits(self, limits: Limits) -> None:
         """Change the limits. The meters stay."""
         self._limits = limits
         self._by_client.clear()

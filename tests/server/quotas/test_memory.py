@@ -13,14 +13,14 @@ LIMIT_BYTES = 64 << 20
 IDS = 5 * MAX_CLIENTS
 SECONDS = 12
 EACH_CLIENT = entity_of([("user", None), ("client-id", None)])
-QUOTAS = {Quota.PRODUCE: 1e6, Quota.FETCH: 1e6, Quota.REQUEST: 50.0, Quota.MUTATION: 5.0}
+QUOTAS: dict[str, float] = {Quota.PRODUCE: 1e6, Quota.FETCH: 1e6, Quota.REQUEST: 50.0, Quota.MUTATION: 5.0}
 
 
 def all_kinds_of_meters() -> QuotaGate:
     """Return quotas after the requests of IDS clients, the last of which fill all their samples."""
     now_ms = 10_000_000
     gate = QuotaGate(lambda: now_ms)
-    gate.follow({EACH_CLIENT: dict(QUOTAS)})
+    gate.follow({EACH_CLIENT: QUOTAS})
     rounds = [range(IDS), *([range(IDS, IDS + MAX_CLIENTS // 2)] * SECONDS)]
     rounds += [range(IDS * 2, IDS * 2 + MAX_CLIENTS // 2)] * SECONDS
     for numbers in rounds:
