@@ -13,7 +13,12 @@ LIMIT_BYTES = 64 << 20
 IDS = 5 * MAX_CLIENTS
 SECONDS = 12
 EACH_CLIENT = entity_of([("user", None), ("client-id", None)])
-QUOTAS: dict[str, float] = {Quota.PRODUCE: 1e6, Quota.FETCH: 1e6, Quota.REQUEST: 50.0, Quota.MUTATION: 5.0}
+QUOTAS: dict[str, float] = {
+    Quota.PRODUCE: 1e6,
+    Quota.FETCH: 1e6,
+    Quota.REQUEST: 50.0,
+    Quota.MUTATION: 5.0,
+}
 
 
 def all_kinds_of_meters() -> QuotaGate:
