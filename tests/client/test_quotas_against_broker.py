@@ -18,7 +18,7 @@ from tests.harness.kafka.kafka import Kafka
 
 ALICE = ClientQuotaEntity(user="alice")
 PAIR = ClientQuotaEntity("alice", DEFAULT_NAME)
-EVERYONE = ClientQuotaEntity(DEFAULT_NAME)
+ALL_USERS = ClientQuotaEntity(DEFAULT_NAME)
 ADDRESSES = ClientQuotaEntity(ip=DEFAULT_NAME)
 RATE, CONNECTIONS = "producer_byte_rate", "connection_creation_rate"
 
@@ -37,7 +37,7 @@ async def test_quotas_are_set_described_and_removed(address: str) -> None:
         quotas: dict[ClientQuotaEntity, dict[str, float | None]] = {
             ALICE: {RATE: 1e9},
             PAIR: {RATE: 2e9, "request_percentage": 500.5},
-            EVERYONE: {RATE: 3e9},
+            ALL_USERS: {RATE: 3e9},
             ADDRESSES: {CONNECTIONS: 1000.0},
         }
         await admin.alter_client_quotas(quotas, validate_only=True)
@@ -52,8 +52,8 @@ async def test_quotas_are_set_described_and_removed(address: str) -> None:
         for chosen, found in (
             (ClientQuotaFilter(user="alice"), {ALICE, PAIR}),
             (ClientQuotaFilter(user="alice", is_strict=True), {ALICE}),
-            (ClientQuotaFilter(AnyName.ANY), {ALICE, PAIR, EVERYONE}),
-            (ClientQuotaFilter(DEFAULT_NAME), {EVERYONE}),
+            (ClientQuotaFilter(AnyName.ANY), {ALICE, PAIR, ALL_USERS}),
+            (ClientQuotaFilter(DEFAULT_NAME), {ALL_USERS}),
             (ClientQuotaFilter(client_id=DEFAULT_NAME), {PAIR}),
             (ClientQuotaFilter(ip=AnyName.ANY), {ADDRESSES}),
         ):

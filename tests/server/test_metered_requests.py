@@ -21,7 +21,7 @@ from oncelog_server.slices import Slices, Steps
 from tests.server.manual_timers import ManualTimers
 from tests.server.test_dispatch import Session, module
 
-EVERYONE = entity_of([("user", None)])
+ALL_USERS = entity_of([("user", None)])
 WORK_MS = 300
 
 
@@ -45,7 +45,7 @@ def serving(answer: Callable[[], Any], api: ApiKey = ApiKey.HEARTBEAT) -> Sessio
     session = Session(module(api, range(0, 14), handler))
     handler.session = session
     session.services.slices = Slices(ManualTimers(), lambda: 0, steps_per_slice=100)
-    session.quotas.follow({EVERYONE: {Quota.REQUEST: 1.0}})
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 1.0}})
     return session
 
 
@@ -61,7 +61,7 @@ def test_the_time_of_a_handler_throttles_its_client() -> None:
 def test_a_deferred_response_has_the_throttle_time_and_its_wait_does_not_count() -> None:
     later: Deferred[Any] = Deferred(ordered=True)
     session = serving(lambda: later)
-    session.quotas.follow({EVERYONE: {Quota.REQUEST: 2.9}})
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 2.9}})
     response = session.serve(HeartbeatRequest(), 3)
     assert isinstance(response, Deferred)
     assert response.ordered
@@ -69,7 +69,7 @@ def test_a_deferred_response_has_the_throttle_time_and_its_wait_does_not_count()
     given: list[Any] = []
     response.on_complete(given.append)
     later.complete(HeartbeatResponse())
-    # 3 % in the windows of ten seconds, of which 2.9 % are allowed.
+    # 3 % in the windows of ten seconds, and 2.9 % are allowed.
     assert session.read(given[0]).throttle_time_ms == 345
 
 
@@ -83,7 +83,7 @@ def test_the_time_of_all_steps_counts() -> None:
         return HeartbeatResponse()
 
     session = serving(steps)
-    session.quotas.follow({EVERYONE: {Quota.REQUEST: 5.9}})
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 5.9}})
     response = session.read(session.serve(HeartbeatRequest(), 3))
     assert response.throttle_time_ms == 169  # 6 % of 5.9 %
 
@@ -104,7 +104,7 @@ def test_a_request_of_another_broker_is_exempt() -> None:
 @pytest.mark.parametrize("acks", [0, 1])
 def test_produce_counts_the_bytes_of_the_request_and_without_acks_no_time(acks: int) -> None:
     session = serving(ProduceResponse if acks else lambda: None, ApiKey.PRODUCE)
-    session.quotas.follow({EVERYONE: {Quota.PRODUCE: 1.0, Quota.REQUEST: 1.0}})
+    session.quotas.follow({ALL_USERS: {Quota.PRODUCE: 1.0, Quota.REQUEST: 1.0}})
     _, parts = Requests("test").send(ProduceRequest(acks=acks), 9)
     size = sum(map(len, parts)) - 4
     response = session.serve(ProduceRequest(acks=acks), 9)

@@ -1,4 +1,4 @@
-"""A quota of clients: its limits, and what the clients have used."""
+"""A quota of clients: its limits, and the use of each client."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from oncelog_server.quotas.windows import Windows, as_throttle_ms
 
 
 class Rate:
-    """Amounts in samples, each of which begins at its first event. Times are milliseconds of one
-    clock, and never decrease.
+    """Amounts in samples. A sample begins at its first event. Times are milliseconds of one clock,
+    and never decrease.
 
     Kafka keeps one more sample than `windows.samples`, because the oldest overlaps the measured
     time.

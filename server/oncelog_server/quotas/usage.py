@@ -1,4 +1,4 @@
-"""What each client has used of a quota, for a limited number of clients."""
+"""The meters of clients, which measure the use of a quota, for a limited number of clients."""
 
 from __future__ import annotations
 

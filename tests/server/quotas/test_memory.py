@@ -1,4 +1,4 @@
-"""Clients cannot fill the memory with client ids, each of which has a quota of its own."""
+"""Clients cannot fill the memory with client ids, although each has a quota of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ QUOTAS: dict[str, float] = {
 
 
 def all_kinds_of_meters() -> QuotaGate:
-    """Return quotas after the requests of IDS clients, the last of which fill all their samples."""
+    """Return quotas after the requests of IDS clients. The last clients fill all their
+    samples."""
     now_ms = 10_000_000
     gate = QuotaGate(lambda: now_ms)
     gate.follow({EACH_CLIENT: QUOTAS})
