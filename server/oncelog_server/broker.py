@@ -39,6 +39,8 @@ from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.quotas.gate import QuotaGate
+from oncelog_server.quotas.windows import Windows
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
@@ -235,7 +237,7 @@ class Broker:
             from oncelog_server.observe.timed_requests import TimedRequests
 
             requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
-        self._listener = Listener(requests, Limits.of(settings), clock)
+        self._listener = Listener(requests, Limits.of(settings), clock, self.services.quotas)
         self._background_tasks = BackgroundTasks(
             settings,
             clock,
@@ -377,7 +379,22 @@ class Broker:
             spawn=self._tasks.spawn,
             checkpoint=lambda: self._background_tasks.checkpoint(),
             slices=self._slices,
+            quotas=self._new_quotas(),
         )
+
+    def _new_quotas(self) -> QuotaGate:
+        settings = self.settings
+        quotas = QuotaGate(
+            self._clock.monotonic_ms,
+            Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000),
+            Windows(
+                settings.controller_quota_window_num,
+                settings.controller_quota_window_size_seconds * 1000,
+            ),
+        )
+        quotas.follow(self.metadata.image.quotas)
+        self.metadata.subscribe(lambda old, new, delta: quotas.follow(new.quotas))
+        return quotas
 
     async def _bind_metrics(self) -> MetricsListener | None:
         """Return the listener for metrics, None if `oncelog.metrics.port` is -1.
@@ -447,7 +464,7 @@ class Broker:
     def _link_security(self) -> Callable[[], LinkSecurity] | None:
         """Return the security of the inter-broker listener, None for PLAINTEXT."""
         name = inter_broker_listener(self.settings)
-        (listener,) = (one for one in listeners_of(self.settings) if one.name == name)
+        (listener,) = (address for address in listeners_of(self.settings) if address.name == name)
         if listener.protocol is SecurityProtocol.PLAINTEXT:
             return None
 

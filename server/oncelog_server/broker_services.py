@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oncelog_server.group.coordinator import GroupCoordinator
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.partition.registry import Partitions
+    from oncelog_server.quotas.gate import QuotaGate
     from oncelog_server.security.authorizer import Authorizer
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
@@ -60,6 +61,8 @@ class BrokerServices:
     checkpoint: Callable[[], Deferred[StorageError | None]]
     # Runs long work in slices, so that it does not block the loop.
     slices: Slices
+    # The quotas of clients. They follow the metadata.
+    quotas: QuotaGate
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
     # The versions of each API. The dispatch sets them from the handlers.
     versions: dict[int, range] = field(default_factory=dict)

@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "group": ("group:group", "Show groups and their lag, move their offsets."),
     "txn": ("txn:txn", "List, describe and abort transactions."),
     "users": ("users:users", "List, add and remove the users that log in with SCRAM."),
+    "quotas": ("quotas:quotas", "Show, set and remove the quotas of clients."),
     "cluster": ("cluster:cluster", "Show the brokers and the health of a cluster."),
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oncelog_protocol.tls.engine import TlsEngine
-
 from oncelog_server.requests.authentication import Authentication, Peer, SaslRules
 from oncelog_server.requests.response import Serve
 from oncelog_server.requests.session import Session
