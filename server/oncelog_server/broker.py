@@ -40,6 +40,8 @@ from oncelog_server.observe.audit_log import logged_changes, logged_denials
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.quotas.gate import QuotaGate
+from oncelog_server.quotas.windows import Windows
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
@@ -241,7 +243,7 @@ class Broker:
             from oncelog_server.observe.timed_requests import TimedRequests
 
             requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
-        self._listener = Listener(requests, Limits.of(settings), clock)
+        self._listener = Listener(requests, Limits.of(settings), clock, self.services.quotas)
         self._background_tasks = BackgroundTasks(
             settings,
             clock,
@@ -385,11 +387,26 @@ class Broker:
             spawn=self._tasks.spawn,
             checkpoint=lambda: self._background_tasks.checkpoint(),
             slices=self._slices,
+            quotas=self._new_quotas(),
         )
 
     def _new_fetch_session_id(self) -> int:
         """Return a number from 0 to 2^31 - 1 that clients cannot guess."""
         return int.from_bytes(self._environment.token_bytes(4)) >> 1
+
+    def _new_quotas(self) -> QuotaGate:
+        settings = self.settings
+        quotas = QuotaGate(
+            self._clock.monotonic_ms,
+            Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000),
+            Windows(
+                settings.controller_quota_window_num,
+                settings.controller_quota_window_size_seconds * 1000,
+            ),
+        )
+        quotas.follow(self.metadata.image.quotas)
+        self.metadata.subscribe(lambda old, new, delta: quotas.follow(new.quotas))
+        return quotas
 
     async def _bind_metrics(self) -> MetricsListener | None:
         """Return the listener for metrics, None if `oncelog.metrics.port` is -1.

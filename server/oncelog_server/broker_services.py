@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from oncelog_server.group.coordinator import GroupCoordinator
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
     from oncelog_server.partition.registry import Partitions
+    from oncelog_server.quotas.gate import QuotaGate
     from oncelog_server.security.authorizer import Authorizer
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
@@ -61,6 +62,8 @@ class BrokerServices:
     checkpoint: Callable[[], Deferred[StorageError | None]]
     # Runs long work in slices, so that it does not block the loop.
     slices: Slices
+    # The quotas of clients. They follow the metadata.
+    quotas: QuotaGate
     # Logs the changes that security depends on.
     audit_trail: AuditTrail = field(default_factory=AuditTrail)
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)

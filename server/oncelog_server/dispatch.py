@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -28,6 +29,7 @@ from oncelog_server.network.connection import RequestFailed
 from oncelog_server.request_limits import max_elements
 from oncelog_server.requests.frame_reader import SHARED_BYTES
 from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.request_meter import RequestMeter
 from oncelog_server.requests.response import EncodedResponse, Part, Parts
 from oncelog_server.requests.session import Session
 from oncelog_server.slices import SMALL, Steps, within
@@ -74,6 +76,7 @@ class _Route:
         "keeps_parts",
         "key",
         "max_elements",
+        "metered",
         "version",
     )
 
@@ -91,6 +94,9 @@ class _Route:
         self.max_elements = max_elements(key, max_partitions)
         self.decode: Decoder[Any] = decoder(api.request, version)
         self.encode: Encoder[Any] = encoder(api.response, version)
+        # The same route with a handler that counts its requests against quotas, None until a quota
+        # is defined.
+        self.metered: _Route | None = None
 
 
 class Dispatch:
@@ -110,6 +116,7 @@ class Dispatch:
         self._services = services
         self._errors = errors
         self._authorizer = services.authorizer
+        self._quotas = services.quotas
         self._handlers: dict[int, Handler] = {}
         for handler in handlers:
             if handler.API in self._handlers:
@@ -139,6 +146,8 @@ class Dispatch:
         context = RequestContext(
             session, self._authorizer, key, version, correlation_id, client_id or ""
         )
+        if self._quotas.is_enforced and session.is_established:
+            route = self._metered(route, context, len(frame))
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
         if len(frame) > SLICED_BYTES:
@@ -161,6 +170,23 @@ class Dispatch:
         except Exception as failure:
             raise _failed(context) from failure
         return self._encode_later(route, context, response)
+
+    def _metered(self, route: _Route, context: RequestContext, size: int) -> _Route:
+        """Return the route of a request that counts against the quotas of its client."""
+        context.meter = RequestMeter(
+            self._quotas,
+            self._services.clock.monotonic_ns,
+            route.key,
+            context.session.principal.name,
+            context.client_id,
+            size,
+            context.session.mute,
+        )
+        if route.metered is None:
+            route.metered = copy(route)
+            route.metered.handle = _metered(route.handle)
+        route.count += 1
+        return route.metered
 
     def _encode_later(
         self, route: _Route, context: RequestContext, response: Deferred[Any]
@@ -198,6 +224,8 @@ class Dispatch:
     def _answer(
         self, route: _Route, context: RequestContext, request: Any
     ) -> Parts | Deferred[Parts]:
+        if context.meter is not None:
+            context.meter.begin()
         answer = self._serve(route, context, request)
         # There is no response for acks=0, or for an EndTxn of a client that has closed its
         # connection.
@@ -265,6 +293,16 @@ class Dispatch:
         route = self._route(ApiKey.API_VERSIONS, 0)
         assert route is not None
         return _encode(route, context.correlation_id, response)
+
+
+def _metered(handle: Handle) -> Handle:
+    """Return a handler whose requests count against the quotas of their clients."""
+
+    def metered(services: BrokerServices, context: RequestContext, request: Any) -> Any:
+        assert context.meter is not None
+        return context.meter.handled(handle(services, context, request))
+
+    return metered
 
 
 def _kept(frame: memoryview) -> memoryview:

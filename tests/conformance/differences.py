@@ -173,12 +173,6 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
 
 # --- not implemented yet, and therefore refused
 
-QUOTAS_ARE_NOT_SET = Difference(
-    case="AlterClientQuotas sets a quota",
-    kafka=ErrorCode.NONE,
-    oncelog=ErrorCode.UNSUPPORTED_VERSION,
-    source="the quota would not be enforced",
-)
 LOGGERS_ARE_NO_RESOURCES = Difference(
     case="ListConfigResources of type BROKER_LOGGER",
     kafka="listed",

@@ -24,7 +24,7 @@ from oncelog_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from tests.conformance.conftest import Target
-from tests.conformance.differences import LOGGERS_ARE_NO_RESOURCES, QUOTAS_ARE_NOT_SET
+from tests.conformance.differences import LOGGERS_ARE_NO_RESOURCES
 
 ANY = 1
 DISABLED = "SECURITY_DISABLED"
@@ -156,13 +156,6 @@ def test_quotas_that_cannot_be_set(wire: Wire, case: str) -> None:
     (entry,) = response.entries
     assert said(entry) == (code, message)
     assert entry.entity == entries[0].entity
-
-
-def test_a_client_quota_cannot_be_set(target: Target, wire: Wire, name: str) -> None:
-    entries = [quota("client-id", name, RATE, 1e9)]
-    response = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
-    code = ErrorCode(response.entries[0].error_code).name
-    assert code == QUOTAS_ARE_NOT_SET.expected(target.name)
 
 
 NOT_NEEDED = ("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")

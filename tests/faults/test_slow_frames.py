@@ -14,6 +14,7 @@ from oncelog_server.network import listener as listening
 from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.connection import BACKLOG_BYTES
 from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.frame_deadline import FRAME_BYTES_PER_S, FRAME_DEADLINE_MS
 from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session
@@ -77,7 +78,9 @@ class World:
             send_buffer_bytes=102_400,
             spin_us=0,
         )
-        self.listener = Listener(self.requests, limits, self.clock)
+        self.listener = Listener(
+            self.requests, limits, self.clock, QuotaGate(self.clock.monotonic_ms)
+        )
         self.port = 0
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

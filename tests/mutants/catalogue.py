@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
 
@@ -299,6 +300,7 @@ MUTANTS: Final = (
         ("tests/server/handlers/test_produce.py",),
     ),
     *ACCESS_MUTANTS,
+    *QUOTA_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

@@ -22,6 +22,7 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import RequestFailed
+from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.response import EncodedResponse, Parts
 from oncelog_server.requests.session import Session as ClientSession
@@ -35,18 +36,30 @@ SESSION = ClientSession(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 
 
 class Session:
-    """The requests of one connection to a Dispatch, without a socket."""
+    """The requests of one connection to a Dispatch, without a socket. `now_ms` is the broker's
+    monotonic time."""
+
+    now_ms = 1_000_000
 
     def __init__(self, *handlers: Handler) -> None:
-        services = SimpleNamespace(settings=Settings(), authorizer=AllowAll(), versions={})
+        self.quotas = QuotaGate(lambda: self.now_ms)
+        services = SimpleNamespace(
+            settings=Settings(),
+            authorizer=AllowAll(),
+            versions={},
+            quotas=self.quotas,
+            clock=SimpleNamespace(monotonic_ns=lambda: self.now_ms * 1_000_000),
+        )
         self.services = cast(BrokerServices, services)
         self.dispatch = Dispatch(self.services, handlers)
         self.requests = Requests("test")
 
-    def serve(self, request: Any, version: int) -> EncodedResponse:
+    def serve(
+        self, request: Any, version: int, session: ClientSession = SESSION
+    ) -> EncodedResponse:
         _, parts = self.requests.send(request, version)
         frame = b"".join(bytes(part) for part in parts)[4:]
-        return self.dispatch.serve(memoryview(frame), SESSION)
+        return self.dispatch.serve(memoryview(frame), session)
 
     def read(self, response: EncodedResponse) -> Any:
         assert isinstance(response, list)

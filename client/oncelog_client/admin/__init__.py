@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from .group_descriptions import GroupDescription, GroupListing, MemberDescription
     from .group_lag import PartitionLag
+    from .quota_descriptions import AnyName, ClientQuotaEntity, ClientQuotaFilter
     from .scram_credentials import (
         ScramCredentialInfo,
         ScramMechanism,
@@ -59,6 +60,9 @@ __all__ = [
     "AclResourceType",
     "Admin",
     "AlterConfigOp",
+    "AnyName",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
@@ -100,6 +104,9 @@ _HOMES = {
     "AclResourceType": _ACLS,
     "Admin": "client",
     "AlterConfigOp": "config_descriptions",
+    "AnyName": "quota_descriptions",
+    "ClientQuotaEntity": "quota_descriptions",
+    "ClientQuotaFilter": "quota_descriptions",
     "ClusterDescription": "broker_descriptions",
     "ConfigEntry": "config_descriptions",
     "ConfigResource": "config_descriptions",

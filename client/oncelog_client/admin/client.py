@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
     from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
     from oncelog_client.admin.group_lag import PartitionLag
+    from oncelog_client.admin.quota_descriptions import (
+        ClientQuotaEntity,
+        ClientQuotaFilter,
+        Quotas,
+    )
     from oncelog_client.admin.scram_credentials import (
         ScramCredentialInfo,
         UserScramCredentialAlteration,
@@ -201,6 +206,34 @@ class Admin:
         from oncelog_client.admin.users import alter_credentials
 
         await alter_credentials(self._cluster, alterations, self._timeout_ms)
+
+    # -- quotas
+
+    async def describe_client_quotas(
+        self, chosen: ClientQuotaFilter | None = None
+    ) -> dict[ClientQuotaEntity, Quotas]:
+        """Return the quotas of the entities that a filter matches. Without a filter, return
+        all."""
+        from oncelog_client.admin import quotas
+        from oncelog_client.admin.quota_descriptions import ClientQuotaFilter
+
+        return await quotas.describe_client_quotas(
+            self._cluster, chosen or ClientQuotaFilter(), self._timeout_ms
+        )
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set quotas of clients. The value None removes a quota. With `validate_only` the broker
+        checks the request and changes nothing."""
+        from oncelog_client.admin import quotas
+
+        await quotas.alter_client_quotas(
+            self._cluster, changes, self._timeout_ms, validate_only=validate_only
+        )
 
     # -- settings
 

@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "txn": ("txn:txn", "List, describe and abort transactions."),
     "users": ("users:users", "List, add and remove the users that log in with SCRAM."),
     "acls": ("acls:acls", "List, add and remove access rules, explain a decision."),
+    "quotas": ("quotas:quotas", "Show, set and remove the quotas of clients."),
     "cluster": ("cluster:cluster", "Show the brokers and the health of a cluster."),
     "health": ("health:health", "Check that a broker responds, without a login."),
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),

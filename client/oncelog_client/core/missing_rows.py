@@ -84,6 +84,11 @@ def _named(asked: Callable[[Any], Iterable[Any]], answered: Callable[[Any], Iter
     return lambda request, response, version: (set(asked(request)), set(answered(response)))
 
 
+def _entity(entry: Any) -> frozenset[tuple[str, str | None]]:
+    """Return the entity of a quota. Brokers order its parts in their own way."""
+    return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+
+
 def _coordinators(request: Any, response: Any, version: int) -> tuple[Keys, Keys]:
     if version < _FIND_SEVERAL:
         return _NOTHING, _NOTHING
@@ -226,5 +231,9 @@ RULES: Final[dict[ApiKey, Rule]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _no_rows,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _no_rows,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _no_rows,
+    ApiKey.ALTER_CLIENT_QUOTAS: _named(
+        lambda request: map(_entity, request.entries),
+        lambda response: map(_entity, response.entries),
+    ),
     ApiKey.LIST_CONFIG_RESOURCES: _no_rows,
 }

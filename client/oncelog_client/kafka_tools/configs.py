@@ -1,5 +1,5 @@
-"""kafka-configs.sh: describes and alters the settings of topics and brokers, and the credentials of
-users."""
+"""kafka-configs.sh: describes and alters the settings of topics and brokers, the credentials of
+users, and quotas."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from oncelog_client.admin.scram_credentials import UserScramCredentialAlteration
 from oncelog_client.cli.options import run
 from oncelog_client.kafka_tools import user_configs
 from oncelog_client.kafka_tools.config_options import OPTIONS, Entity, added, deleted, entity_of
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.quota_configs import (
+    USERS,
+    Misused,
+    QuotaEntities,
+    alter,
+    check_names,
+    describe,
+)
+from oncelog_client.kafka_tools.quota_options import quota_entities
 from oncelog_client.kafka_tools.topic_names import listed
-from oncelog_client.kafka_tools.user_configs import USERS, alterations_of, hidden
+from oncelog_client.kafka_tools.user_configs import hidden
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -50,16 +60,27 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tool and return its exit code."""
     try:
         given = OPTIONS.parse(arguments)
-        entity = _checked(given, arguments)
-        changes: list[Any] = []
-        if given.has("alter"):
-            changes = alterations_of(given, entity) if entity.type == USERS else _changes(given)
-        settings = read_settings(given.value("command-config"))
+        if not arguments:
+            given.fail(OPTIONS.about)
+        given.end_for_help_or_version()
+        quotas = quota_entities(given, arguments)
+        if quotas is not None:
+            credentials = _credentials(given, quotas)
+            settings = read_settings(given.value("command-config"))
+            acting = _act_on_clients(given, settings, quotas, credentials)
+        else:
+            entity = _checked(given)
+            changes = _changes(given)
+            settings = read_settings(given.value("command-config"))
+            acting = _act(given, settings, entity, changes)
     except JavaError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
     try:
-        run(_act(given, settings, entity, changes))
+        run(acting)
+    except Misused as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
     except JavaError as error:
         sys.stderr.write(
             "Error while executing config command with args "
@@ -70,12 +91,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _checked(given: Given, arguments: Sequence[str]) -> Entity:
+def _checked(given: Given) -> Entity:
     """Return the entity of the command. Ends the tool for options that do not fit together. Raises
     JavaError."""
-    if not arguments:
-        given.fail(OPTIONS.about)
-    given.end_for_help_or_version()
     if given.has("describe") == given.has("alter"):
         given.fail("Command must include exactly one action: --describe, --alter")
     entity = entity_of(given)
@@ -101,7 +119,7 @@ def _checked(given: Given, arguments: Sequence[str]) -> Entity:
                 if entity.type in _WITH_DEFAULTS
                 else f"An entity name must be specified with --alter of {entity.type}",
             )
-        if entity.type not in _RESOURCES and entity.type != USERS:
+        if entity.type not in _RESOURCES:
             raise JavaError(ILLEGAL_ARGUMENT, f"oncelog has no settings of {entity.type} yet")
     return entity
 
@@ -117,20 +135,50 @@ def _changes(given: Given) -> list[AlterableConfig]:
 
 
 async def _act(
-    given: Given, settings: Mapping[str, Any], entity: Entity, changes: list[Any]
+    given: Given, settings: Mapping[str, Any], entity: Entity, changes: list[AlterableConfig]
 ) -> None:
     async with connected(given.value("bootstrap-server"), settings, "describeConfigs") as found:
         if given.has("alter"):
-            if entity.type == USERS:
-                await user_configs.alter(found, changes)
-            else:
-                await _alter(found, entity, changes)
-            _print_completed(entity)
-        elif entity.type == USERS:
-            await user_configs.describe(found, entity)
+            await _alter(found, entity, changes)
         elif entity.type in _RESOURCES:
             for name in await _names(found, entity):
                 await _describe(found, Entity(entity.type, name), is_all=given.has("all"))
+
+
+def _credentials(
+    given: Given, entities: QuotaEntities
+) -> list[UserScramCredentialAlteration] | None:
+    """Return the alterations of credentials, None if the command alters quotas or only describes.
+    Raises JavaError."""
+    if not given.has("alter"):
+        return None
+    new, old = added(given), deleted(given)
+    if entities.types == (USERS,):
+        return user_configs.alterations(given, entities.names, new, old)
+    check_names(entities, new, old)
+    return None
+
+
+async def _act_on_clients(
+    given: Given,
+    settings: Mapping[str, Any],
+    entities: QuotaEntities,
+    credentials: list[UserScramCredentialAlteration] | None,
+) -> None:
+    """Describe or alter quotas, or credentials of users."""
+    async with connected(
+        given.value("bootstrap-server"), settings, "describeClientQuotas"
+    ) as found:
+        if given.has("describe"):
+            await describe(found, entities)
+            if entities.types == (USERS,) and "" not in entities.names:
+                await user_configs.describe(found, entities.names)
+            return
+        if credentials is None:
+            await alter(found, entities, added(given), deleted(given))
+        else:
+            await user_configs.alter(found, credentials)
+        _print_completed(entities.types[0], entities.names[0])
 
 
 async def _names(connection: Connection, entity: Entity) -> list[str]:
@@ -201,10 +249,11 @@ async def _alter(connection: Connection, entity: Entity, changes: list[Alterable
         response = await connection.call_controller(request, IncrementalAlterConfigsResponse)
     for row in response.responses:
         check(row.error_code, row.error_message)
+    _print_completed(entity.type, entity.name or "")
 
 
-def _print_completed(entity: Entity) -> None:
-    if entity.name:
-        sys.stdout.write(f"Completed updating config for {entity.type[:-1]} {entity.name}.\n")
+def _print_completed(type_: str, name: str) -> None:
+    if name:
+        sys.stdout.write(f"Completed updating config for {type_[:-1]} {name}.\n")
     else:
-        sys.stdout.write(f"Completed updating default config for {entity.type} in the cluster.\n")
+        sys.stdout.write(f"Completed updating default config for {type_} in the cluster.\n")

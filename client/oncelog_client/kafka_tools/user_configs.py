@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from oncelog_client.admin.scram_credentials import (
@@ -17,7 +17,6 @@ from oncelog_client.admin.scram_credentials import (
 )
 from oncelog_client.admin.users import alter_credentials, describe_credentials
 from oncelog_client.errors import KafkaError
-from oncelog_client.kafka_tools.config_options import Entity, added, deleted
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import (
     ILLEGAL_ARGUMENT,
@@ -27,20 +26,12 @@ from oncelog_client.kafka_tools.failures import (
     print_log,
 )
 from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.quota_configs import CLIENT_QUOTAS, USERS
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.secret import HIDDEN, Secret
 from oncelog_protocol.security.scram_credential import LEAST_ITERATIONS
 
-USERS: Final = "users"
 MECHANISMS: Final = {str(mechanism.sasl): mechanism for mechanism in ScramMechanism}
-_QUOTAS: Final = frozenset(
-    {
-        "consumer_byte_rate",
-        "controller_mutation_rate",
-        "producer_byte_rate",
-        "request_percentage",
-    }
-)
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 _PASSWORD: Final = re.compile(r"(password=).*", re.DOTALL)
 _LOGGER: Final = "kafka.admin.ConfigCommand$"
@@ -51,15 +42,18 @@ def hidden(argument: str) -> str:
     return _PASSWORD.sub(rf"\1{HIDDEN}", argument)
 
 
-def alterations_of(given: Given, entity: Entity) -> list[UserScramCredentialAlteration]:
-    """Return the alterations of a command. Raises JavaError."""
-    new, old = added(given), deleted(given)
+def alterations(
+    given: Given, names: Sequence[str], new: Mapping[str, str], old: Sequence[str]
+) -> list[UserScramCredentialAlteration] | None:
+    """Return the alterations of the credentials of a user. `names` are the entities of the command,
+    `new` the settings to set, `old` the names of those to remove. Return None if quotas are altered
+    instead. Raises JavaError."""
     # Scala prints the names of the added settings as a set.
     _check_names(new, "added", "Set")
     _check_names(old, "deleted", "ArrayBuffer")
-    has_quotas = any(name in _QUOTAS for name in (*new, *old))
+    has_quotas = any(name in CLIENT_QUOTAS for name in (*new, *old))
     if any(name in MECHANISMS for name in (*new, *old)):
-        if not entity.name:
+        if "" in names:
             raise JavaError(
                 ILLEGAL_ARGUMENT,
                 "The use of --entity-default or --user-defaults is not allowed with User SCRAM "
@@ -72,8 +66,8 @@ def alterations_of(given: Given, entity: Entity) -> list[UserScramCredentialAlte
                 f"'{USERS}' using --bootstrap-server.",
             )
     if has_quotas:
-        raise JavaError(ILLEGAL_ARGUMENT, "oncelog has no quotas yet")
-    user = entity.name or ""
+        return None
+    user = names[0]
     removed: list[UserScramCredentialAlteration] = [
         UserScramCredentialDeletion(user, MECHANISMS[name]) for name in old
     ]
@@ -89,7 +83,7 @@ def alterations_of(given: Given, entity: Entity) -> list[UserScramCredentialAlte
 
 
 def _check_names(names: Collection[str], what: str, collection: str) -> None:
-    unknown = [name for name in names if name not in MECHANISMS and name not in _QUOTAS]
+    unknown = [name for name in names if name not in MECHANISMS and name not in CLIENT_QUOTAS]
     if unknown:
         raise JavaError(
             ILLEGAL_ARGUMENT,
@@ -132,13 +126,13 @@ async def alter(connection: Connection, alterations: list[UserScramCredentialAlt
         raise of_client(error) from error
 
 
-async def describe(connection: Connection, entity: Entity) -> None:
-    """Print the credentials of a user, or of all users. Without credentials, print nothing."""
-    if entity.name == "":
-        return
-    names = None if entity.name is None else [entity.name]
+async def describe(connection: Connection, names: Sequence[str]) -> None:
+    """Print the credentials of users, of all users without names. Without credentials, print
+    nothing."""
     try:
-        described = await describe_credentials(connection.cluster, names, connection.timeout_ms)
+        described = await describe_credentials(
+            connection.cluster, names or None, connection.timeout_ms
+        )
     except KafkaError as error:
         if error.code is ErrorCode.RESOURCE_NOT_FOUND:
             return

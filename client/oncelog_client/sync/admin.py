@@ -37,6 +37,8 @@ class Admin(Facade):
     delete_acls = blocking(admin.Admin.delete_acls)
     describe_user_scram_credentials = blocking(admin.Admin.describe_user_scram_credentials)
     alter_user_scram_credentials = blocking(admin.Admin.alter_user_scram_credentials)
+    describe_client_quotas = blocking(admin.Admin.describe_client_quotas)
+    alter_client_quotas = blocking(admin.Admin.alter_client_quotas)
     describe_configs = blocking(admin.Admin.describe_configs)
     alter_configs = blocking(admin.Admin.alter_configs)
     list_groups = blocking(admin.Admin.list_groups)

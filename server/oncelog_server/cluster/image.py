@@ -23,10 +23,12 @@ from oncelog_server.cluster.records import (
     EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
+    QuotasRecord,
     ScramCredentialRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
+from oncelog_server.quotas.entities import Entity, EntityLimits
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Operation, ResourceType
 
@@ -108,8 +110,12 @@ class ClusterImage(msgspec.Struct, frozen=True):
     acls: Mapping[Pattern, tuple[Acl, ...]] = msgspec.field(default_factory=dict)
     # The credentials by mechanism and user.
     scram_credentials: Mapping[ScramUser, ScramCredential] = msgspec.field(default_factory=dict)
+    # The quotas of clients by entity. The mapping is another object after each change of a quota.
+    quotas: Mapping[Entity, EntityLimits] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
-    # The revision that last wrote the record of a pattern, and of a credential.
+    # The revision that last wrote the record of an entity's quotas, of a pattern, and of a
+    # credential.
+    _quota_revisions: Mapping[Entity, int] = msgspec.field(default_factory=dict)
     _acl_revisions: Mapping[Pattern, int] = msgspec.field(default_factory=dict)
     _scram_revisions: Mapping[ScramUser, int] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
@@ -136,6 +142,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def scram_revision(self, user: ScramUser) -> int:
         """Return the revision that last wrote a credential, 0 without it."""
         return self._scram_revisions.get(user, 0)
+
+    def quotas_revision(self, entity: Entity) -> int:
+        """Return the revision that last wrote the quotas of an entity, 0 without quotas."""
+        return self._quota_revisions.get(entity, 0)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -190,6 +200,8 @@ class _Draft:
         self._acl_revisions: dict[Pattern, int] = {}
         self._scram: dict[ScramUser, ScramCredential] | None = None
         self._scram_revisions: dict[ScramUser, int] = {}
+        self._quotas: dict[Entity, EntityLimits] | None = None
+        self._quota_revisions: dict[Entity, int] = {}
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -210,6 +222,8 @@ class _Draft:
             self._acl(key, entry)
         elif key.startswith(records.SCRAM):
             self._credential(key, entry)
+        elif key.startswith(records.QUOTAS):
+            self._quota(records.quotas_entity(key), entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -244,6 +258,9 @@ class _Draft:
         if self._scram is not None:
             changed["scram_credentials"] = self._scram
             changed["_scram_revisions"] = self._scram_revisions
+        if self._quotas is not None:
+            changed["quotas"] = self._quotas
+            changed["_quota_revisions"] = self._quota_revisions
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -301,6 +318,17 @@ class _Draft:
             record.salt, record.stored_key, record.server_key, record.iterations
         )
         self._scram_revisions[user] = entry.mod_revision
+
+    def _quota(self, entity: Entity, entry: Entry | None) -> None:
+        if self._quotas is None:
+            self._quotas = dict(self._old.quotas)
+            self._quota_revisions = dict(self._old._quota_revisions)
+        if entry is None:
+            self._quotas.pop(entity, None)
+            self._quota_revisions.pop(entity, None)
+            return
+        self._quotas[entity] = records.decode(QuotasRecord, entry.value).limits
+        self._quota_revisions[entity] = entry.mod_revision
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

@@ -5,6 +5,7 @@ change."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -134,6 +135,16 @@ class ScramCredentialRecord(msgspec.Struct, frozen=True):
         return f"ScramCredentialRecord(iterations={self.iterations})"
 
 
+class QuotasRecord(msgspec.Struct, frozen=True):
+    """`quotas/<entity>`: the limits of an entity by the name of the quota, at least one (KIP-546).
+
+    The entity in the key is `<type>=<name>`, or the type alone for the default, with a comma before
+    a second type.
+    """
+
+    limits: dict[str, float]
+
+
 class ConfigRecord(msgspec.Struct, frozen=True):
     """`config/<resource>/<name>`: dynamic settings."""
 
@@ -151,6 +162,7 @@ PARTITIONS: Final = "partitions/"
 DELETIONS: Final = "deletions/"
 ACLS: Final = "acls/"
 SCRAM: Final = "scram/"
+QUOTAS: Final = "quotas/"
 
 
 def broker_key(broker_id: int) -> str:
@@ -192,6 +204,23 @@ def scram_user(key: str) -> tuple[ScramMechanism, str]:
     return ScramMechanism.of_sasl(SaslMechanism(mechanism)), user
 
 
+def quotas_key(entity: Iterable[tuple[str, str | None]]) -> str:
+    """Return the key of an entity's quotas. In a name, `%` and `,` are escaped as in a URL."""
+    return QUOTAS + ",".join(
+        type_ if name is None else f"{type_}={name.replace('%', '%25').replace(',', '%2C')}"
+        for type_, name in entity
+    )
+
+
+def quotas_entity(key: str) -> tuple[tuple[str, str | None], ...]:
+    """Return the types and names of the entity in a key."""
+    parts = []
+    for part in key.removeprefix(QUOTAS).split(","):
+        type_, equals, name = part.partition("=")
+        parts.append((type_, name.replace("%2C", ",").replace("%25", "%") if equals else None))
+    return tuple(parts)
+
+
 def encode(record: Any) -> bytes:
     return _ENCODER.encode(record)
 
@@ -220,6 +249,7 @@ _DECODERS: dict[type, Any] = {
         ServerSecretRecord,
         AclsRecord,
         ScramCredentialRecord,
+        QuotasRecord,
         ConfigRecord,
     )
 }

@@ -13,6 +13,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.records import DeletionRecord
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, Written
+from oncelog_server.cluster.topics import TakePermits
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 
@@ -22,7 +23,7 @@ MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 
 
 def delete_topics(
-    image: ClusterImage, settings: Settings, names: Sequence[str]
+    image: ClusterImage, settings: Settings, names: Sequence[str], take: TakePermits = None
 ) -> tuple[list[Write], dict[str, Refused]]:
     """Return the writes that delete the topics `names`, and the refusals by name.
 
@@ -42,6 +43,12 @@ def delete_topics(
         elif topic is None:
             refused[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
+            if take is not None:
+                try:
+                    take(name, len(topic.partitions))
+                except Refused as exceeded:
+                    refused[name] = exceeded
+                    continue
             key = records.topic_key(name)
             conditions[key] = Written(key, topic.revision)
             remembered.append(_remembered(topic))

@@ -6,7 +6,7 @@ are those of Kafka's ReplicationControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -39,6 +39,9 @@ from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import check_segment_bytes, topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
+# Takes the permits for a topic (its name, a number of partitions) from the quota of the client.
+# Raises Refused if the client has none. None: there is no quota.
+TakePermits = Callable[[str, int], None] | None
 DEFAULT: Final = -1
 
 
@@ -115,14 +118,17 @@ def create_topic(
 
 
 def create_topics(
-    image: ClusterImage, settings: Settings, topics: Sequence[tuple[NewTopic, bytes]]
+    image: ClusterImage,
+    settings: Settings,
+    topics: Sequence[tuple[NewTopic, bytes]],
+    take: TakePermits = None,
 ) -> tuple[list[CreatedTopic | Refused], list[Write]]:
     """Return the outcome of each topic, and the writes that create the accepted topics.
 
     `topics` are pairs of a topic and its id. The writes must be made in the returned order.
     There is a single write if one transaction of the store can hold all topics.
     """
-    draft = _Creation(image, settings)
+    draft = _Creation(image, settings, take)
     outcomes = [draft.add(new, topic_id) for new, topic_id in topics]
     return outcomes, draft.writes()
 
@@ -130,9 +136,10 @@ def create_topics(
 class _Creation:
     """Topics that are created together. Each is checked against those added before it."""
 
-    def __init__(self, image: ClusterImage, settings: Settings) -> None:
+    def __init__(self, image: ClusterImage, settings: Settings, take: TakePermits) -> None:
         self._image = image
         self._settings = settings
+        self._take = take
         self._topics: dict[str, tuple[Put, list[Put]]] = {}
         # Existing names by their unified form (`_` instead of `.`), and the partition count. Both
         # are computed at their first use; until then they are None and -1.
@@ -158,6 +165,8 @@ class _Creation:
             raise _too_many_in_a_request()
         if not is_internal(new.name):  # the coordinators must always get their topics
             self._take_room(count)
+        if self._take is not None:
+            self._take(new.name, count)
         id_text = uuid_to_string(topic_id)
         put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
         self._topics[new.name] = put, _partition_puts(image, id_text, 0, assignments)
@@ -193,7 +202,9 @@ class _Creation:
         return [Write(conditions, tuple(puts))]
 
 
-def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
+def create_partitions(
+    image: ClusterImage, settings: Settings, new: NewPartitions, take: TakePermits = None
+) -> list[Write]:
     """Return the writes that add partitions to a topic. Raises Refused if the topic cannot have
     them.
 
@@ -234,6 +245,8 @@ def create_partitions(image: ClusterImage, settings: Settings, new: NewPartition
         for replicas in new.assignments:
             check_assignment(replicas, image.brokers, topic.replication_factor)
         assignments = list(new.assignments)
+    if take is not None:
+        take(new.topic, added)
     put = topic_put(topic, partitions=new.count)
     partitions = _partition_puts(image, topic.id_text, count, assignments)
     return _topic_last(Written(put.key, topic.revision), put, partitions)

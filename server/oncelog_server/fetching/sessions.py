@@ -131,6 +131,10 @@ class FetchSessions:
             return FetchScope([])
         return FetchScope(list(session.partitions.values()), session, is_incremental=True)
 
+    def forget(self, session_id: int) -> None:
+        """End a session, if there is one."""
+        self._sessions.pop(session_id, None)
+
     def _use(self, session: FetchSession, now_ms: int) -> None:
         session.used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)

@@ -1,12 +1,14 @@
 """CreatePartitions: more partitions for topics that exist (KIP-195).
 
 v0, v1: counts, optionally with a manual assignment; with `validate_only`, they are only checked
-v2, v3: flexible
+v2: flexible
+v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -24,6 +26,8 @@ from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.CREATE_PARTITIONS
+
+STRICT_SINCE: Final = 3
 
 
 def handle(
@@ -46,7 +50,9 @@ async def _create(
         else:
             wanted.append(_new_partitions(topic))
     outcomes = await services.metadata.create_partitions(
-        wanted, validate_only=request.validate_only
+        wanted,
+        validate_only=request.validate_only,
+        take=context.permits(is_strict=context.api_version >= STRICT_SINCE),
     )
     results |= {new.topic: outcome for new, outcome in zip(wanted, outcomes, strict=True)}
     return CreatePartitionsResponse(results=[_result(name, results[name]) for name in times])

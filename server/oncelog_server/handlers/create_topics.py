@@ -3,7 +3,8 @@
 v2, v3: topics, with a replication factor or a manual assignment; with `validate_only`, the topics
     are only checked
 v4: -1 means the broker's default number of partitions or replicas (KIP-464)
-v5, v6: the response contains the settings (KIP-525); flexible
+v5: the response contains the settings (KIP-525); flexible
+v6: THROTTLING_QUOTA_EXCEEDED
 v7: the response contains the topic id
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -37,6 +39,9 @@ Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 API = ApiKey.CREATE_TOPICS
 
+# From this version on, a client understands THROTTLING_QUOTA_EXCEEDED (KIP-599).
+STRICT_SINCE: Final = 6
+
 
 Answer = CreateTopicsResponse | Deferred[CreateTopicsResponse]
 
@@ -62,7 +67,11 @@ def _steps(
         else:
             wanted.append(_new_topic(topic))
     created = services.spawn(
-        services.metadata.create_topics(wanted, validate_only=request.validate_only)
+        services.metadata.create_topics(
+            wanted,
+            validate_only=request.validate_only,
+            take=context.permits(is_strict=context.api_version >= STRICT_SINCE),
+        )
     )
 
     def answer(made: list[CreatedTopic | Refused]) -> Answer:

@@ -3,7 +3,7 @@
 v1, v2: topics by name
 v3: TOPIC_DELETION_DISABLED
 v4: flexible
-v5: error messages
+v5: error messages; THROTTLING_QUOTA_EXCEEDED (KIP-599)
 v6: topics by id, too (KIP-516)
 """
 
@@ -32,6 +32,7 @@ from oncelog_server.slices import Steps, when_large
 API = ApiKey.DELETE_TOPICS
 
 DISABLED_SINCE: Final = 3
+STRICT_SINCE: Final = 5
 STATES_SINCE: Final = 6
 
 
@@ -74,7 +75,8 @@ def _steps(
             results.append(_result(name, topic_id, refused))
         else:
             ids[known] = services.metadata.image.topics[known].id
-    deleted = services.spawn(services.metadata.delete_topics(list(ids)))
+    take = context.permits(is_strict=context.api_version >= STRICT_SINCE)
+    deleted = services.spawn(services.metadata.delete_topics(list(ids), take))
 
     def answer(outcomes: list[Refused | None]) -> DeleteTopicsResponse:
         made = [

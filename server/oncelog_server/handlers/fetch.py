@@ -9,9 +9,10 @@ directory id. v18 high watermark of followers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.codecs import sliced_encoder
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import (
     AbortedTransaction,
@@ -33,6 +34,7 @@ from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.request_meter import RequestMeter
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import SMALL, Steps, when_large
 
@@ -91,9 +93,18 @@ def _asked(
     except ValueError:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+    meter = context.meter
+    if meter is not None and _replica_id(request) >= 0:
+        meter.exempt()
+        meter = None
+    if meter is not None:
+        max_bytes = min(max_bytes, meter.fetch_budget)
 
     def response(found: FetchResult) -> Steps[FetchResponse]:
-        return _response(context, scope, found, CurrentLeaders(services, context.listener_name))
+        leaders = CurrentLeaders(services, context.listener_name)
+        if meter is None:
+            return _response(context, scope, found, leaders)
+        return _metered_response(services, context, meter, scope, found, leaders)
 
     steps = fetch(
         scope.partitions,
@@ -193,6 +204,64 @@ def _scope(
     )
 
 
+def _metered_response(
+    services: BrokerServices,
+    context: RequestContext,
+    meter: RequestMeter,
+    scope: FetchScope,
+    result: FetchResult,
+    leaders: CurrentLeaders,
+) -> Steps[FetchResponse]:
+    """Return the response of a consumer with quotas. The response of a throttled Fetch is empty,
+    and the client repeats the Fetch after the throttle time (Kafka's getThrottledResponse)."""
+    size = 0
+    if meter.counts_fetched_bytes:
+        size = yield from _response_size(context, scope, result)
+    if not meter.is_fetch_refused(size):
+        return (yield from _response(context, scope, result, leaders))
+    if scope.is_incremental:
+        return FetchResponse(session_id=scope.session_id)
+    # The client does not learn of a new session.
+    services.fetch_sessions.forget(scope.session_id)
+    return FetchResponse()
+
+
+def _response_size(context: RequestContext, scope: FetchScope, result: FetchResult) -> Steps[int]:
+    """Return the size of the whole response in bytes, as Kafka's FetchResponse.sizeOf."""
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for found in result.partitions:
+        yield
+        if scope.is_incremental and not found.is_news():
+            continue
+        topic = _topic_row(topics, found.wanted.key.topic, by_id=by_id)
+        topic.partitions.append(_partition(found))
+    size = 4
+
+    def count(part: Any) -> None:
+        nonlocal size
+        size += len(part)
+
+    response = FetchResponse(session_id=scope.session_id, responses=list(topics.values()))
+    for _ in sliced_encoder(FetchResponse, context.api_version)(response, count):
+        yield
+    return size
+
+
+def _topic_row(
+    topics: dict[str | bytes, FetchableTopicResponse], key: str | bytes, *, by_id: bool
+) -> FetchableTopicResponse:
+    """Return the row of a topic, which is added to `topics` at its first partition."""
+    topic = topics.get(key)
+    if topic is None:
+        topic = topics[key] = FetchableTopicResponse()
+        if by_id:
+            topic.topic_id = key  # type: ignore[assignment]  # an id from v13 on
+        else:
+            topic.topic = key  # type: ignore[assignment]  # a name before v13
+    return topic
+
+
 def _response(
     context: RequestContext, scope: FetchScope, result: FetchResult, leaders: CurrentLeaders
 ) -> Steps[FetchResponse]:
@@ -205,11 +274,7 @@ def _response(
         key = found.wanted.key
         topic = topics.get(key.topic)
         if topic is None:
-            topic = topics[key.topic] = FetchableTopicResponse()
-            if by_id:
-                topic.topic_id = key.topic  # type: ignore[assignment]  # an id from v13 on
-            else:
-                topic.topic = key.topic  # type: ignore[assignment]  # a name before v13
+            topic = _topic_row(topics, key.topic, by_id=by_id)
         data = _partition(found)
         if found.code in MOVED and context.api_version >= LEADERS_SINCE:
             data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))

@@ -143,7 +143,8 @@ async def _create_and_answer(
 ) -> Answered:
     """Create the `missing` topics, and return the response with them. In Kafka the client has to
     send a second request to see them."""
-    refused |= await services.metadata.create_missing_topics(missing)
+    take = context.permits(is_strict=False)
+    refused |= await services.metadata.create_missing_topics(missing, take)
     return _asked_and_answered(services, context, request, request.topics or (), refused)
 
 

@@ -20,6 +20,7 @@ from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
+from oncelog_server.cluster.quota_changes import QuotaAlteration, alter_quotas
 from oncelog_server.cluster.store import (
     Created,
     Lease,
@@ -37,6 +38,7 @@ from oncelog_server.cluster.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
+    TakePermits,
     check_creation,
     create_partitions,
 )
@@ -45,6 +47,7 @@ from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, 
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
+from oncelog_server.quotas.entities import Entity
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import Acl, Pattern
 from oncelog_server.settings.listeners import Endpoint
@@ -209,14 +212,18 @@ class ClusterMetadata:
     # ── Changes ──────────────────────────────────────────────────────────────────────────────────
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        take: TakePermits = None,
     ) -> list[CreatedTopic | Refused]:
         """Create topics. Return one result for each, in their order."""
         try:
             check_creation(self._settings, topics)
         except Refused as refused:
             return [refused] * len(topics)
-        return await self._creation.create(topics, validate_only=validate_only)
+        return await self._creation.create(topics, validate_only=validate_only, take=take)
 
     async def create_missing_topic(self, name: str) -> TopicImage:
         """Return the topic, and first create the topic if it does not exist.
@@ -232,17 +239,21 @@ class ClusterMetadata:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
-    async def create_missing_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def create_missing_topics(
+        self, names: Sequence[str], take: TakePermits = None
+    ) -> dict[str, ErrorCode]:
         """Create the topics that do not exist. Return the error codes of the topics that are still
         missing."""
-        refused = await self._create_missing(names)
+        refused = await self._create_missing(names, take)
         codes = {name: refusal.code for name, refusal in refused.items()}
         for name in names:
             if name not in self.image.topics:
                 codes.setdefault(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return codes
 
-    async def _create_missing(self, names: Sequence[str]) -> dict[str, Refused]:
+    async def _create_missing(
+        self, names: Sequence[str], take: TakePermits = None
+    ) -> dict[str, Refused]:
         """Create the topics that do not exist. Return the errors of the topics that could not be
         created, by name."""
         missing = [
@@ -252,19 +263,21 @@ class ClusterMetadata:
             for name in names
             if name not in self.image.topics
         ]
-        outcomes = await self._creation.create(missing)
+        outcomes = await self._creation.create(missing, take=take)
         return {
             new.name: outcome
             for new, outcome in zip(missing, outcomes, strict=True)
             if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
 
-    async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
+    async def delete_topics(
+        self, names: Sequence[str], take: TakePermits = None
+    ) -> list[Refused | None]:
         """Delete topics, many in one transaction of the store. Return one result for each."""
         ids = {name: topic.id for name in names if (topic := self.image.topics.get(name))}
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
-            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE])
+            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE], take)
         try:
             await self._callbacks.deleted(names)
         except Refused:
@@ -275,11 +288,11 @@ class ClusterMetadata:
         await self.forget_deletions({ids[name] for name in deleted if name in ids})
         return results
 
-    async def _delete(self, names: Sequence[str]) -> list[Refused | None]:
+    async def _delete(self, names: Sequence[str], take: TakePermits) -> list[Refused | None]:
         refusals: dict[str, Refused] = {}
 
         def decide(image: ClusterImage) -> list[Write]:
-            writes, refused = delete_topics(image, self._settings, names)
+            writes, refused = delete_topics(image, self._settings, names, take)
             refusals.clear()
             refusals.update(refused)
             return writes
@@ -306,13 +319,17 @@ class ClusterMetadata:
             _log.warning("the deletion records of topics could not be deleted", reason=str(error))
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        take: TakePermits = None,
     ) -> list[Refused | None]:
         """Add partitions to topics. Return one result for each, in their order."""
 
         async def add(partitions: NewPartitions) -> None:
             await self._writer.write(
-                lambda image: create_partitions(image, self._settings, partitions),
+                lambda image: create_partitions(image, self._settings, partitions, take),
                 validate_only=validate_only,
             )
             try:
@@ -415,6 +432,20 @@ class ClusterMetadata:
         if entry is None:
             raise OSError("the secret of the cluster is missing from the metadata")
         return records.decode(records.ServerSecretRecord, entry.value).secret
+
+    async def alter_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> dict[Entity, Refused | None]:
+        """Change the quotas of clients. Return the outcome of each entity. Raises Refused."""
+        outcomes: dict[Entity, Refused | None] = {}
+
+        def decide(image: ClusterImage) -> list[Write]:
+            nonlocal outcomes
+            outcomes, writes = alter_quotas(image, alterations)
+            return writes
+
+        await self._writer.write(decide, validate_only=validate_only)
+        return outcomes
 
     async def next_producer_id(self) -> int:
         """Return the first producer id of the next block.

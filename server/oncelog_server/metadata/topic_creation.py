@@ -12,7 +12,13 @@ import structlog
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import Write
 from oncelog_server.cluster.topic_deletion import removal
-from oncelog_server.cluster.topics import CreatedTopic, NewTopic, at_once, create_topics
+from oncelog_server.cluster.topics import (
+    CreatedTopic,
+    NewTopic,
+    TakePermits,
+    at_once,
+    create_topics,
+)
 from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks
@@ -58,16 +64,20 @@ class TopicCreation:
             await asyncio.wait([self._undoing])
 
     async def create(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        take: TakePermits = None,
     ) -> list[CreatedTopic | Refused]:
         """Create topics, many in one transaction of the store. Return one result for each."""
         results: list[CreatedTopic | Refused] = []
         for batch in at_once(self._settings, topics):
-            results += await self._create_at_once(batch, validate_only)
+            results += await self._create_at_once(batch, validate_only, take)
         return results
 
     async def _create_at_once(
-        self, topics: Sequence[NewTopic], validate_only: bool
+        self, topics: Sequence[NewTopic], validate_only: bool, take: TakePermits
     ) -> list[CreatedTopic | Refused]:
         results: dict[int, CreatedTopic | Refused] = {}
         if not validate_only:
@@ -81,7 +91,7 @@ class TopicCreation:
 
         def decide(image: ClusterImage) -> list[Write]:
             new_topics = [(topics[index], topic_id) for index, topic_id in ids.items()]
-            outcomes, writes = create_topics(image, self._settings, new_topics)
+            outcomes, writes = create_topics(image, self._settings, new_topics, take)
             results.update(zip(ids, outcomes, strict=True))
             return writes
 

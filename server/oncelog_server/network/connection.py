@@ -15,6 +15,7 @@ import structlog
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.admission import Admission
+from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.outbox import Outbox
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
@@ -60,6 +61,7 @@ class Server(Protocol):
     shared_buffer: SharedBuffer
     turn: Turn
     writables: Writables
+    mutes: Mutes
     max_request_bytes: int
     # SO_SNDBUF; -1 leaves it to the system.
     send_buffer_bytes: int
@@ -109,8 +111,12 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Deferred[Parts] | None = None
         # Frames that arrived after a parked request, or that are too many for one turn.
         self._backlog = Backlog()
-        # The number of pauses in effect. The transport and the outbox cause at most one pause each.
+        # The number of pauses in effect. The transport, the outbox and a quota cause at most one
+        # pause each.
         self._write_paused = 0
+        # The time until which a quota mutes the connection, 0 if it is not muted, and its number.
+        self._muted_until_ms = 0
+        self._mute_number = -1
         self._poll: select.poll | None = None
         self._reading = True
         # True if the peer has closed its side while frames were in the backlog. The connection then
@@ -137,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
         name = transport.get_extra_info("peername")
         host = str(name[0]) if isinstance(name, tuple) else "unknown"
-        self.session = self._handshake.transport_open(host, self._has_hung_up)
+        self.session = self._handshake.transport_open(host, self._has_hung_up, self.mute)
         self._outbox = Outbox(
             self._transport, self._loop, self._server.turn, self._server.writables, self
         )
@@ -183,6 +189,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connection_closed(self)
+        if self._muted_until_ms:
+            self._server.mutes.discard(self._mute_number)
         if self._outbox is not None:
             self._outbox.close()
         owed, self._owed = self._owed, deque()
@@ -339,6 +347,8 @@ class Connection(asyncio.BufferedProtocol):
                         break
                 elif answer is not None:
                     self._owed.append(answer)
+                if self._write_paused:
+                    break
                 left -= 1
                 if monotonic_ms() >= ends_ms or (
                     not left % _COUNTED and (not left or sum(map(len, ready)) > TURN_BYTES)
@@ -387,7 +397,7 @@ class Connection(asyncio.BufferedProtocol):
             except Exception as error:
                 self._failed(error)
                 return
-            if self._backlog.waiting_bytes:
+            if self._backlog.waiting_bytes or self._write_paused:
                 return
         if self._ended:
             self._close_written()
@@ -475,3 +485,30 @@ class Connection(asyncio.BufferedProtocol):
     def release_requests(self) -> None:
         self._write_paused -= 1
         self._resume()
+
+    # --- quotas
+
+    def close_after(self, delay_ms: int, reason: str) -> None:
+        """Serve no request, and close the connection after a time (KIP-612)."""
+        self._muted_until_ms = self._server.monotonic_ms() + delay_ms
+        self._mute_number = self._server.mutes.add(self._muted_until_ms, lambda: self.close(reason))
+        self.hold_requests()
+
+    def mute(self, throttle_ms: int) -> None:
+        """Serve no further request for a time (KIP-219). Responses are still sent."""
+        until_ms = self._server.monotonic_ms() + throttle_ms
+        if self._transport is None or until_ms <= self._muted_until_ms:
+            return
+        if not self._muted_until_ms:
+            self._mute_number = self._server.mutes.add(until_ms, self._unmute)
+            self.hold_requests()
+        self._muted_until_ms = until_ms
+
+    def _unmute(self) -> None:
+        if self._transport is None:
+            return
+        if self._muted_until_ms > self._server.monotonic_ms():  # muted again meanwhile, for longer
+            self._mute_number = self._server.mutes.add(self._muted_until_ms, self._unmute)
+            return
+        self._muted_until_ms = 0
+        self.release_requests()

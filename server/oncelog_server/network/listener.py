@@ -17,9 +17,11 @@ from oncelog_server.clock import Clock
 from oncelog_server.network.admission import Admission
 from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Connection
+from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
@@ -73,13 +75,15 @@ class Limits(msgspec.Struct, frozen=True):
 class Listener:
     """The listening sockets and the connections of one broker."""
 
-    def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
+    def __init__(self, requests: Requests, limits: Limits, clock: Clock, quotas: QuotaGate) -> None:
         self.serve = requests.serve
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, Spin(loop, clock, limits.spin_us))
         self.writables = Writables(loop)
+        self.mutes = Mutes(loop, clock.monotonic_ms)
         self._limits = limits
         self._clock = clock
+        self._quotas = quotas
         self.shared_buffer = SharedBuffer()
         self.max_request_bytes = limits.max_request_bytes
         self.send_buffer_bytes = limits.send_buffer_bytes
@@ -168,6 +172,7 @@ class Listener:
         assert session is not None
         self._per_host[session.host] += 1
         self._per_listener[session.listener] += 1
+        throttle_ms = self._quotas.after_connection(session.host, self._clock.monotonic_ms())
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
         if len(self.connections) > limits.max_connections:
@@ -182,6 +187,8 @@ class Listener:
         if self._per_host[session.host] > allowed:
             log.warning("too many connections of one address", limit=allowed, peer=session.address)
             return False
+        if throttle_ms:
+            connection.close_after(throttle_ms, "too many new connections of one address")
         return not self._stopping
 
     def connection_closed(self, connection: Connection) -> None:
@@ -240,3 +247,4 @@ class Listener:
         for connection in list(self.connections):
             connection.close("the broker stops")
         self.writables.close()
+        self.mutes.close()

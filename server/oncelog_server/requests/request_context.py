@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
+from oncelog_server.requests.request_meter import RequestMeter
 from oncelog_server.requests.session import Session
 from oncelog_server.security import access
 from oncelog_server.security.authorizer import Authorizer
@@ -12,7 +15,7 @@ from oncelog_server.security.resources import ANONYMOUS
 
 class RequestContext(msgspec.Struct):
     """The context of one request. `keeps_frame`: True if the request's bytes stay in memory after
-    the call of the handler."""
+    the call of the handler. `meter` is None while no quota of clients is defined."""
 
     session: Session
     authorizer: Authorizer
@@ -21,6 +24,7 @@ class RequestContext(msgspec.Struct):
     correlation_id: int
     client_id: str
     keeps_frame: bool = False
+    meter: RequestMeter | None = None
 
     # The functions are attributes of the class. Methods that call them would cost each request one
     # more call.
@@ -28,6 +32,11 @@ class RequestContext(msgspec.Struct):
     may = access.may
     may_any = access.may_any
     authorized_operations = access.authorized_operations
+
+    def permits(self, *, is_strict: bool) -> Callable[[str, int], None] | None:
+        """Return the function that takes permits to create or delete partitions, None without a
+        quota. A request that is not strict is throttled only afterwards (KIP-599)."""
+        return None if self.meter is None else self.meter.permits(is_strict=is_strict)
 
     @property
     def client_address(self) -> str:

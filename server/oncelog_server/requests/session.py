@@ -29,16 +29,24 @@ class ClientSoftware:
         self.name = self.version = UNKNOWN_SOFTWARE
 
 
+def _ignore(throttle_ms: int) -> None:
+    """Do not mute: there is no connection."""
+
+
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection. `host` is the client's address as Java writes it. `has_hung_up`
-    returns True if the client has closed the connection; it does not wait. A request keeps the
-    session with which it arrived."""
+    returns True if the client has closed the connection; it does not wait. `mute` serves no further
+    request for a time in ms, because the client has exceeded a quota (KIP-219). `is_established`:
+    False until the client is authenticated, and its requests count against no quota. A request
+    keeps the session with which it arrived."""
 
     principal: Principal
     host: str
     listener: str
     has_hung_up: Callable[[], bool]
     software: ClientSoftware = msgspec.field(default_factory=ClientSoftware)
+    mute: Callable[[int], None] = _ignore
+    is_established: bool = True
 
     @property
     def address(self) -> str:
@@ -90,20 +98,36 @@ class Handshake:
         self._protocol = protocol
         self.stage = Stage.OPENING
 
-    def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
+    def transport_open(
+        self,
+        host: str,
+        has_hung_up: Callable[[], bool],
+        mute: Callable[[int], None] = _ignore,
+    ) -> Session:
         """Return the session of a new connection, which is anonymous."""
         self._go(HandshakeEvent.TRANSPORT_OPEN)
-        return Session(ANONYMOUS, host_text(host), self._listener, has_hung_up)
+        return Session(
+            ANONYMOUS,
+            host_text(host),
+            self._listener,
+            has_hung_up,
+            mute=mute,
+            is_established=self._is_ready,
+        )
 
     def tls_established(self, session: Session, principal: Principal) -> Session:
         """Return the session with the principal of the client's certificate."""
         self._go(HandshakeEvent.TLS_ESTABLISHED)
-        return msgspec.structs.replace(session, principal=principal)
+        return msgspec.structs.replace(session, principal=principal, is_established=self._is_ready)
 
     def authenticated(self, session: Session, principal: Principal) -> Session:
         """Return the session with the principal of SASL."""
         self._go(HandshakeEvent.AUTHENTICATED)
-        return msgspec.structs.replace(session, principal=principal)
+        return msgspec.structs.replace(session, principal=principal, is_established=self._is_ready)
+
+    @property
+    def _is_ready(self) -> bool:
+        return self.stage is Stage.READY
 
     def _go(self, event: HandshakeEvent) -> None:
         self.stage = HANDSHAKE[self._protocol, self.stage, event]

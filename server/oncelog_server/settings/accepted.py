@@ -27,8 +27,6 @@ _KRAFT = (
     ("controller.quorum.request.timeout.ms", Kind.INT, "2000", MEDIUM),
     ("controller.quorum.retry.backoff.ms", Kind.INT, "20", LOW),
     ("controller.quorum.voters", Kind.LIST, "", HIGH),
-    ("controller.quota.window.num", Kind.INT, "11", LOW),
-    ("controller.quota.window.size.seconds", Kind.INT, "1", LOW),
     ("controller.socket.timeout.ms", Kind.INT, "30000", MEDIUM),
     ("early.start.listeners", Kind.LIST, None, HIGH),
     ("initial.broker.registration.timeout.ms", Kind.INT, "60000", MEDIUM),
@@ -89,11 +87,6 @@ _REPLICATION = (
     ("replication.quota.window.size.seconds", Kind.INT, "1", LOW),
     ("socket.connection.setup.timeout.max.ms", Kind.LONG, "30000", MEDIUM),
     ("socket.connection.setup.timeout.ms", Kind.LONG, "10000", MEDIUM),
-)
-
-_QUOTAS = (
-    ("quota.window.num", Kind.INT, "11", LOW),
-    ("quota.window.size.seconds", Kind.INT, "1", LOW),
 )
 
 _GROUPS = (
@@ -242,7 +235,6 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "there is no KRaft quorum: metadata is in the broker's own store": _KRAFT,
         "belongs to the Java virtual machine or to threads that do not exist here": _JVM,
         "there is no other broker to copy from or to connect to": _REPLICATION,
-        "quotas are not built yet": _QUOTAS,
         "only the classic group protocol is served, the setting is for another one": _GROUPS,
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,

@@ -14,6 +14,7 @@ from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.listener_settings import JAAS, ListenerSetting
 from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sasl import SaslSettings
 from oncelog_server.settings.security import SecuritySettings
@@ -33,6 +34,7 @@ class Settings(
     SecuritySettings,
     TlsSettings,
     SaslSettings,
+    QuotaSettings,
 ):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 

@@ -86,6 +86,6 @@ REFUSED: dict[str, Unhonoured] = unhonoured(
         "GSSAPI (Kerberos) is not built: use SCRAM, PLAIN, OAUTHBEARER or certificates": _KERBEROS,
         "remote (tiered) storage is not built": _REMOTE,
         "there is one data directory: it cannot be cordoned": _DIRECTORIES,
-        "the rate of connections is not limited yet, only their number": _RATE,
+        "the rate of new connections is limited by the quotas of addresses only": _RATE,
     }
 )

@@ -16,6 +16,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session
 from oncelog_server.security.authorizer import AllowAll, Authorizer, Subject
@@ -99,6 +100,7 @@ async def broker(
         slices=Slices(
             LoopTimers(asyncio.get_running_loop()), StillClock().monotonic_ms, steps_per_slice=10
         ),
+        quotas=QuotaGate(StillClock().monotonic_ms),
     )
     await metadata.stop()
 

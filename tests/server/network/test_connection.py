@@ -28,6 +28,7 @@ from oncelog_server.network.connection import (
     Connection,
     RequestFailed,
 )
+from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.outbox import QUEUED_BYTES
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
@@ -41,13 +42,15 @@ from oncelog_server.storage.files import File
 DEADLINE_S = 60
 # More bytes than the buffers of both sockets hold.
 RANGE_BYTES = 32 << 20
+MUTED_MS = 50
 
 
 class Scripted:
     """A server. The first word of a request chooses the response. `now`: at once. `later`: parked,
     `ordered`: parked and in order. `none`: no response. `bad`: a protocol error. `bug`: an
     unexpected exception. `range`: all of `file`. `complete`: at once, and the oldest parked request
-    is completed. `slow`: at once, after the time of a turn."""
+    is completed. `slow`: at once, after the time of a turn. `mute`: at once, and the connection is
+    muted for MUTED_MS; `mute none`: the same without a response."""
 
     file: File
 
@@ -56,6 +59,7 @@ class Scripted:
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, Spin(loop, SystemClock(), 0))
         self.writables = Writables(loop)
+        self.mutes = Mutes(loop, self.monotonic_ms)
         self.max_request_bytes = 1 << 20
         self.send_buffer_bytes = 102_400
         self.served: list[bytes] = []
@@ -71,6 +75,10 @@ class Scripted:
         text = bytes(frame)
         self.served.append(text)
         kind = text.split(b" ")[0]
+        if kind == b"mute":
+            session.mute(MUTED_MS)
+            if text == b"mute none":
+                return None
         if kind == b"none":
             return None
         if kind == b"bad":
@@ -381,3 +389,63 @@ async def test_has_hung_up_is_true_after_the_client_has_closed(session: Session)
     assert not opened.has_hung_up()
     session.writer.write_eof()
     await session.until(opened.has_hung_up)
+
+
+async def test_a_muted_connection_gets_its_response_and_serves_nothing_until_its_time_is_over(
+    session: Session,
+) -> None:
+    """KIP-219. The requests behind the throttled one are in the same read."""
+    frames = [len(text).to_bytes(4, "big") + text for text in (b"mute", b"now 1", b"now 2")]
+    session.writer.write(b"".join(frames))
+    await session.expect(b"mute;")
+    session.send(b"now 3")
+    session.server.now_ms = MUTED_MS - 1
+    await session.until(lambda: session.server.opened[0].held_bytes > 0)
+    assert session.server.served == [b"mute"]
+    session.server.now_ms = MUTED_MS
+    await session.expect(b"now 1;now 2;now 3;")
+
+
+async def test_a_request_without_a_response_mutes_too(session: Session) -> None:
+    session.send(b"mute none", b"now")
+    await session.until(lambda: len(session.server.mutes) == 1)
+    assert session.server.served == [b"mute none"]
+    session.server.now_ms = MUTED_MS
+    await session.expect(b"now;")
+
+
+async def test_a_request_from_the_backlog_mutes_and_reading_stays_paused(session: Session) -> None:
+    session.send(b"later", b"mute")
+    await session.until(lambda: len(session.server.waiting) == 1)
+    session.server.waiting[0].complete([b"done;"])
+    await session.expect(b"done;mute;")
+    session.send(b"now")
+    (connection,) = session.server.opened
+    assert connection._is_held
+    session.server.now_ms = MUTED_MS
+    await session.expect(b"now;")
+
+
+async def test_a_connection_that_is_muted_again_waits_for_the_later_time(session: Session) -> None:
+    session.send(b"mute", b"now")
+    await session.expect(b"mute;")
+    client = session.server.opened[0].session
+    assert client is not None
+    session.server.now_ms = 10
+    client.mute(MUTED_MS)
+    client.mute(1)
+    session.server.now_ms = MUTED_MS
+    mutes = session.server.mutes
+    await session.until(lambda: [until_ms for until_ms, _ in mutes._heap] == [MUTED_MS + 10])
+    assert session.server.served == [b"mute"]
+    session.server.now_ms = MUTED_MS + 10
+    await session.expect(b"now;")
+
+
+async def test_a_muted_connection_that_closes_is_forgotten(session: Session) -> None:
+    session.send(b"mute")
+    await session.expect(b"mute;")
+    assert len(session.server.mutes) == 1
+    session.server.opened[0].close("the test closes it")
+    await session.until(session.server.closed.is_set)
+    assert len(session.server.mutes) == 0

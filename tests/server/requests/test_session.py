@@ -34,6 +34,7 @@ def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
     )
     assert session.address == "/10.0.0.1"
     assert session.has_hung_up()
+    assert session.is_established
 
 
 @pytest.mark.parametrize(
@@ -49,14 +50,25 @@ def test_a_client_is_ready_after_all_steps_of_its_protocol_and_not_before(
 ) -> None:
     for count in range(len(events)):
         handshake = Handshake("EXTERNAL", protocol)
-        after(handshake, *events[:count])
+        session = after(handshake, *events[:count])
         assert handshake.stage is not Stage.READY
+        assert not session.is_established
 
     handshake = Handshake("EXTERNAL", protocol)
     session = after(handshake, *events)
 
     assert handshake.stage is Stage.READY
     assert session.principal == ALICE
+    assert session.is_established
+
+
+def test_a_session_mutes_its_connection_before_and_after_authentication() -> None:
+    muted: list[int] = []
+    handshake = Handshake("EXTERNAL", SecurityProtocol.SASL_SSL)
+    session = handshake.transport_open("10.0.0.1", lambda: False, muted.append)
+    session = handshake.tls_established(session, ANONYMOUS)
+    handshake.authenticated(session, ALICE).mute(5)
+    assert muted == [5]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
+from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sasl import SaslSettings
 from oncelog_server.settings.security import SecuritySettings
@@ -260,6 +261,7 @@ def test_each_setting_is_declared_in_exactly_one_class() -> None:
         SecuritySettings,
         TlsSettings,
         SaslSettings,
+        QuotaSettings,
     )
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)

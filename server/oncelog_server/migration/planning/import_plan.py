@@ -20,6 +20,7 @@ from oncelog_server.cluster.records import (
     FeaturesRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotasRecord,
     ScramCredentialRecord,
     TopicRecord,
 )
@@ -36,6 +37,7 @@ from oncelog_server.migration.planning.kafka_cluster import (
     KafkaPartition,
     KafkaTopic,
 )
+from oncelog_server.quotas.entities import check_entity, check_limit, entity_text
 from oncelog_server.refusal import Refused
 from oncelog_server.security.acls import new_acl
 from oncelog_server.settings.model import Settings
@@ -109,6 +111,7 @@ class ImportPlanner:
         }
         self._add_acls(values)
         self._add_credentials(values)
+        self._add_quotas(values)
         for topic in self._cluster.topics.values():
             self._add_topic(topic, values)
         entries = [
@@ -127,7 +130,7 @@ class ImportPlanner:
                 "the migration from ZooKeeper is not finalized: finalize it first"
             )
         self._refusals += [
-            f"oncelog has no delegation tokens and no quotas yet, and there is {right}"
+            f"oncelog has no delegation tokens yet, and there is {right}"
             for right in cluster.rights.values()
         ]
         for (resource_type, name), own in cluster.settings.items():
@@ -196,6 +199,22 @@ class ImportPlanner:
             )
         if credentials:
             self._notes.append(f"SCRAM credentials of users: {len(credentials)}")
+
+    def _add_quotas(self, values: dict[str, Any]) -> None:
+        """Add the records of the quotas. An entity or a value that oncelog does not accept, such as
+        the host name of an `ip`, is a refusal."""
+        quotas = self._cluster.quotas
+        for entity, limits in quotas.items():
+            try:
+                check_entity(entity)
+                for name, limit in limits.items():
+                    check_limit(entity, name, limit)
+            except Refused as refused:
+                self._refusals.append(f"a quota of {entity_text(entity)}: {refused.message}")
+                continue
+            values[records.quotas_key(entity)] = QuotasRecord(dict(limits))
+        if quotas:
+            self._notes.append(f"entities with quotas of clients: {len(quotas)}")
 
     def _features(self) -> dict[str, int]:
         levels = {}

@@ -29,6 +29,7 @@ from oncelog_protocol.internal.cluster_metadata import (
     ZkMigrationStateRecord,
 )
 from oncelog_protocol.types import uuid_to_string
+from oncelog_server.quotas.entities import Entity, entity_of
 
 # The numbers of Kafka's ConfigResource.Type.
 TOPIC_RESOURCE: Final = 2
@@ -69,8 +70,8 @@ class KafkaCluster:
     """The metadata after the records that `replay` has got.
 
     `settings` are those of a resource (type, name). `acls` are the records of the access rules in
-    force, by id, and `credentials` those of SCRAM, by mechanism and user. `rights` has a sentence
-    for each delegation token and quota.
+    force, by id, and `credentials` those of SCRAM, by mechanism and user. `quotas` are those of
+    each entity. `rights` has a sentence for each delegation token.
     """
 
     def __init__(self) -> None:
@@ -80,6 +81,7 @@ class KafkaCluster:
         self.next_producer_id = 0
         self.acls: dict[bytes, AccessControlEntryRecord] = {}
         self.credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
+        self.quotas: dict[Entity, dict[str, float]] = {}
         self.rights: dict[tuple[object, ...], str] = {}
         self.is_migrating_from_zookeeper = False
         # The records of an open metadata transaction (KIP-868), None outside a transaction.
@@ -179,11 +181,14 @@ class KafkaCluster:
         self.rights.pop(("token", record.token_id), None)
 
     def _quota(self, record: ClientQuotaRecord) -> None:
-        entity = [(part.entity_type, part.entity_name) for part in record.entity]
-        shown = ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity)
-        self.rights["quota", *entity, record.key] = f"the quota {record.key} of {shown}"
+        entity = entity_of((part.entity_type, part.entity_name) for part in record.entity)
+        limits = self.quotas.setdefault(entity, {})
         if record.remove:
-            del self.rights["quota", *entity, record.key]
+            limits.pop(record.key, None)
+        else:
+            limits[record.key] = record.value
+        if not limits:
+            del self.quotas[entity]
 
     def _zookeeper(self, record: ZkMigrationStateRecord) -> None:
         self.is_migrating_from_zookeeper = record.zk_migration_state in _MIGRATING

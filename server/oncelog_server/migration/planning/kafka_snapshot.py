@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.internal.cluster_metadata import (
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -110,6 +112,10 @@ def _values(
     for (mechanism, user), credential in image.scram_credentials.items():
         record = UserScramCredentialRecord(user, mechanism, *credential)
         yield encode_metadata_record(record, 0)
+    for entity, limits in image.quotas.items():
+        parts = [EntityData(*part) for part in entity]
+        for quota, limit in limits.items():
+            yield encode_metadata_record(ClientQuotaRecord(parts, quota, limit), 0)
     for topic in image.topics.values():
         yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
         for partition in topic.partitions:

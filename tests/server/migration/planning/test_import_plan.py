@@ -10,7 +10,9 @@ import pytest
 from oncelog_protocol.internal.cluster_metadata import (
     MESSAGES,
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -193,9 +195,33 @@ def test_scram_credentials_are_kept() -> None:
     assert "SCRAM credentials of users: 2" in plan.notes
 
 
+def test_quotas_are_kept_by_entity() -> None:
+    pair = [EntityData("user", "alice"), EntityData("client-id", None)]
+    plan = plan_of(
+        ClientQuotaRecord(pair, "producer_byte_rate", 1024.0),
+        ClientQuotaRecord(pair, "request_percentage", 12.5),
+        ClientQuotaRecord([EntityData("ip", "10.0.0.1")], "connection_creation_rate", 5.0),
+        folders=[],
+    )
+    assert plan.refusals == []
+    assert ClusterImage.of(plan.snapshot).quotas == {
+        (("client-id", None), ("user", "alice")): {
+            "producer_byte_rate": 1024.0,
+            "request_percentage": 12.5,
+        },
+        (("ip", "10.0.0.1"),): {"connection_creation_rate": 5.0},
+    }
+    assert "entities with quotas of clients: 2" in plan.notes
+
+
 @pytest.mark.parametrize(
     ("records", "refusal"),
     [
+        (
+            [ClientQuotaRecord([EntityData("ip", "a.b")], "connection_creation_rate", 5.0)],
+            "a quota of ClientQuotaEntity(entries={ip=a.b}): a.b is not a valid IP or resolvable "
+            "host.",
+        ),
         ([ZkMigrationStateRecord(2)], "the migration from ZooKeeper is not finalized"),
         (
             [UserScramCredentialRecord("alice", 3, b"s", b"k", b"v", 4096)],

@@ -106,6 +106,18 @@ def test_the_last_credential_of_a_user_and_mechanism_is_in_force_until_it_is_rem
     assert after(first, other, removed).credentials == {(2, "alice"): other}
 
 
+def test_a_quota_is_in_force_until_it_is_removed() -> None:
+    rate = ClientQuotaRecord(USER, "producer_byte_rate", 1.0)
+    percentage = ClientQuotaRecord(USER, "request_percentage", 2.5)
+    removed = ClientQuotaRecord(USER, "producer_byte_rate", 0.0, remove=True)
+    alice = (("user", "alice"),)
+    assert after(rate, percentage).quotas == {
+        alice: {"producer_byte_rate": 1.0, "request_percentage": 2.5}
+    }
+    assert after(rate, removed).quotas == {}
+    assert after(rate, percentage, removed).quotas == {alice: {"request_percentage": 2.5}}
+
+
 @pytest.mark.parametrize(
     ("added", "removed", "shown"),
     [
@@ -114,14 +126,9 @@ def test_the_last_credential_of_a_user_and_mechanism_is_in_force_until_it_is_rem
             RemoveDelegationTokenRecord("t"),
             "a delegation token of User:alice",
         ),
-        (
-            ClientQuotaRecord(USER, "producer_byte_rate", 1.0),
-            ClientQuotaRecord(USER, "producer_byte_rate", 0.0, remove=True),
-            "the quota producer_byte_rate of user alice",
-        ),
     ],
 )
-def test_rights_and_quotas_are_in_force_until_they_are_removed(
+def test_rights_are_in_force_until_they_are_removed(
     added: object, removed: object, shown: str
 ) -> None:
     assert list(after(added).rights.values()) == [shown]

@@ -14,6 +14,7 @@ from oncelog_server.cluster.records import (
     AclsRecord,
     FeaturesRecord,
     PartitionRecord,
+    QuotasRecord,
     ScramCredentialRecord,
     TopicRecord,
 )
@@ -36,6 +37,7 @@ VOTERS = (
     + DIRECTORY_ID
     + bytes.fromhex("020b434f4e54524f4c4c45520a6c6f63616c686f737423850000000001000000")
 )
+ENTITY = (("client-id", None), ("user", "a,b"))
 
 
 def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
@@ -47,6 +49,7 @@ def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
         ),
         records.scram_key(ScramMechanism.SCRAM_SHA_512, "alice"): CREDENTIAL,
     }
+    values[records.quotas_key(ENTITY)] = QuotasRecord({"producer_byte_rate": 1024.0})
     for number in range(partitions):
         record = PartitionRecord((NODE,), (NODE,), NODE, number + 3)
         values[records.partition_key(ID_TEXT, number)] = record
@@ -81,6 +84,7 @@ def test_an_import_reads_what_an_export_wrote(tmp_path: Path) -> None:
     }
     (credential,) = cluster.credentials.values()
     assert credential == UserScramCredentialRecord("alice", 2, b"salt", b"stored", b"server", 8192)
+    assert cluster.quotas == {ENTITY: {"producer_byte_rate": 1024.0}}
     assert cluster.next_producer_id == 4000
 
 

@@ -1,0 +1,1 @@
+"""Quotas of clients (KIP-13, KIP-124, KIP-599): limits, usage, throttle times. Pure."""

@@ -1,0 +1,44 @@
+"""Honored settings of the quotas of clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oncelog_server.settings.table import Importance, Kind, at_least, honoured
+
+LOW = Importance.LOW
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
+class QuotaSettings:
+    """Names, defaults and ranges are Kafka 4.3's."""
+
+    quota_window_num: int = honoured(
+        Kind.INT,
+        11,
+        "Number of samples of a client's rate, for the quotas on bytes and on request time.",
+        at_least(1),
+        importance=LOW,
+    )
+    quota_window_size_seconds: int = honoured(
+        Kind.INT,
+        1,
+        "Length of each of these samples.",
+        at_least(1),
+        importance=LOW,
+    )
+    controller_quota_window_num: int = honoured(
+        Kind.INT,
+        11,
+        "Number of windows for the quota on created and deleted partitions. A client that has used "
+        "nothing may create as many partitions at once as its rate allows in all windows.",
+        at_least(1),
+        importance=LOW,
+    )
+    controller_quota_window_size_seconds: int = honoured(
+        Kind.INT,
+        1,
+        "Length of each of these windows.",
+        at_least(1),
+        importance=LOW,
+    )

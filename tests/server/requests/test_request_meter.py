@@ -1,0 +1,150 @@
+"""Requests of clients with quotas: each is counted once, and its response has its throttle time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_protocol.messages.produce import ProduceRequest, ProduceResponse
+from oncelog_protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from oncelog_protocol.requests import Requests
+from oncelog_server.deferred import Deferred
+from oncelog_server.quotas.entities import Quota, entity_of
+from oncelog_server.security.resources import Principal
+from oncelog_server.slices import Slices, Steps
+from tests.server.manual_timers import ManualTimers
+from tests.server.test_dispatch import SESSION, Session, module
+
+ALL_USERS = entity_of([("user", None)])
+WORK_MS = 300
+
+
+class Worked:
+    """A handler whose requests take WORK_MS of the event loop."""
+
+    def __init__(self, answer: Callable[[], Any]) -> None:
+        self._answer = answer
+        self.session: Session | None = None
+
+    def __call__(self, *_: object) -> Any:
+        assert self.session is not None
+        self.session.now_ms += WORK_MS
+        return self._answer()
+
+
+def serving(answer: Callable[[], Any], api: ApiKey = ApiKey.HEARTBEAT) -> Session:
+    """Return a session with a quota of 1 % of the event loop. The whole window, ten seconds, allows
+    100 ms."""
+    handler = Worked(answer)
+    session = Session(module(api, range(0, 14), handler))
+    handler.session = session
+    session.services.slices = Slices(ManualTimers(), lambda: 0, steps_per_slice=100)
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 1.0}})
+    return session
+
+
+def test_the_time_of_a_handler_throttles_its_client() -> None:
+    session = serving(HeartbeatResponse)
+    # 300 ms are three times the limit; the throttle time is at most one window.
+    response = session.read(session.serve(HeartbeatRequest(), 3))
+    assert response.throttle_time_ms == 1_000
+    session.quotas.follow({})
+    assert session.read(session.serve(HeartbeatRequest(), 3)).throttle_time_ms == 0
+
+
+def test_a_deferred_response_has_the_throttle_time_and_its_wait_does_not_count() -> None:
+    later: Deferred[Any] = Deferred(ordered=True)
+    session = serving(lambda: later)
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 2.9}})
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
+    assert response.ordered
+    session.now_ms += 5_000  # parked
+    given: list[Any] = []
+    response.on_complete(given.append)
+    later.complete(HeartbeatResponse())
+    # 3 % in the windows of ten seconds, and 2.9 % are allowed.
+    assert session.read(given[0]).throttle_time_ms == 345
+
+
+def test_a_request_counts_for_the_principal_of_its_session() -> None:
+    """A client that authenticates gets another session on the same connection."""
+    muted: list[int] = []
+    session = serving(HeartbeatResponse)
+    session.quotas.follow({entity_of([("user", "alice")]): {Quota.REQUEST: 1.0}})
+    anonymous = msgspec.structs.replace(SESSION, mute=muted.append)
+    alice = msgspec.structs.replace(anonymous, principal=Principal("User", "alice"))
+    for client, throttle_ms in ((anonymous, 0), (alice, 1_000), (anonymous, 0)):
+        response = session.read(session.serve(HeartbeatRequest(), 3, client))
+        assert response.throttle_time_ms == throttle_ms
+    assert muted == [1_000]
+
+
+def test_a_request_before_authentication_counts_against_no_quota() -> None:
+    muted: list[int] = []
+    session = serving(HeartbeatResponse)
+    client = msgspec.structs.replace(SESSION, mute=muted.append, is_established=False)
+    assert session.read(session.serve(HeartbeatRequest(), 3, client)).throttle_time_ms == 0
+    assert muted == []
+
+
+def test_the_time_of_all_steps_counts() -> None:
+    session: Session
+
+    def steps() -> Steps[HeartbeatResponse]:
+        for _ in range(3):
+            session.now_ms += 100
+            yield
+        return HeartbeatResponse()
+
+    session = serving(steps)
+    session.quotas.follow({ALL_USERS: {Quota.REQUEST: 5.9}})
+    response = session.read(session.serve(HeartbeatRequest(), 3))
+    assert response.throttle_time_ms == 169  # 6 % of 5.9 %
+
+
+def test_a_version_without_the_field_is_served_too() -> None:
+    session = serving(HeartbeatResponse)
+    assert session.read(session.serve(HeartbeatRequest(), 0)).error_code == 0
+
+
+def test_a_request_of_another_broker_is_exempt() -> None:
+    session = serving(lambda: WriteTxnMarkersResponse(), ApiKey.WRITE_TXN_MARKERS)
+    session.serve(WriteTxnMarkersRequest(), 1)
+    quota = session.quotas.request
+    assert quota is not None
+    assert quota.record("ANONYMOUS", "test", 0, session.now_ms) == 0
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_produce_counts_the_bytes_of_the_request_and_without_acks_no_time(acks: int) -> None:
+    session = serving(ProduceResponse if acks else lambda: None, ApiKey.PRODUCE)
+    session.quotas.follow({ALL_USERS: {Quota.PRODUCE: 1.0, Quota.REQUEST: 1.0}})
+    _, parts = Requests("test").send(ProduceRequest(acks=acks), 9)
+    size = sum(map(len, parts)) - 4
+    response = session.serve(ProduceRequest(acks=acks), 9)
+    assert (response is None) == (acks == 0)
+    produce, time = session.quotas.produce, session.quotas.request
+    assert produce is not None
+    assert time is not None
+    # (size / 10 s - 1) / 1 of ten seconds.
+    assert produce.record("ANONYMOUS", "test", 0, session.now_ms) == size * 1_000 - 10_000
+    assert (time.record("ANONYMOUS", "test", 0, session.now_ms) > 0) == (acks != 0)
+    if acks:
+        assert session.read(response).throttle_time_ms == size * 1_000 - 10_000
+
+
+def test_requests_are_counted_for_the_metrics_with_and_without_quotas() -> None:
+    session = serving(HeartbeatResponse)
+    session.serve(HeartbeatRequest(), 3)
+    session.quotas.follow({})
+    session.serve(HeartbeatRequest(), 3)
+    assert list(session.dispatch.counts()) == [("Heartbeat", 3, 2)]
