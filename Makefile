@@ -5,7 +5,7 @@ ROUNDS ?= 2
 KILLS ?= 0
 SEEDS ?= 1000
 V ?= 4.2.1
-WORKERS ?= 3
+WORKERS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
 RUN := .venv-run/.ready
@@ -53,7 +53,7 @@ quick-tests: $(READY)
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
-# Three processes on two cores, because one process always waits for a timeout or for a start. The
+# Four processes on two cores, because about half of them wait for a timeout or for a start. The
 # tests of a file run in one process. All files with Spark share a process, and all other files with
 # Apache Kafka share another one (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist
 # itself would begin with the files that have the most tests and end with a few that take minutes.

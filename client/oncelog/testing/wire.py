@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from oncelog_protocol.apis import api_of
 from oncelog_protocol.requests import Requests
@@ -56,7 +56,7 @@ class Wire:
         except ConnectionResetError:
             return True
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
