@@ -13,6 +13,10 @@ from xdist.scheduler import LoadFileScheduling
 
 SPARK: Final = "spark"
 KAFKA: Final = "kafka"
+# Files that ask classes of Kafka, each in a JVM of its own. They need no running Kafka.
+ORACLES: Final = "oracles"
+# The file that starts its own Kafka, with access rules.
+RIGHTS: Final = "rights"
 
 # The key is the beginning of a path, the value is the name of the process that runs all files with
 # this beginning. Any other file shares no process.
@@ -48,6 +52,14 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_two_phase.py": KAFKA,
     "tests/client/test_unanswered.py": KAFKA,
     "tests/conformance/": KAFKA,
+    "tests/conformance/authorizer/": ORACLES,
+    "tests/conformance/oauthbearer/": ORACLES,
+    "tests/conformance/principals/": ORACLES,
+    "tests/conformance/quotas/": ORACLES,
+    "tests/conformance/rights/": RIGHTS,
+    "tests/conformance/sasl/": ORACLES,
+    "tests/conformance/scram/": ORACLES,
+    "tests/conformance/stores/": ORACLES,
     "tests/spark/around/test_listener.py": SPARK,
     "tests/spark/around/test_spark_document.py": SPARK,
     "tests/spark/faults/": SPARK,
