@@ -42,6 +42,8 @@ class BrokerNode:
         self.failures_at_start = 0
         # Called with the broker when it is killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
+        # If set, returns what serves requests in place of the broker's dispatch.
+        self.around: Callable[[Any], Any] | None = None
         # Called with the directories of the synced files, after the broker knows of the sync.
         self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None
 
@@ -63,7 +65,8 @@ class BrokerNode:
         self.starts += 1
         self.failures_at_start = self.disk.other_failures
         files = SimFiles(self.disk, process, self._loop, self._synced)
-        machine = SimMachine(files, self.store, self.clock, Random(self._rng.getrandbits(64)))
+        rng = Random(self._rng.getrandbits(64))
+        machine = SimMachine(files, self.store, self.clock, rng, self.around)
         made: list[Broker] = []
 
         async def run() -> None:

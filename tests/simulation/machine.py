@@ -56,7 +56,16 @@ class SimDirectory(DataDirectory):
 class SimMachine:
     """The computer for one start of a broker. Its disk, store and clock outlive that start."""
 
-    def __init__(self, files: SimFiles, store: MemoryStore, clock: SimClock, rng: Random) -> None:
+    def __init__(
+        self,
+        files: SimFiles,
+        store: MemoryStore,
+        clock: SimClock,
+        rng: Random,
+        around: Callable[[Requests], Requests] | None = None,
+    ) -> None:
+        """`around` returns what serves requests in place of the broker's dispatch."""
+        self._around = around
         self.clock = clock
         self.files = files
         self.directory = SimDirectory(files)
@@ -87,7 +96,7 @@ class SimMachine:
         return LoopTimers(loop)
 
     def watched(self, requests: Requests, topic_name: Callable[[bytes], str | None]) -> Requests:
-        return requests
+        return requests if self._around is None else self._around(requests)
 
     def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
         return SlicedWork(self.files, LoopTimers(asyncio.get_running_loop()), job, listener)

@@ -78,6 +78,8 @@ class SimNet:
         self.servers: dict[tuple[str, int], SimServer] = {}
         self.links: dict[int, Link] = {}
         self.watch: Watcher | None = None
+        # Names of processes whose writes `watch` does not get.
+        self.unwatched: set[str] = set()
         self.small_window = False
         self._opened = 0
 
@@ -129,7 +131,7 @@ class SimNet:
         if self.small_window:
             client.set_write_buffer_limits(2048)
             other.set_write_buffer_limits(2048)
-        client.watcher = self.watch
+        client.watcher = None if process.name in self.unwatched else self.watch
         link = Link(client, other, [process, server.process])
         self.links[number] = link
         process.on_death.append(lambda: self._orphan(number, client))

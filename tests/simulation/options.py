@@ -138,3 +138,11 @@ def draw_workloads(rng: Random) -> dict[str, int]:
         "churn": rng.choice((0, 0, 1)),
     }
     return {name: count for name, count in drawn.items() if count}
+
+
+def draw_rights(rng: Random, options: Options) -> None:
+    """Add a client with changing rights to a third of the worlds, whose broker then has an
+    authorizer. It has its own random generator, so that it does not change the other options of a
+    seed."""
+    if rng.random() < 1 / 3:
+        options.workloads["rights"] = 1

@@ -17,7 +17,7 @@ from tests.simulation.faults import Fault, draw_faults, draw_full_disks
 from tests.simulation.judgement import Judgement
 from tests.simulation.log_capture import LogCapture, captured
 from tests.simulation.loop import SimLoop
-from tests.simulation.options import Options, draw_options
+from tests.simulation.options import Options, draw_options, draw_rights
 from tests.simulation.world import World
 
 FEW_COMMITS: Final = 10
@@ -53,7 +53,9 @@ class Verdict:
 
 
 def options_of(seed: int) -> Options:
-    return draw_options(Random(f"{seed}/options"))
+    options = draw_options(Random(f"{seed}/options"))
+    draw_rights(Random(f"{seed}/rights"), options)
+    return options
 
 
 def faults_of(seed: int) -> list[Fault]:

@@ -15,10 +15,12 @@ from oncelog_client import TopicPartition
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings, load_settings
+from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.simulation.aging import AGED_FROM, age
 from tests.simulation.broker_node import BrokerNode
 from tests.simulation.checking.promises import Promises
 from tests.simulation.clock import EPOCH_MS
+from tests.simulation.denied import DeniedRequests
 from tests.simulation.durability import not_durable
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.inspection import EVERY_US, inspect_loaded, inspect_running, inspect_start
@@ -34,12 +36,14 @@ from tests.simulation.sometimes import Sometimes
 from tests.simulation.workloads.append import Append
 from tests.simulation.workloads.churn import Churn
 from tests.simulation.workloads.client import Client
+from tests.simulation.workloads.copy import GROUP as COPIERS
 from tests.simulation.workloads.copy import Copy
 from tests.simulation.workloads.group_commit import GroupCommit
 from tests.simulation.workloads.money import Money
 from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV2
 from tests.simulation.workloads.plain import Feeder, Plain
 from tests.simulation.workloads.reader import Reader
+from tests.simulation.workloads.rights import HOST, Rights, first_rules
 from tests.simulation.workloads.table import Ledger, Table
 from tests.simulation.workloads.two_phase import TwoPhase
 
@@ -57,6 +61,7 @@ KINDS: dict[str, type[Client]] = {
         PipelinedV2,
         Plain,
         Reader,
+        Rights,
         Table,
         TwoPhase,
     )
@@ -100,6 +105,9 @@ class World:
         self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
         self.node.on_death = self._broker_died
         self.node.on_sync = self._synced
+        if self.has_rights:
+            self.net.unwatched.add(HOST)
+            self.node.around = self._check_denied
 
     def _make_weather(self) -> None:
         options, weather = self.options, self.net.weather
@@ -152,6 +160,17 @@ class World:
         ]
 
     @property
+    def groups(self) -> list[str]:
+        """The consumer groups of clients whose transactions or offsets are checked."""
+        committers = [client.name for client in self.clients if isinstance(client, GroupCommit)]
+        return [COPIERS, *committers]
+
+    @property
+    def has_rights(self) -> bool:
+        """Return True if the broker has an authorizer, and a client has few rights."""
+        return Rights.kind in self.options.workloads
+
+    @property
     def is_healed(self) -> bool:
         return self.healing.is_set()
 
@@ -178,6 +197,17 @@ class World:
     def _broker_died(self, broker: Broker) -> None:
         if not self._is_stopping:
             observe_death(self, broker)
+
+    def _check_denied(self, dispatch: Any) -> DeniedRequests:
+        def found(right: str, effects: list[str]) -> None:
+            self.sometimes.met(f"denied {right}")
+            if effects:
+                self.violate(f"I20: a request without {right} changed {', '.join(effects)}")
+
+        def broker() -> Broker | None:
+            return self.node.broker if self.node.is_up else None
+
+        return DeniedRequests(dispatch, HOST, broker, found)
 
     def _synced(self, broker: Broker, directories: Collection[str]) -> None:
         for wrong in not_durable(list(broker.partitions), directories, self.node.disk):
@@ -258,6 +288,8 @@ class World:
         assert await self.node.start()
         await self._create_topics()
         self._make_clients()
+        if self.has_rights:
+            await self._create_rules()
         if self.seed >= AGED_FROM:
             await age(
                 self, [name for name in self.transactional_ids if self.rng(name).random() < 0.7]
@@ -302,6 +334,12 @@ class World:
             }
             topics.append(NewTopic("table", count, 1, settings=compacted))
         await process.run(broker.metadata.create_topics(topics))
+
+    async def _create_rules(self) -> None:
+        broker, process = self.node.broker, self.node.process
+        assert process is not None
+        rules = list(first_rules(self.transactional_ids, self.groups))
+        await process.run(broker.metadata.create_acls(rules))
 
     def _make_clients(self) -> None:
         counts = dict(self.options.workloads)
@@ -375,4 +413,5 @@ def _settings(options: Options) -> Settings:
         log_flush_interval_ms=options.flush_ms,
         log_cleaner_backoff_ms=options.cleaner_backoff_ms,
         log_cleaner_min_cleanable_ratio=options.cleanable_ratio,
+        authorizer_class_name=STANDARD_AUTHORIZER if Rights.kind in options.workloads else "",
     )

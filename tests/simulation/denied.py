@@ -1,0 +1,65 @@
+"""Checks each request of a client with few rights when the broker serves it (I20).
+
+The client's requests name a single resource, so a request with any denied right is denied as a
+whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oncelog_server.broker import Broker
+from oncelog_server.security.authorizer import Authorizer, Subject
+from oncelog_server.security.resources import Operation, Resource, ResourceType
+from tests.simulation.effects import changed, state_of
+
+
+class Recording:
+    """An authorizer that keeps the denied questions of the present request."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self.denied: list[str] = []
+
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
+        allowed = self._authorizer.authorize(subject, operation, resource)
+        if not allowed:
+            self.denied.append(f"{operation.name} {resource.type.name}")
+        return allowed
+
+    def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
+        return self._authorizer.authorize_any(subject, operation, type)
+
+
+class DeniedRequests:
+    """Serves the requests of a broker. `host`: the client whose denied requests are checked.
+    `broker` returns the broker, or None during its start."""
+
+    def __init__(
+        self,
+        dispatch: Any,
+        host: str,
+        broker: Callable[[], Broker | None],
+        found: Callable[[str, list[str]], None],
+    ) -> None:
+        """`found` gets a denied right, and the parts of the broker that the request changed."""
+        self._dispatch = dispatch
+        self._host = host
+        self._broker = broker
+        self._found = found
+        self._recording = dispatch._authorizer = Recording(dispatch._authorizer)
+
+    def serve(self, frame: memoryview, session: Any) -> Any:
+        broker = self._broker() if session.host == self._host else None
+        if broker is None:
+            return self._dispatch.serve(frame, session)
+        self._recording.denied.clear()
+        before = state_of(broker)
+        response = self._dispatch.serve(frame, session)
+        if self._recording.denied:
+            self._found(self._recording.denied[0], changed(before, state_of(broker)))
+        return response
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatch, name)
