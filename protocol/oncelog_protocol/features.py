@@ -68,6 +68,9 @@ OWN_TAGS: Final[dict[str, int]] = {
     # DescribeTransactions and TransactionLogValue v1: the principal of the client, empty for
     # User:ANONYMOUS.
     "principal": 10_040,
+    # ListTransactions: the response leaves out ids that the client may not describe. Only clients
+    # that may write markers get this tag.
+    "leaves_out": 10_041,
 }
 """Field name -> tag of every extension. A peer that does not know a tag skips it."""
 

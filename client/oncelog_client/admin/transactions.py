@@ -151,6 +151,13 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
+# The producer of a transaction that the client may not see would look hanging.
+_LEFT_OUT: Final = (
+    "some transactions belong to transactional ids that this principal may not describe, and would "
+    "look like hanging transactions; allow DESCRIBE on all transactional ids"
+)
+
+
 async def list_transactions(
     cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
@@ -186,6 +193,8 @@ async def list_transactions(
             is_unavailable = answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             detail = _unavailable(node_id) if is_unavailable else request.transactional_id_pattern
             check(answer.error_code, detail)
+            if answer.leaves_out and request.producer_id_filters:
+                raise KafkaError(_LEFT_OUT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
                 raise KafkaError(

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import struct
-from oncelog_protocol.types import array, int16, int32, int64, string
+from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
 @api_message(ApiKey.LIST_TRANSACTIONS)
@@ -32,9 +33,12 @@ class TransactionState:
 
 @api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The transactional ids, and the names in the state filter that are not a state."""
+    """The transactional ids, and the names in the state filter that are not a state. Oncelog's own
+    field `leaves_out`: True if ids that match are left out, because the client may not describe
+    them, and if the client may abort transactions without their coordinator."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
     unknown_state_filters: list[str] = array(string)
     transaction_states: list[TransactionState] = array(TransactionState)
+    leaves_out: bool = boolean(tag=OWN_TAGS["leaves_out"])

@@ -2,8 +2,9 @@
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
-The response has all ids that match, or an error. If an id were missing, its transaction would look
-hanging, and an operator would abort the transaction without the coordinator."""
+The response has all ids that match and that the client may describe, or an error. If an id were
+missing, its transaction would look hanging, and an operator would abort the transaction without the
+coordinator. So a client that may do this learns by a tagged field that ids are left out."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from oncelog_protocol.messages.list_transactions import (
 from oncelog_protocol.pattern import Pattern, PatternError
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.resources import Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.listing import STATES_BY_NAME, TransactionFilter
 
@@ -41,21 +42,36 @@ def _steps(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME]
     )
     states = []
+    leaves_out = False
     try:
         wanted = _filter(request)
         for view in services.transactions.views.all():
-            if wanted.has(view, wall_ms=services.clock.now_ms()) and context.may(
-                Operation.DESCRIBE, transactional_id=view.transactional_id, logged=False
-            ):
-                states.append(
-                    TransactionState(view.transactional_id, view.producer_id, view.state.kafka_name)
-                )
+            if wanted.has(view, wall_ms=services.clock.now_ms()):
+                if context.may(
+                    Operation.DESCRIBE, transactional_id=view.transactional_id, logged=False
+                ):
+                    states.append(
+                        TransactionState(
+                            view.transactional_id, view.producer_id, view.state.kafka_name
+                        )
+                    )
+                else:
+                    leaves_out = True
             yield
     except PatternError:
         response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return response
     response.transaction_states = states
+    response.leaves_out = leaves_out and _may_write_markers(context)
     return response
+
+
+def _may_write_markers(context: RequestContext) -> bool:
+    """Return True if the client may abort a transaction without its coordinator."""
+    return any(
+        context.may(operation, CLUSTER, logged=False)
+        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
+    )
 
 
 def _filter(request: ListTransactionsRequest) -> TransactionFilter:

@@ -299,6 +299,27 @@ async def test_lists_leave_out_resources_that_a_client_may_not_see() -> None:
         assert await transactional_ids(services) == ["id"]
 
 
+@pytest.mark.parametrize(
+    ("rights", "leaves_out"),
+    [
+        ((), False),
+        (((Operation.ALTER, ResourceType.CLUSTER),), True),
+        ((CLUSTER_ACTION,), True),
+        ((CLUSTER_ACTION, (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)), False),
+    ],
+)
+async def test_a_client_that_may_abort_transactions_learns_that_ids_are_left_out(
+    rights: tuple[Right, ...], leaves_out: bool
+) -> None:
+    """An id that is left out would look like a hanging transaction."""
+    async with broker_granting(*rights) as services:
+        listing: Any = Transactions("id")
+        services = replace(services, transactions=listing)
+        request = list_transactions_request(TOPIC)
+        response = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], services, request)
+        assert response.leaves_out is leaves_out
+
+
 async def test_a_long_list_of_transactional_ids_follows_the_rights_too() -> None:
     ids = [f"id-{number}" for number in range(3 * SMALL + 1)]
     async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as services:
