@@ -204,7 +204,7 @@ async def test_an_event_lists_only_some_of_many_changes() -> None:
 async def test_changed_credentials_are_logged_without_their_secrets() -> None:
     events = Events()
     request = AlterUserScramCredentialsRequest(
-        [ScramCredentialDeletion("missing", 1)],
+        [ScramCredentialDeletion("absent", 1)],
         [ScramCredentialUpsertion("alice", 1, 4096, b"S3cretSalt", b"S3cretPassword")],
     )
     async with broker() as services:

@@ -61,7 +61,7 @@ class World:
         self.authorizer.denied(subject, operation, resource, ApiKey.FETCH, logged=logged)
 
 
-def test_an_event_names_the_principal_the_resource_and_the_rule() -> None:
+def test_an_event_names_the_principal_the_right_and_the_rule() -> None:
     world = World(ALLOW_ALL, DENY_BOB)
     world.deny()
     assert world.events == [
