@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import pytest
 from confluent_kafka.admin import (
@@ -29,7 +30,13 @@ def secured(
         yield broker
 
 
-def add_scram_user(broker: SecuredOncelog, user: str, password: str) -> None:
+class Listening(Protocol):
+    """A broker with several listeners."""
+
+    def address_of(self, listener: str) -> str: ...
+
+
+def add_scram_user(broker: Listening, user: str, password: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address_of("PLAINTEXT")})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         upsertion = UserScramCredentialUpsertion(

@@ -3,6 +3,7 @@ last requests of a client that closes are served."""
 
 from __future__ import annotations
 
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -94,6 +95,7 @@ def test_the_last_requests_of_a_client_that_closes_are_served(
         for _ in range(count):
             wire.send(request, BY_NAME, answered=False)
         if context is not None and says_goodbye:
+            assert isinstance(wire.socket, ssl.SSLSocket)
             wire.socket.unwrap()
         wire.socket.close()
         wait_until(lambda: end_offset(reader, topic) == count, "all records are in the log")

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from oncelog.testing.ports import reserve_port
@@ -87,7 +88,7 @@ class FromFile(Oncelog):
 def pkcs12_file(path: Path, identity: Identity, password: str) -> Path:
     certificates = x509.load_pem_x509_certificates(identity.chain.encode())
     key = serialization.load_pem_private_key(identity.key.encode(), None)
-    assert isinstance(key, pkcs12.ec.EllipticCurvePrivateKey)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
     encryption = serialization.BestAvailableEncryption(password.encode())
     path.write_bytes(
         pkcs12.serialize_key_and_certificates(b"broker", key, certificates[0], None, encryption)

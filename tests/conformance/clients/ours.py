@@ -141,7 +141,6 @@ class Ours:
         self, address: str, *, codec: str = "none", transactional_id: str | None = None
     ) -> OursProducer:
         settings: ProducerSettings = {
-            **self._security,
             "compression_type": codec,
             "linger_ms": 1,
             "request_timeout_ms": 10_000,
@@ -149,6 +148,7 @@ class Ours:
         if transactional_id is not None:
             settings["transactional_id"] = transactional_id
             settings["transaction_timeout_ms"] = 20_000
+        settings.update(cast(ProducerSettings, self._security))
         return OursProducer(self._loop, address, settings)
 
     def consumer(
@@ -163,7 +163,6 @@ class Ours:
         instance_id: str | None = None,
     ) -> OursConsumer:
         settings: ConsumerSettings = {
-            **self._security,
             "group_id": group,
             "group_instance_id": instance_id,
             "auto_offset_reset": "earliest",
@@ -174,6 +173,7 @@ class Ours:
             "heartbeat_interval_ms": 200,
             "fetch_max_wait_ms": 100,
         }
+        settings.update(cast(ConsumerSettings, self._security))
         return OursConsumer(self._loop, address, settings, topic, partitions)
 
 

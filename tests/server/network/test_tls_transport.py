@@ -95,8 +95,12 @@ class World:
             return TlsEngine(context)
 
         shared = memoryview(bytearray(READ_BYTES))
-        self.new_protocol = lambda: TlsTransport(new_engine, self.receiver, shared)
+        self._new_engine = new_engine
+        self._shared = shared
         self.trusting = client_context(self.certificates.client_settings())
+
+    def new_protocol(self) -> TlsTransport:
+        return TlsTransport(self._new_engine, self.receiver, self._shared)
 
     async def connect(
         self, context: ssl.SSLContext | None = None
