@@ -46,7 +46,7 @@ class Resource(msgspec.Struct, frozen=True):
 CLUSTER: Final = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
-class Principal(msgspec.Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True, cache_hash=True):
     """The identity of a session's user, in Kafka's form: `User:ANONYMOUS`."""
 
     type: str

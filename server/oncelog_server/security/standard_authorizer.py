@@ -25,7 +25,7 @@ from oncelog_server.security.acls import (
 )
 from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.denials import Denials
-from oncelog_server.security.resources import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
 Rules = Mapping[Pattern, Collection[Acl]]
 
@@ -42,7 +42,8 @@ _MAX_DECISIONS: Final = 65_536
 # Kafka asks for a resource of this name, and so finds the default and the prefixes of this name.
 _SOME_NAME: Final = "hardcode"
 
-_Question = tuple[str, str, Operation, ResourceType, str]
+# The key of a decision: principal, host, operation, type and name of the resource.
+_Key = tuple[Principal, str, Operation, ResourceType, str]
 _Rule = tuple[Pattern, Acl]
 
 
@@ -78,27 +79,27 @@ class StandardAuthorizer:
         self.denied_total = 0
         self._indexed: Rules | None = None
         self._index = RuleIndex({})
-        self._decisions: dict[_Question, bool] = {}
+        self._decisions: dict[_Key, bool] = {}
 
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
-        index = self._current_index()
-        principal = str(subject.principal)
-        question = (principal, subject.host, operation, resource.type, resource.name)
-        decision = self._decisions.get(question)
+        rules = self._rules()
+        if rules is not self._indexed:
+            self._index_again(rules)
+        key = (subject.principal, subject.host, operation, resource.type, resource.name)
+        decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decide(index, question).allowed
+            decision = self._decide(self._index, key).allowed
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
-            self._decisions[question] = decision
+            self._decisions[key] = decision
         return decision
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
-        index = self._current_index()
         if self.authorize(subject, operation, Resource(type, _SOME_NAME)):
             return True
         concerning = [
             (pattern, acl.permission)
-            for pattern, acl in index.of_type(type)
+            for pattern, acl in self._index.of_type(type)
             if acl.principal in (str(subject.principal), ANY_PRINCIPAL)
             and acl.host in (subject.host, WILDCARD)
             and acl.operation in (operation, Operation.ALL)
@@ -133,23 +134,26 @@ class StandardAuthorizer:
 
     def decide(self, subject: Subject, operation: Operation, resource: Resource) -> Decision:
         """Return the decision with the rule that decides, by the rules of this moment."""
-        question = (str(subject.principal), subject.host, operation, resource.type, resource.name)
-        return self._decide(self._current_index(), question)
+        rules = self._rules()
+        if rules is not self._indexed:
+            self._index_again(rules)
+        return self._decide(
+            self._index,
+            (subject.principal, subject.host, operation, resource.type, resource.name),
+        )
 
     @property
     def rule_count(self) -> int:
         """Return the number of rules."""
         return sum(map(len, self._rules().values()))
 
-    def _current_index(self) -> RuleIndex:
-        rules = self._rules()
-        if rules is not self._indexed:
-            self._indexed, self._index = rules, RuleIndex(rules)
-            self._decisions.clear()
-        return self._index
+    def _index_again(self, rules: Rules) -> None:
+        self._indexed, self._index = rules, RuleIndex(rules)
+        self._decisions.clear()
 
-    def _decide(self, index: RuleIndex, question: _Question) -> Decision:
-        principal, host, operation, type, name = question
+    def _decide(self, index: RuleIndex, key: _Key) -> Decision:
+        known, host, operation, type, name = key
+        principal = str(known)
         if principal in self._super_users:
             return Decision(True)
         has_rules = False

@@ -3,6 +3,9 @@ compares it with Kafka's own."""
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
@@ -111,3 +114,24 @@ def test_the_number_of_kept_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch
     for number in range(100):
         assert not judge.authorize(Asking("User:a", "h"), READ, Resource(TOPIC, f"x{number}"))
         assert len(judge._decisions) <= 10
+
+
+def test_a_kept_decision_takes_two_function_calls() -> None:
+    """Every Produce and Fetch asks about each topic. The text of a principal would be a call
+    too."""
+    rules: Rules = {}
+    authorizer = StandardAuthorizer(lambda: rules, [], allow_if_no_acl=True)
+    subject, resource = Asking("User:alice", "10.0.0.1"), Resource(TOPIC, "t")
+    assert authorizer.authorize(subject, READ, resource)
+    calls: list[str] = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(count)
+    try:
+        authorizer.authorize(subject, READ, resource)
+    finally:
+        sys.setprofile(None)
+    assert calls == ["authorize", "<lambda>"]
