@@ -6,6 +6,8 @@ v1: flexible
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.alter_client_quotas import (
@@ -37,11 +39,11 @@ def handle(
                 for entry in request.entries
             ]
         )
-    return services.spawn(_alter(services, request))
+    return services.spawn(_alter(services, context, request))
 
 
 async def _alter(
-    services: BrokerServices, request: AlterClientQuotasRequest
+    services: BrokerServices, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     alterations = [_alteration(entry) for entry in request.entries]
     outcomes: dict[Entity, Refused | None]
@@ -51,6 +53,10 @@ async def _alter(
         )
     except Refused as failed:
         outcomes = dict.fromkeys((alteration.entity for alteration in alterations), failed)
+    if not request.validate_only:
+        changed = [found for found in alterations if outcomes.get(found.entity) is None]
+        texts = [text for alteration in changed for text in _texts(alteration)]
+        services.audit_trail.quotas_altered(context.session, texts)
     return AlterClientQuotasResponse(
         entries=[_altered(entity, refused) for entity, refused in outcomes.items()]
     )
@@ -61,6 +67,13 @@ def _alteration(entry: EntryData) -> QuotaAlteration:
         entity_of((part.entity_type, part.entity_name) for part in entry.entity),
         [(op.key, None if op.remove else op.value) for op in entry.ops],
     )
+
+
+def _texts(alteration: QuotaAlteration) -> Iterator[str]:
+    """Yield the changes of an entity as text: `user=alice producer_byte_rate=1024.0`."""
+    entity = ",".join(f"{kind}={name or '<default>'}" for kind, name in alteration.entity)
+    for key, value in alteration.changes:
+        yield f"{entity} {key}={'removed' if value is None else value}"
 
 
 def _altered(entity: Entity, refused: Refused | None) -> AlteredEntryData:

@@ -10,6 +10,12 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from oncelog_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -22,6 +28,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import (
+    alter_client_quotas,
     alter_user_scram_credentials,
     create_acls,
     delete_acls,
@@ -212,3 +219,19 @@ async def test_changed_credentials_are_logged_without_their_secrets() -> None:
     assert event == "credentials changed"
     assert (fields["changes"], fields["count"]) == (["alice"], 1)
     assert "S3cret" not in str(fields)
+
+
+async def test_changed_quotas_are_logged() -> None:
+    entity = [EntityData("user", "alice"), EntityData("client-id", None)]
+    operations = [
+        OpData("producer_byte_rate", 1024.0, False),
+        OpData("consumer_byte_rate", 0, True),
+    ]
+    request = AlterClientQuotasRequest([EntryData(entity, operations)], False)
+    async with broker() as services:
+        ((event, fields),) = await Events().of(services, alter_client_quotas, request)
+    assert event == "quotas changed"
+    assert sorted(fields["changes"]) == [
+        "client-id=<default>,user=alice consumer_byte_rate=removed",
+        "client-id=<default>,user=alice producer_byte_rate=1024.0",
+    ]
