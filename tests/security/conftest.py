@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import pytest
 from confluent_kafka.admin import (
@@ -26,18 +25,14 @@ def secured(
 ) -> Iterator[SecuredOncelog]:
     """A broker with all listeners, and the user USER in both mechanisms of SCRAM."""
     with SecuredOncelog(tmp_path_factory.mktemp("secured"), certificates) as broker:
-        add_scram_user(broker, USER, PASSWORD)
+        add_scram_user(broker.address_of("PLAINTEXT"), USER, PASSWORD)
         yield broker
 
 
-class Listening(Protocol):
-    """A broker with several listeners."""
-
-    def address_of(self, listener: str) -> str: ...
-
-
-def add_scram_user(broker: Listening, user: str, password: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address_of("PLAINTEXT")})
+def add_scram_user(address: str, user: str, password: str) -> None:
+    """Set the password of a user for both mechanisms of SCRAM. `address` is a listener's without
+    security."""
+    admin = AdminClient({"bootstrap.servers": address})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         upsertion = UserScramCredentialUpsertion(
             user, ScramCredentialInfo(mechanism, 4096), password.encode()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from confluent_kafka import KafkaException
@@ -24,6 +24,7 @@ from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.login import SaslCredentials, sasl_client
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.oauthbearer_client import OAuthBearerClient
+from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_protocol.security.sasl_client import AuthenticationFailed, SaslClient
 from tests.harness.certificates import Certificates
 from tests.harness.waiting import wait_until
@@ -70,7 +71,7 @@ def refusing(
 ) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("refusing")
     with SecuredOncelog(folder, certificates, arguments=["--allow-faults"]) as broker:
-        add_scram_user(broker, USER, PASSWORD)
+        add_scram_user(broker.address_of("PLAINTEXT"), USER, PASSWORD)
         yield World(broker, certificates, Certificates(tmp_path_factory.mktemp("untrusted")))
 
 
@@ -112,10 +113,12 @@ def foreign_token(world: World) -> SaslClient:
     return OAuthBearerClient(Secret(other.token(exp=LONG_S * 100)))
 
 
-class Kerberos:
+class Kerberos(PlainClient):
     """A client with a mechanism that the listener does not have."""
 
-    mechanism = "GSSAPI"
+    def __init__(self) -> None:
+        super().__init__(USER, Secret(WRONG))
+        self.mechanism = cast(SaslMechanism, "GSSAPI")
 
 
 def tls(listener: str, context: Callable[[World], ssl.SSLContext], world: World) -> tuple[str, str]:
@@ -299,7 +302,7 @@ def test_an_unknown_mechanism_gets_the_list_of_the_listeners(world: World) -> No
         SecuredWire(world.broker.address_of("SASL_PLAINTEXT")) as wire,
         pytest.raises(AuthenticationFailed) as failure,
     ):
-        wire.authenticate(Kerberos())  # type: ignore[arg-type]  # no client has this mechanism
+        wire.authenticate(Kerberos())
     assert failure.value.code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" in str(failure.value)
     reason = "the SASL mechanism 'GSSAPI' is not enabled"

@@ -186,7 +186,7 @@ def test_a_running_broker_shows_no_secret(
         shown.append(all_settings(wire))
     with SecuredWire(broker.address_of("SASL_PLAINTEXT")) as wire:
         wire.authenticate(password_client(scram, "first", CANARIES["first-user"]))
-    add_scram_user(broker, "added", CANARIES["added-user"])
+    add_scram_user(broker.address_of("PLAINTEXT"), "added", CANARIES["added-user"])
     for mechanism in (plain, scram):
         for user in ("alice", "added", "mallory"):
             client = password_client(mechanism, user, CANARIES["wrong"])
@@ -240,14 +240,17 @@ def all_settings(wire: SecuredWire) -> str:
 def reloads(broker: FromFile) -> list[str]:
     """Reload certificates, then a store that is damaged. Return librdkafka's view of the broker's
     settings after that."""
-    for event, damaged in (("certificates reloaded", False), ("certificates not reloaded", True)):
-        if damaged:
-            (broker.directory / "keystore").write_bytes(b"0" * 100)
-        os.kill(broker.pid, signal.SIGHUP)
-        wait_until(lambda event=event: f'"{event}"' in broker.log.read_text(), event)  # type: ignore[misc]
+    reload_certificates(broker, "certificates reloaded")
+    (broker.directory / "keystore").write_bytes(b"0" * 100)
+    reload_certificates(broker, "certificates not reloaded")
     admin = AdminClient({"bootstrap.servers": broker.address_of("PLAINTEXT")})
     (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
     return [f"{name}={entry.value}" for name, entry in future.result(20).items()]
+
+
+def reload_certificates(broker: FromFile, event: str) -> None:
+    os.kill(broker.pid, signal.SIGHUP)
+    wait_until(lambda: f'"{event}"' in broker.log.read_text(), event)
 
 
 def contents(folder: Path) -> list[str]:

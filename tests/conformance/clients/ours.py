@@ -145,6 +145,7 @@ class Ours:
             "linger_ms": 1,
             "request_timeout_ms": 10_000,
         }
+        settings.update(cast(ProducerSettings, self._security))
         if transactional_id is not None:
             settings["transactional_id"] = transactional_id
             settings["transaction_timeout_ms"] = 20_000

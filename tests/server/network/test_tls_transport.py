@@ -95,12 +95,10 @@ class World:
             return TlsEngine(context)
 
         shared = memoryview(bytearray(READ_BYTES))
-        self._new_engine = new_engine
-        self._shared = shared
+        self.new_protocol: Callable[[], TlsTransport] = lambda: TlsTransport(
+            new_engine, self.receiver, shared
+        )
         self.trusting = client_context(self.certificates.client_settings())
-
-    def new_protocol(self) -> TlsTransport:
-        return TlsTransport(self._new_engine, self.receiver, self._shared)
 
     async def connect(
         self, context: ssl.SSLContext | None = None
@@ -303,6 +301,7 @@ async def test_a_failed_connection_is_freed_at_once(tmp_path: Path, sent: bytes)
                 await world.receiver.lost.wait()
             world.receiver.transport = None
             await world.until(lambda: made[0]() is None)
+            assert len(made) == 1
         finally:
             gc.enable()
             server.close()
