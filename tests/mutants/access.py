@@ -11,6 +11,10 @@ _TESTS: Final = (
     "tests/server/security/test_standard_authorizer.py",
     "tests/conformance/authorizer/test_authorizer.py",
 )
+_RIGHTS: Final = (
+    "tests/server/handlers/rights/test_rights.py",
+    "tests/simulation/test_rights.py",
+)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
@@ -68,5 +72,21 @@ ACCESS_MUTANTS: Final = (
         "RuleIndex(rules)\n            self._decisions.clear()\n",
         "RuleIndex(rules)\n",
         _TESTS,
+    ),
+    Mutant(
+        "A7",
+        "a client that may only describe a transactional id ends its transaction",
+        "server/oncelog_server/handlers/end_txn.py",
+        "        context.require(Operation.WRITE, transactional_id=request.transactional_id)\n",
+        "        context.require(Operation.DESCRIBE, transactional_id=request.transactional_id)\n",
+        _RIGHTS,
+    ),
+    Mutant(
+        "A8",
+        "a record is written without the right to its topic",
+        "server/oncelog_server/handlers/produce.py",
+        "    if not context.may(_WRITE, topic=name):\n",
+        "    if not context.may(_WRITE, topic=name) and not name:\n",
+        _RIGHTS,
     ),
 )

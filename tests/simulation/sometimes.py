@@ -130,6 +130,16 @@ STATES: Final = (
     "client met COORDINATOR_NOT_AVAILABLE",
     "client met NETWORK_EXCEPTION",
     "client met REQUEST_TIMED_OUT",
+    # A client with few rights.
+    "right taken away",
+    "right given back",
+    "request denied",
+    "request allowed by rules",
+    "denied DELETE TOPIC",
+    "denied READ GROUP",
+    "denied READ TOPIC",
+    "denied WRITE TOPIC",
+    "denied WRITE TRANSACTIONAL_ID",
     # In the logs at the end.
     "two transactions open in one partition",
     "committed and aborted transaction interleaved",

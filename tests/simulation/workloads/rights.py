@@ -1,4 +1,4 @@
-"""W8: a client whose rights change all the time. It may do nothing to the transactions, groups and
+"""W9: a client whose rights change all the time. It may do nothing to the transactions, groups and
 topics of other clients, and some of its other rights are taken away and given back.
 
 A denied request has no effect (I20), and a changed rule holds for the next request.
@@ -40,6 +40,10 @@ from oncelog_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -70,6 +74,8 @@ HOST: Final = f"{KIND}-0"
 CLIENTS: Final = "User:ANONYMOUS"
 TOPIC: Final = "a"
 DENIED_CODES: Final = frozenset(DENIED.values())
+# Groups and transactional ids. The request for a coordinator creates its topic.
+KEY_TYPES: Final = (0, 1)
 # Time in which a change without a response may still arrive, because network or broker hold it.
 UNSURE_US: Final = 5_000_000
 # The client does several requests in the time of a transaction.
@@ -142,6 +148,9 @@ class Rights(Client):
         config = ClientConfig(bootstrap_servers=(("broker", 9092),), **self.settings())
         connection = await Connection.open(config.bootstrap_servers[0], config)
         try:
+            for key_type in KEY_TYPES:
+                request = FindCoordinatorRequest(HOST, key_type, [HOST])
+                await connection.call(request, FindCoordinatorResponse)
             while not self.is_done:
                 self.done += 1
                 if self.rng.random() < 0.3:
