@@ -39,14 +39,13 @@ def test_a_rule_that_does_not_hold_for_the_next_request_is_found(
 ) -> None:
     """The broken authorizer keeps its decisions when the rules change."""
 
-    def without_dropping(authorizer: Any) -> Any:
+    def without_dropping(authorizer: Any, rules: Any) -> None:
         decisions = dict(authorizer._decisions)
-        index = current_index(authorizer)
+        index_again(authorizer, rules)
         authorizer._decisions.update(decisions)
-        return index
 
-    current_index = StandardAuthorizer._current_index
-    monkeypatch.setattr(StandardAuthorizer, "_current_index", without_dropping)
+    index_again = StandardAuthorizer._index_again
+    monkeypatch.setattr(StandardAuthorizer, "_index_again", without_dropping)
     verdict = run_seed(SEEDS[0])
     assert any("but by the rules" in violation for violation in verdict.violations)
 
