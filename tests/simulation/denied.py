@@ -20,16 +20,19 @@ class Recording:
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
-        self.denied: list[str] = []
+        self.lacking: list[str] = []
 
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         allowed = self._authorizer.authorize(subject, operation, resource)
         if not allowed:
-            self.denied.append(f"{operation.name} {resource.type.name}")
+            self.lacking.append(f"{operation.name} {resource.type.name}")
         return allowed
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         return self._authorizer.authorize_any(subject, operation, type)
+
+    def denied(self, *request: Any, logged: bool) -> None:
+        self._authorizer.denied(*request, logged=logged)
 
 
 class DeniedRequests:
@@ -54,11 +57,11 @@ class DeniedRequests:
         broker = self._broker() if session.host == self._host else None
         if broker is None:
             return self._dispatch.serve(frame, session)
-        self._recording.denied.clear()
+        self._recording.lacking.clear()
         before = state_of(broker)
         response = self._dispatch.serve(frame, session)
-        if self._recording.denied:
-            self._found(self._recording.denied[0], changed(before, state_of(broker)))
+        if self._recording.lacking:
+            self._found(self._recording.lacking[0], changed(before, state_of(broker)))
         return response
 
     def __getattr__(self, name: str) -> Any:
