@@ -25,7 +25,7 @@ RIGHTS_STATES = [state for state in STATES if state.startswith(("right ", "reque
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, EACH))
-def test_w9_denied_requests_have_no_effect_and_changed_rules_hold_at_once(first: int) -> None:
+def test_denied_requests_have_no_effect_and_changed_rules_hold_at_once(first: int) -> None:
     met: Counter[str] = Counter()
     for seed in SEEDS[first : first + EACH]:
         verdict = run_seed(seed)

@@ -149,13 +149,13 @@ constant(
 constant(describe_client_quotas.DescribeClientQuotasRequest([]), "describe_client_quotas")
 constant(
     describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
-        [describe_user_scram_credentials.UserName("nobody-1")]
+        [describe_user_scram_credentials.UserName("absent-1")]
     ),
     "describe_users",
 )
 constant(
     alter_user_scram_credentials.AlterUserScramCredentialsRequest(
-        [alter_user_scram_credentials.ScramCredentialDeletion("nobody-1", 1)]
+        [alter_user_scram_credentials.ScramCredentialDeletion("absent-1", 1)]
     ),
     "alter_users",
 )
