@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog_protocol.messages import (
+    alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
     api_versions,
@@ -145,6 +146,18 @@ constant(
 constant(
     delete_acls.DeleteAclsRequest([delete_acls.DeleteAclsFilter(6, None, 1, None, None, 1, 1)]),
     "delete_acls",
+)
+constant(
+    alter_client_quotas.AlterClientQuotasRequest(
+        [
+            alter_client_quotas.EntryData(
+                [alter_client_quotas.EntityData("user", "nobody-1")],
+                [alter_client_quotas.OpData("producer_byte_rate", 1_000.0)],
+            )
+        ],
+        validate_only=True,
+    ),
+    "alter_client_quotas",
 )
 constant(describe_client_quotas.DescribeClientQuotasRequest([]), "describe_client_quotas")
 constant(
