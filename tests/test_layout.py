@@ -77,6 +77,7 @@ EDGES = {
     "oncelog_server": "holds the version",
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",
+    "oncelog_server.broker_security": "assembles edges, and calls them",
     "oncelog_server.environment": "clocks, disk, store and randomness of the computer",
     "oncelog_server.cleaning": "compacts logs in a process of its own",
     "oncelog_server.clock": "reads the time",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.background_tasks import BackgroundTasks
+from oncelog_server.broker_security import BrokerSecurity
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.broker_views import BrokerViews
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
@@ -32,11 +32,10 @@ from oncelog_server.late_imports import LateImports
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.links.markers import RemoteMarkers
-from oncelog_server.network.admission import Admission, PlaintextAdmission
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
-from oncelog_server.observe.audit_log import logged_changes, logged_denials
+from oncelog_server.observe.audit_log import logged_changes
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
@@ -46,17 +45,12 @@ from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
-from oncelog_server.security.authorizer import AllowAll, Authorizer
-from oncelog_server.security.protocols import SecurityProtocol
-from oncelog_server.security.standard_authorizer import StandardAuthorizer
 from oncelog_server.settings.listeners import (
     Endpoint,
-    ListenerAddress,
     advertised_endpoints,
     inter_broker_listener,
     listeners_of,
 )
-from oncelog_server.settings.security import split_principals
 from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
@@ -67,17 +61,13 @@ from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, Refuse
 from oncelog_server.transaction.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
-    from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
     from oncelog_server.cleaning.cleaner import LogCleaner
-    from oncelog_server.links.link_security import LinkSecurity
-    from oncelog_server.network.admissions import Admissions
     from oncelog_server.observe.listener import MetricsListener
 
 log = structlog.get_logger("oncelog.broker")
 
 # Time limit of the requests in flight at a stop.
 DRAIN_S: Final = 1.0
-SECRET_BYTES: Final = 32
 # The variable of first_users.py. Most starts do not need that module.
 FIRST_USERS: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
 
@@ -113,7 +103,6 @@ class Broker:
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
-        self._admissions: Admissions | None = None
         # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
@@ -217,6 +206,7 @@ class Broker:
     def _build(self, was_clean: bool) -> None:
         """Build the parts and connect them. Nothing starts here."""
         settings, clock = self.settings, self._clock
+        self.security = BrokerSecurity(settings, self._environment, self._timers, self.metadata)
         self._replica_manager = self._new_replica_manager(was_clean)
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
@@ -224,7 +214,7 @@ class Broker:
             lambda: self.metadata.image,
             inter_broker_listener(settings),
             markers_client_id(settings.node_id),
-            self._link_security(),
+            self.security.of_links(),
         )
         self.transactions = self._new_transaction_coordinator(local)
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
@@ -342,17 +332,6 @@ class Broker:
             work=self._slices.run,
         )
 
-    def _new_authorizer(self) -> Authorizer:
-        if not self.settings.authorizer_class_name:
-            return AllowAll()
-        follower = self.metadata.follower
-        return StandardAuthorizer(
-            lambda: follower.image.acls,
-            split_principals(self.settings.super_users),
-            allow_if_no_acl=self.settings.allow_everyone_if_no_acl_found,
-            denials=logged_denials(self._clock.monotonic_ms),
-        )
-
     def _new_services(self, local: LocalMarkers) -> BrokerServices:
         fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -364,7 +343,7 @@ class Broker:
             settings=self.settings,
             clock=self._clock,
             timers=self._timers,
-            authorizer=self._new_authorizer(),
+            authorizer=self.security.new_authorizer(),
             metadata=self.metadata,
             partitions=self.partitions,
             views=BrokerViews(
@@ -438,65 +417,15 @@ class Broker:
         ports: dict[str, int] = {}
         for listener in listeners:
             host, port = await self._listener.bind(
-                await self._admission(listener), listener.host, listener.port
+                await self.security.admission(listener), listener.host, listener.port
             )
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
         return advertised_endpoints(listeners, ports, await self._environment.host_name())
 
-    async def _admission(self, listener: ListenerAddress) -> Admission:
-        """Return what a listener asks of its clients. Raises ValueError or OSError if its
-        certificates cannot be used."""
-        if listener.protocol is SecurityProtocol.PLAINTEXT:
-            limit = self.settings.max_connections_of(listener.name)
-            return PlaintextAdmission(listener.name, limit)
-        if self._admissions is None:
-            # Without TLS and SASL, no start imports this module.
-            from oncelog_server.network.admissions import Admissions
-
-            self._admissions = Admissions(
-                self.settings,
-                self._clock,
-                self._timers,
-                scram=self._scram_credential,
-                random_bytes=self._environment.token_bytes,
-                server_secret=await self.metadata.server_secret(
-                    self._environment.token_bytes(SECRET_BYTES)
-                ),
-            )
-        return await self._admissions.open(listener)
-
-    def _scram_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        return self.metadata.follower.image.scram_credentials.get((mechanism, user))
-
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)
         return 0 if found is None else len(found.partitions)
-
-    def _link_security(self) -> Callable[[], LinkSecurity] | None:
-        """Return the security of the inter-broker listener, None for PLAINTEXT."""
-        name = inter_broker_listener(self.settings)
-        (listener,) = (found for found in listeners_of(self.settings) if found.name == name)
-        if listener.protocol is SecurityProtocol.PLAINTEXT:
-            return None
-
-        def security() -> LinkSecurity:
-            # A broker without other brokers does not need this module.
-            from oncelog_server.links.link_security import link_security
-
-            return link_security(self.settings, listener, self._environment.token_bytes)
-
-        return security
-
-    @property
-    def has_certificates(self) -> bool:
-        """Return True if a listener has TLS."""
-        return self._admissions is not None and self._admissions.has_tls
-
-    def reload_certificates(self) -> None:
-        """Read the certificates of all listeners again. An event says what came of it."""
-        if self._admissions is not None:
-            self._admissions.reload()
 
     # --- producer ids
 
@@ -527,8 +456,7 @@ class Broker:
         await self._late_cleaner.stop()
         self._tasks.stop()
         self._marker_links.close()
-        if self._admissions is not None:
-            await self._admissions.close()
+        await self.security.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # The checkpoints are written even if a log could not be closed, because a checkpoint in

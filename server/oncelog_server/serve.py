@@ -229,9 +229,9 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)
     else:
-        if broker.has_certificates:
+        if broker.security.has_certificates:
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, broker.reload_certificates)
+            loop.add_signal_handler(signal.SIGHUP, broker.security.reload_certificates)
         sys.stdout.flush()
         await stopping.wait()
     if control is not None:

@@ -1,0 +1,112 @@
+"""The parts of a broker that decide which clients and brokers it admits, and their rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from oncelog_server.clock import Clock
+from oncelog_server.environment import Environment
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.network.admission import Admission, PlaintextAdmission
+from oncelog_server.observe.audit_log import logged_denials
+from oncelog_server.security.authorizer import AllowAll, Authorizer
+from oncelog_server.security.protocols import SecurityProtocol
+from oncelog_server.security.standard_authorizer import StandardAuthorizer
+from oncelog_server.settings.listeners import (
+    ListenerAddress,
+    inter_broker_listener,
+    listeners_of,
+)
+from oncelog_server.settings.model import Settings
+from oncelog_server.settings.security import split_principals
+from oncelog_server.timers import Timers
+
+if TYPE_CHECKING:
+    # A broker with PLAINTEXT listeners alone imports none of these.
+    from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
+    from oncelog_server.links.link_security import LinkSecurity
+    from oncelog_server.network.admissions import Admissions
+
+SECRET_BYTES: Final = 32
+
+
+class BrokerSecurity:
+    """The security of one broker, by its settings and the metadata."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Environment,
+        timers: Timers,
+        metadata: ClusterMetadata,
+    ) -> None:
+        self._settings = settings
+        self._clock: Clock = environment.clock
+        self._random_bytes = environment.token_bytes
+        self._timers = timers
+        self._metadata = metadata
+        self._admissions: Admissions | None = None
+
+    def new_authorizer(self) -> Authorizer:
+        """Return the authorizer of the settings."""
+        if not self._settings.authorizer_class_name:
+            return AllowAll()
+        follower = self._metadata.follower
+        return StandardAuthorizer(
+            lambda: follower.image.acls,
+            split_principals(self._settings.super_users),
+            allow_if_no_acl=self._settings.allow_everyone_if_no_acl_found,
+            denials=logged_denials(self._clock.monotonic_ms),
+        )
+
+    async def admission(self, listener: ListenerAddress) -> Admission:
+        """Return the demands of a listener on its clients. Raises ValueError or OSError if its
+        certificates cannot be used."""
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            limit = self._settings.max_connections_of(listener.name)
+            return PlaintextAdmission(listener.name, limit)
+        if self._admissions is None:
+            from oncelog_server.network.admissions import Admissions
+
+            self._admissions = Admissions(
+                self._settings,
+                self._clock,
+                self._timers,
+                scram=self._scram_credential,
+                random_bytes=self._random_bytes,
+                server_secret=await self._metadata.server_secret(self._random_bytes(SECRET_BYTES)),
+            )
+        return await self._admissions.open(listener)
+
+    def _scram_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self._metadata.follower.image.scram_credentials.get((mechanism, user))
+
+    def of_links(self) -> Callable[[], LinkSecurity] | None:
+        """Return the security of the inter-broker listener, None for PLAINTEXT."""
+        name = inter_broker_listener(self._settings)
+        (listener,) = (found for found in listeners_of(self._settings) if found.name == name)
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            return None
+
+        def security() -> LinkSecurity:
+            # A broker without other brokers does not need this module.
+            from oncelog_server.links.link_security import link_security
+
+            return link_security(self._settings, listener, self._random_bytes)
+
+        return security
+
+    @property
+    def has_certificates(self) -> bool:
+        """Return True if a listener has TLS."""
+        return self._admissions is not None and self._admissions.has_tls
+
+    def reload_certificates(self) -> None:
+        """Read the certificates of all listeners again. An event says what came of it."""
+        if self._admissions is not None:
+            self._admissions.reload()
+
+    async def close(self) -> None:
+        if self._admissions is not None:
+            await self._admissions.close()
