@@ -32,6 +32,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!oncelog).*"),
     ("py:.*", r"oncelog_client\.values\.[KV]"),
+    ("py:.*", r"oncelog_protocol\.(security\.mechanisms\.SaslMechanism|secret\.Secret)"),
     ("py:.*", r"oncelog\.testing\.(broker\.Process|client_thread\.ClientThread)"),
 ]
 

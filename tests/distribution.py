@@ -27,6 +27,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/cli/test_groups.py": KAFKA,
     "tests/client/cli/test_nouns.py": KAFKA,
     "tests/client/cli/test_produce_consume.py": KAFKA,
+    "tests/client/cli/test_quotas.py": KAFKA,
     "tests/client/cli/test_reading.py": KAFKA,
     "tests/client/cli/test_secured.py": KAFKA,
     "tests/client/cli/test_topics.py": KAFKA,

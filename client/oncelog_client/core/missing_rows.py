@@ -185,6 +185,9 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.transactional_id for row in response.transaction_states],
     ),
     ApiKey.WRITE_TXN_MARKERS: _marked,
+    # Authentication.
+    ApiKey.SASL_HANDSHAKE: _no_rows,
+    ApiKey.SASL_AUTHENTICATE: _no_rows,
     # Topics, settings, brokers.
     ApiKey.CREATE_TOPICS: _named(
         lambda request: [row.name for row in request.topics],

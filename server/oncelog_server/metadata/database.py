@@ -30,7 +30,7 @@ from oncelog_server.cluster.store import (
 )
 from oncelog_server.metadata.reserve import Reserve
 from oncelog_server.metadata.text_copy import TextCopy
-from oncelog_server.operating_system.file_modes import make_private
+from oncelog_server.operating_system.file_modes import restrict
 
 T = TypeVar("T")
 
@@ -86,7 +86,6 @@ class Database:
         self._copy = TextCopy(copy) if copy is not None else None
         self._reserve = Reserve(reserve) if reserve is not None else None
         try:
-            make_private(path)
             # Autocommit, because only `txn` begins and ends transactions.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -99,6 +98,8 @@ class Database:
 
     def _prepare(self, may_be_new: bool) -> None:
         (version,) = self._execute("PRAGMA user_version").fetchone()
+        # SQLite has created the file just now. Its other files get the mode of this one.
+        restrict(self._path)
         if version not in (0, _WITHOUT_CHECKSUM, SCHEMA_VERSION):
             raise OSError(
                 f"{self._path} has the schema {version} of another version of oncelog: start that "

@@ -24,7 +24,7 @@ from zlib import crc32
 import msgspec
 
 from oncelog_server.cluster.store import Entry, Snapshot
-from oncelog_server.operating_system.file_modes import FILE_MODE, make_private
+from oncelog_server.operating_system.file_modes import FILE_MODE, restrict
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 TITLE: Final = "oncelog-metadata"
@@ -71,7 +71,7 @@ class TextCopy:
         if found > revision:
             return found
         if found == revision and data.endswith(b"\n"):
-            make_private(self.path)
+            restrict(self.path)
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             self._crc, self._size = crc32(data), len(data)
             self._limit = 2 * _snapshot_bytes(data) + SLACK_BYTES

@@ -19,9 +19,14 @@ _log = structlog.get_logger("oncelog.storage")
 
 def make_private(path: Path | str) -> None:
     """Create an empty file that only its owner may read, or remove the rights of others from an
-    existing file. If the file belongs to another user, log a warning. Raises OSError if it cannot
-    be created."""
+    existing file, as `restrict` does. Raises OSError if it cannot be created."""
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT, FILE_MODE))
+    restrict(path)
+
+
+def restrict(path: Path | str) -> None:
+    """Remove the rights of others from a file. If the file belongs to another user, log a warning.
+    Raises OSError if there is no such file."""
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if not mode & OF_OTHERS:
         return

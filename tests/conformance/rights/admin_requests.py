@@ -151,7 +151,7 @@ constant(
     alter_client_quotas.AlterClientQuotasRequest(
         [
             alter_client_quotas.EntryData(
-                [alter_client_quotas.EntityData("user", "nobody-1")],
+                [alter_client_quotas.EntityData("user", "absent-1")],
                 [alter_client_quotas.OpData("producer_byte_rate", 1_000.0)],
             )
         ],

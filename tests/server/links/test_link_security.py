@@ -101,7 +101,7 @@ async def test_a_link_whose_session_ends_soon_connects_again_without_a_loss(
     async with links_to_itself(tmp_path, "SASL_PLAINTEXT", "PLAIN", "links", lifetime) as links:
         link = links.to(1)
         assert link is not None
-        connections = set()
+        connections: set[object] = set()
         async with asyncio.timeout(DEADLINE_S):
             while len(connections) < 3:
                 assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is not None
