@@ -52,6 +52,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/test_transactions_against_broker.py": KAFKA,
     "tests/client/test_two_phase.py": KAFKA,
     "tests/client/test_unanswered.py": KAFKA,
+    "tests/client/test_users_against_broker.py": KAFKA,
     "tests/conformance/": KAFKA,
     "tests/conformance/authorizer/": ORACLES,
     "tests/conformance/oauthbearer/": ORACLES,
