@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Final, Generic, TypeVar
 
 from oncelog_server.quotas.limits import FoundLimit, Limits
@@ -79,6 +78,8 @@ class Usage(Generic[M]):
         # The length tells where the user ends, because both may have any characters.
         key = f"{len(found.user)} {found.user}{found.client_id}"
         if len(key) > _LONGEST_KEY:
+            from hashlib import blake2b  # loads OpenSSL, which a start of a broker does not need
+
             key = blake2b(key.encode("utf-8", "surrogatepass")).hexdigest()
         used = self._young.get(key)
         if used is None:
