@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from oncelog_protocol.tls.engine import TlsEngine
@@ -60,5 +61,7 @@ class SecuredAdmission:
 
     def refused(self, session: Session, reason: str) -> None:
         self.failures += 1
-        key = self.listener, session.host
+        # One reason must not hide another one of the same address. The names that clients choose
+        # are no part of the key.
+        key = self.listener, session.host, re.split("[:'\"]", reason, maxsplit=1)[0]
         self._events.add(key, listener=self.listener, peer=session.address, reason=reason)
