@@ -135,14 +135,14 @@ class Admissions:
             timers=self._timers,
         )
 
-    async def _open_tokens(self, listener: ListenerAddress) -> Callable[[], SaslExchange]:
+    async def _open_tokens(self, listener: ListenerAddress) -> Callable[[bool], SaslExchange]:
         from oncelog_server.tokens.oauth_tokens import OAuthTokens
 
         tokens = await OAuthTokens.open(
             oauth_settings(self._settings, listener), self._timers, self._clock.monotonic_ms
         )
         self._tokens.append(tokens)
-        return lambda: OAuthBearerExchange(tokens, self._clock.now_ms)
+        return lambda again: OAuthBearerExchange(tokens, self._clock.now_ms, again=again)
 
     @property
     def has_tls(self) -> bool:

@@ -140,6 +140,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             self._application.tls_failed(failed.reason)
             self._flush()
             if self._transport is not None:
+                self._closing = True
                 self._transport.close()
 
     def _flush(self) -> None:
@@ -188,11 +189,12 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             self._guard(self._deliver)
 
     def write(self, data: Buffer) -> None:
-        if self._transport is not None:
-            self._engine.write(data)
-            self._flush()
+        self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        """Write, unless the connection is closing: a response may come after its end."""
+        if self.is_closing():
+            return
         for data in list_of_data:
             self._engine.write(data)
         self._flush()

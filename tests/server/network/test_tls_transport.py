@@ -305,3 +305,30 @@ async def test_a_failed_connection_is_freed_at_once(tmp_path: Path, sent: bytes)
         finally:
             gc.enable()
             server.close()
+
+
+async def test_a_response_after_a_failure_of_tls_is_dropped(tmp_path: Path) -> None:
+    """A parked request may complete while the failed connection waits for the client to read."""
+    async with listening(tmp_path) as world:
+        sending = asyncio.create_task(asyncio.to_thread(_send_damaged_record, world))
+        await world.until(lambda: world.receiver.transport and world.receiver.established)
+        transport = world.receiver.transport
+        assert transport is not None
+        while not world.receiver.write_paused:
+            transport.write(bytes(128 << 10))
+        client = await sending
+        await world.until(lambda: world.receiver.failures)
+        assert not world.receiver.lost.is_set()
+
+        transport.write(b"late")
+        transport.writelines([b"late", b"too"])
+
+        assert transport.is_closing()
+        client.close()
+
+
+def _send_damaged_record(world: World) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", world.port), timeout=DEADLINE_S)
+    tls = world.trusting.wrap_socket(plain, server_hostname="localhost")
+    socket.socket.sendall(tls, b"\x17\x03\x03\0\x20" + bytes(32))
+    return tls

@@ -20,15 +20,15 @@ class SaslSources(msgspec.Struct, frozen=True):
 
     `plain_users` are the users of PLAIN, None if the listener has none. `scram` returns the
     credential of a user. `random_bytes` returns secret random bytes. `server_secret` is the same in
-    all brokers, and after a restart. `oauthbearer` returns a new exchange of OAUTHBEARER, None if
-    tokens cannot be validated.
+    all brokers, and after a restart. `oauthbearer` returns a new exchange of OAUTHBEARER, for a
+    re-authentication or not; it is None if tokens cannot be validated.
     """
 
     scram: Callable[[ScramMechanism, str], ScramCredential | None]
     random_bytes: RandomBytes
     server_secret: bytes
     plain_users: PlainUsers | None = None
-    oauthbearer: Callable[[], SaslExchange] | None = None
+    oauthbearer: Callable[[bool], SaslExchange] | None = None
 
 
 def new_exchange(
@@ -60,11 +60,11 @@ def _scram(mechanism: SaslMechanism, sources: SaslSources, reauthentication: boo
 
 
 def _oauthbearer(
-    _mechanism: SaslMechanism, sources: SaslSources, _reauthentication: bool
+    _mechanism: SaslMechanism, sources: SaslSources, reauthentication: bool
 ) -> SaslExchange:
     if sources.oauthbearer is None:
         raise ValueError("SASL mechanism OAUTHBEARER has no validator of tokens")
-    return sources.oauthbearer()
+    return sources.oauthbearer(reauthentication)
 
 
 _EXCHANGES: Final[

@@ -16,12 +16,16 @@ USERS = PlainUsers({"alice": Secret("S3cret")}, b"key")
 
 
 def sources(looked_up: list[object]) -> SaslSources:
+    def bearer(again: bool) -> PlainExchange:
+        looked_up.append(again)
+        return PlainExchange(USERS)
+
     return SaslSources(
         lambda mechanism, name: looked_up.append((mechanism, name)),
         bytes,
         b"secret",
         USERS,
-        lambda: PlainExchange(USERS),
+        bearer,
     )
 
 
@@ -42,6 +46,13 @@ def test_the_other_mechanisms_have_their_own_exchange(mechanism: SaslMechanism) 
     exchange = new_exchange(mechanism, sources([]))
 
     assert isinstance(exchange.evaluate(b"\0alice\0S3cret"), Authenticated)
+
+
+def test_oauthbearer_knows_if_the_connection_was_authenticated_before() -> None:
+    asked: list[object] = []
+    for again in (False, True):
+        new_exchange(OAUTHBEARER, sources(asked), reauthentication=again)
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, OAUTHBEARER])
