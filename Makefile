@@ -21,7 +21,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +34,7 @@ run: $(RUN)  ## a broker on port 9092, data in ./oncelog-data; its own small env
 check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types layers
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types layers collection
 
 types: $(READY)
 	$(BIN)/mypy
@@ -42,6 +42,11 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py
+
+# All tests are collected here and one is run. A file that needs Kafka or Spark and has no process
+# fails after 10 s, not at the end of `make test`.
+collection: $(READY)
+	$(BIN)/python -m pytest -q tests -k test_every_file_that_needs_spark_or_kafka_is_in_its_process
 
 # What a contributor runs before each commit: below a minute on two cores.
 quick: $(READY)  ## check, and the tests that start no process, need no Java and take little time

@@ -32,6 +32,7 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/client/cli/test_secured.py": KAFKA,
     "tests/client/cli/test_topics.py": KAFKA,
     "tests/client/cli/test_transactions.py": KAFKA,
+    "tests/client/cli/test_users.py": KAFKA,
     "tests/client/io/test_auto_commit.py": KAFKA,
     "tests/client/io/test_group_session.py": KAFKA,
     "tests/client/io/test_positions.py": KAFKA,
