@@ -109,9 +109,9 @@ class TrappedFile(MemoryFile):
         super().__init__(files, path)
         self._disk = files
 
-    def append(self, *buffers: Buffer) -> None:
+    def append(self, buffer: Buffer) -> None:
         self._disk.reached(When.BEFORE, self.path)
-        super().append(*buffers)
+        super().append(buffer)
         self._disk.reached(When.AFTER, self.path)
 
 

@@ -36,9 +36,9 @@ class SimFile:
             self._inode = self._files.disk.inode(operation, self.path)
         return self._inode
 
-    def append(self, *buffers: Buffer) -> None:
+    def append(self, buffer: Buffer) -> None:
         inode = self._open("append")
-        data = b"".join(buffers)
+        data = bytes(buffer)
         if len(inode.data) != self.size:
             self.truncate(self.size)
         self._files.disk.append(inode, self.path, data)

@@ -40,13 +40,13 @@ class WatchedFile(OsFile):
         self._is_log = name.endswith(_LOG_SUFFIX)
         self.unsynced: list[Step] = []
 
-    def append(self, *buffers: Buffer) -> None:
-        self._faults.full_disk.check("append", self.path, sum(map(len, buffers)))
+    def append(self, buffer: Buffer) -> None:
+        self._faults.full_disk.check("append", self.path, len(buffer))
         trap = self._faults.trap
         if trap is None or not self._is_log:
-            super().append(*buffers)
+            super().append(buffer)
             return
-        data = b"".join(buffers)
+        data = bytes(buffer)
         steps = steps_of(self._topic, data)
         for step in steps:
             trap.reached(point_name(WriteMoment.BEFORE, step))

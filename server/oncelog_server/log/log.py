@@ -151,11 +151,10 @@ class PartitionLog:
     def append(
         self,
         records: bytearray | memoryview,
-        *,
         leader_epoch: int,
         now_ms: int,
-        origin: Origin = CLIENT,
         header: BatchHeader | None = None,
+        origin: Origin = CLIENT,
     ) -> Appended:
         """Append exactly one batch. Its offsets, leader epoch and, with LogAppendTime, time are
         patched in place.
@@ -178,10 +177,8 @@ class PartitionLog:
             repeated = self.producers.check_data(header, from_client=from_client)
             if repeated is not None:
                 time_ms = repeated.timestamp if rules.log_append_time else NO_TIMESTAMP
-                first, last, start = (
-                    repeated.first_offset, repeated.last_offset, self.log_start_offset,
-                )  # fmt: skip
-                return Appended(first, last, time_ms, True, -1, 0, start)
+                first, last = repeated.first_offset, repeated.last_offset
+                return Appended(first, last, time_ms, True, self.log_start_offset)
         segments = self.segments
         base_offset = segments.active.end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -193,8 +190,7 @@ class PartitionLog:
             segment = segments.active.base_offset
             self.producers.data_appended(header, base_offset, segment, position, now_ms)
         time_ms = now_ms if rules.log_append_time else NO_TIMESTAMP
-        size, start = len(records), self.log_start_offset
-        return Appended(base_offset, last_offset, time_ms, False, position, size, start)
+        return Appended(base_offset, last_offset, time_ms, False, self.log_start_offset)
 
     def append_decided(
         self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
@@ -240,7 +236,7 @@ class PartitionLog:
             producer_epoch=producer_epoch, timestamp_ms=now_ms, base_offset=offset,
             leader_epoch=leader_epoch,
         )  # fmt: skip
-        position = self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
+        self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
         completed = producers.completed_by(producer_id, offset=offset, committed=committed)
         if completed is not None and not committed:
             stable = producers.last_stable_offset_after(completed)
@@ -250,8 +246,7 @@ class PartitionLog:
             producer_id, producer_epoch, coordinator_epoch, completed,
             timestamp=now_ms, now_ms=now_ms,
         )  # fmt: skip
-        size, start = len(batch), self.log_start_offset
-        return Appended(offset, offset, NO_TIMESTAMP, False, position, size, start)
+        return Appended(offset, offset, NO_TIMESTAMP, False, self.log_start_offset)
 
     def append_replicated(self, batches: Batches, *, now_ms: int) -> int:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.

@@ -25,7 +25,7 @@ CLIENT: Final = Origin.CLIENT
 
 
 class Appended(msgspec.Struct, gc=False):
-    """The place of a batch in the log. `duplicate`: the log already had the batch.
+    """The offsets of a batch in the log. `duplicate`: the log already had the batch.
     `log_append_time_ms` is NO_TIMESTAMP if the topic keeps the producer's timestamps.
     `log_start_offset` is the log start at the time of the append, as in Kafka's LogAppendInfo."""
 
@@ -33,8 +33,6 @@ class Appended(msgspec.Struct, gc=False):
     last_offset: int
     log_append_time_ms: int
     duplicate: bool
-    position: int
-    size: int
     log_start_offset: int
 
 

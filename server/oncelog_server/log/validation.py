@@ -65,9 +65,9 @@ def decompressed_limit(config: LogConfig) -> int:
 class BatchRules:
     """The checks that a topic's settings require, computed once."""
 
-    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
-                 "_partition", "_walks", "log_append_time", "max_bytes", "own_max_bytes",
-                 "segment_bytes")  # fmt: skip
+    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keeps_bytes",
+                 "_keys_required", "_limit", "_partition", "_walks", "log_append_time", "max_bytes",
+                 "own_max_bytes", "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig, partition: str) -> None:
         """`partition`: the partition's name in error messages, for example `topic-0`."""
@@ -88,6 +88,8 @@ class BatchRules:
             or self._keys_required
             or (self._before_max_ms != UNLIMITED and not self.log_append_time)
         )
+        # No setting needs the records or changes the batch.
+        self._keeps_bytes = not (self._walks or self.log_append_time or self._codec is not None)
 
     def check(
         self, records: bytearray | memoryview, now_ms: int, header: BatchHeader | None = None
@@ -103,27 +105,26 @@ class BatchRules:
             if len(records) < HEADER_SIZE:
                 raise _no_batch(records)
             header = read_header(records)
-        (
-            _, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
-            producer_id, producer_epoch, base_sequence, count,
-        ) = header  # fmt: skip
+        attributes = header.attributes
         # Nearly every batch passes this test of all rules. Any other batch is examined rule by
         # rule.
         if not (
-            magic == MAGIC
-            and length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
+            header.magic == MAGIC
+            and header.batch_length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
             and 0 <= attributes & _NOT_TRANSACTIONAL <= _MAX_CODEC
-            and 0 < count == last_offset_delta + 1
+            and 0 < header.records_count == header.last_offset_delta + 1
             and (
-                producer_epoch >= 0 <= base_sequence
-                if producer_id > NO_PRODUCER_ID
+                header.producer_epoch >= 0 <= header.base_sequence
+                if header.producer_id > NO_PRODUCER_ID
                 else not attributes & TRANSACTIONAL_FLAG
             )
-            and base_timestamp >= NO_TIMESTAMP <= max_timestamp
-            and max_timestamp - now_ms <= self._after_max_ms
-            and crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) == crc
+            and header.base_timestamp >= NO_TIMESTAMP <= header.max_timestamp
+            and header.max_timestamp - now_ms <= self._after_max_ms
+            and crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) == header.crc
         ):
             self._examine(records, header, now_ms)
+        if self._keeps_bytes:
+            return header, records
         codec = self._codec
         if self._walks or (codec is not None and codec != attributes & COMPRESSION_MASK):
             walked = self._walk(records, header, now_ms)

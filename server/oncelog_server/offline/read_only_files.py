@@ -37,7 +37,7 @@ class ReadOnlyFile:
         if descriptor >= 0:
             os.close(descriptor)
 
-    def append(self, *buffers: Buffer) -> None:
+    def append(self, buffer: Buffer) -> None:
         _refuse("append", self.path)
 
     def truncate(self, size: int) -> None:

@@ -85,7 +85,7 @@ class OsFile:
         self._close_wanted = False
         self._cut_pending = False
 
-    def append(self, *buffers: Buffer) -> None:
+    def append(self, buffer: Buffer) -> None:
         descriptor = self._descriptor
         self._used = True
         if descriptor < 0:
@@ -93,22 +93,17 @@ class OsFile:
         if self._cut_pending:
             self.truncate(self.size)
         try:
-            if len(buffers) == 1:
-                expected = len(buffers[0])
-                written = os.write(descriptor, buffers[0])
-            else:
-                expected = sum(map(len, buffers))
-                written = os.writev(descriptor, buffers)
-            if written != expected:
+            written = os.write(descriptor, buffer)
+            if written != len(buffer):
                 # The write was short. Writing the rest raises the cause: the disk is full, or the
                 # file is too large.
-                rest = memoryview(b"".join(buffers))[written:]
+                rest = memoryview(buffer)[written:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
         except OSError as error:
             self._cut_back()
-            raise refused("append", self.path, error, expected) from None
-        self.size += expected
+            raise refused("append", self.path, error, len(buffer)) from None
+        self.size += len(buffer)
 
     def _cut_back(self) -> None:
         """Remove a partly written batch from the end of the file. If this fails, the next append

@@ -69,7 +69,7 @@ class PartitionViews:
 
 
 def partition_view(partition: Partition) -> PartitionView:
-    log, replicas = partition._log, partition._replicas
+    log, replicas = partition._log, partition.replicas
     producers = log.producers
     return PartitionView(
         partition.topic_partition,

@@ -249,13 +249,11 @@ class Produce(msgspec.Struct, eq=False):
             try:
                 if append.guard is not None:
                     partition.check_guard(_header(append).producer_id, append.guard)
-                if acks_all:
+                if acks_all and partition.replicas.is_under_min_isr:
                     partition.check_in_sync_replicas()
                 if partition.refused_sequences.lowest_by_id:
                     _check_begins(append)
-                appended = append.appended = partition.append(
-                    records, now_ms=now_ms, header=append.header
-                )
+                appended = append.appended = partition.append(records, now_ms, append.header)
             except Refused as refused:
                 append.refuse(refused.code, refused.message)
                 if isinstance(refused, InvalidRecords):

@@ -44,8 +44,8 @@ class File(Protocol):
         """Return the number of bytes in the file. The handle counts them, without a system call."""
         ...
 
-    def append(self, *buffers: Buffer) -> None:
-        """Append all buffers in one write.
+    def append(self, buffer: Buffer) -> None:
+        """Append the buffer in one write.
 
         If the write is only partly done, the file is truncated to its old size before StorageError
         is raised, so that a file always ends at `size`.

@@ -38,14 +38,11 @@ def files(tmp_path: Path) -> Iterator[OsFiles]:
         files.close()
 
 
-@pytest.mark.parametrize("buffers", [(b"x" * 60,), (b"x" * 30, b"y" * 30)])
-def test_a_write_cut_short_leaves_nothing_behind(
-    files: OsFiles, tmp_path: Path, buffers: tuple[bytes, ...]
-) -> None:
+def test_a_write_cut_short_leaves_nothing_behind(files: OsFiles, tmp_path: Path) -> None:
     file = files.open("f", create=True)
     file.append(b"a" * 50)
     with largest_file(80), pytest.raises(StorageError, match="too large") as refused:
-        file.append(*buffers)
+        file.append(b"x" * 60)
     assert refused.value.operation == "append"
     assert (tmp_path / "f").read_bytes() == b"a" * 50
     assert file.size == 50

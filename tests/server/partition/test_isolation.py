@@ -51,11 +51,11 @@ def test_L3_a_marker_above_the_high_watermark_does_not_move_the_last_stable_offs
 def test_L3_a_marker_that_an_isr_follower_lacks_does_not_move_the_last_stable_offset() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     send(replica, 7, 0)
-    replica._replicas.record_fetch(1, 1, 1, NOW_MS)
+    replica.replicas.record_fetch(1, 1, 1, NOW_MS)
     mark(replica, 7)
     assert (replica.last_stable_offset, replica.high_watermark) == (0, 1)
     assert replica.read(0, MANY, RC, at_least_one=True).records is None
-    replica._replicas.record_fetch(1, 2, 2, NOW_MS)
+    replica.replicas.record_fetch(1, 2, 2, NOW_MS)
     send(replica, 8, 0)
     assert replica.last_stable_offset == replica.high_watermark == 2
 

@@ -216,7 +216,7 @@ def test_a_follower_of_the_isr_holds_back_the_high_watermark_and_parked_requests
     codes = waiter(replica, 3)
     assert (replica.high_watermark, replica.is_committed, codes) == (0, False, [])
     assert replica.read(0, MANY, RU, at_least_one=True).records is None
-    replica._replicas.record_fetch(1, 3, 3, NOW_MS)
+    replica.replicas.record_fetch(1, 3, 3, NOW_MS)
     replica.append(batch(1), now_ms=NOW_MS)
     assert (replica.high_watermark, codes) == (3, [ErrorCode.NONE])
 
@@ -224,11 +224,11 @@ def test_a_follower_of_the_isr_holds_back_the_high_watermark_and_parked_requests
 def test_a_followers_log_end_counts_only_in_its_leader_epoch() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     replica.append(batch(3), now_ms=NOW_MS)
-    replica._replicas.record_fetch(1, 3, 3, NOW_MS)
+    replica.replicas.record_fetch(1, 3, 3, NOW_MS)
     replica.become_leader(0, 0, (0, 1), (0, 1))
     replica.append(batch(1), now_ms=NOW_MS)
     assert replica.high_watermark == 3
-    replica._replicas.record_fetch(1, 4, 4, NOW_MS)
+    replica.replicas.record_fetch(1, 4, 4, NOW_MS)
     replica.become_leader(0, 1, (0, 1), (0, 1))
     replica.append(batch(1), now_ms=NOW_MS)
     assert replica.high_watermark == 3

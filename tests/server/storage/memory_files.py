@@ -57,8 +57,8 @@ class MemoryFile:
             raise StorageError(operation, self.path, "No such file or directory")
         return node
 
-    def append(self, *buffers: Buffer) -> None:
-        data = b"".join(buffers)
+    def append(self, buffer: Buffer) -> None:
+        data = bytes(buffer)
         node = self._node("append")
         self._files.before_append(node, self.path, data)
         node.data += data
