@@ -83,6 +83,7 @@ EDGES = {
     "oncelog_server.clock": "reads the time",
     "oncelog_server.config": "reads files and the environment",
     "oncelog_server.secret_files": "reads the files that settings name",
+    "oncelog_server.secret_sources": "reads those files by the settings of a start",
     "oncelog_server.dev": "a process with a temporary folder",
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.data_directory": "locks and reads the data directory",

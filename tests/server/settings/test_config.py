@@ -260,25 +260,6 @@ def test_settings_that_kafka_4_removed_are_ignored_with_a_warning() -> None:
     assert "zookeeper.connect" in warning
 
 
-@pytest.mark.parametrize(
-    "assignment",
-    [
-        "process.roles=controller",
-        "log.retention.hours=0",
-        "group.min.session.timeout.ms=2000000",
-        "queued.max.request.bytes=5",
-        "max.connections.per.ip.overrides=10.0.0.1:x",
-        "max.connections.per.ip.overrides=10.0.0.1:5,10.0.0.2",
-        "max.connections.per.ip.overrides=:5",
-        "max.connections.per.ip.overrides=::1:-5",
-        "listener.name.internal.ssl.keystore.location=x",
-    ],
-)
-def test_settings_that_exclude_each_other(assignment: str) -> None:
-    (problem,) = problems_of(assignment)
-    assert problem.startswith(assignment)
-
-
 def test_the_older_name_of_the_broker_id() -> None:
     assert load_settings(assignments=["broker.id=4"]).settings.node_id == 4
     (problem,) = problems_of("broker.id=4", "node.id=5")

@@ -242,7 +242,8 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
     Settings that topics have too are exempt: the broker passes them to the topic's logs."""
     tables = SERVER / "settings"
     readers = [path for path in SERVER.rglob("*.py") if tables not in path.parents]
-    readers += [tables / f"{name}.py" for name in ("listeners", "listener_security", "topics")]
+    deciding = ("contradictions", "listeners", "listener_security", "topics")
+    readers += [tables / f"{name}.py" for name in deciding]
     text = "\n".join(path.read_text(encoding="utf-8") for path in readers)
     unread = [
         row.name

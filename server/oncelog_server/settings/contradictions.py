@@ -1,0 +1,103 @@
+"""The rules between settings: values that are valid alone, and contradict others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncelog_server.security.protocols import SecurityProtocol
+from oncelog_server.settings.listeners import (
+    InvalidConnectionLimits,
+    InvalidListeners,
+    ListenerAddress,
+    connection_limits,
+    listeners_of,
+    shares_an_address,
+)
+from oncelog_server.settings.model import Settings
+
+# (setting, reason)
+_Found = Iterator[tuple[str, str]]
+
+
+def contradictions(settings: Settings) -> list[tuple[str, str]]:
+    """Return (setting, reason) for settings that are valid alone but contradict others.
+
+    Most of the rules are those of KafkaConfig.
+    """
+    return [
+        *_of_listeners(settings),
+        *_of_metrics_port(settings),
+        *_of_cluster(settings),
+        *_of_limits(settings),
+    ]
+
+
+def client_listeners(settings: Settings) -> tuple[ListenerAddress, ...]:
+    """Return the listeners, none if their settings are invalid. `contradictions` reports invalid
+    ones."""
+    try:
+        return listeners_of(settings)
+    except InvalidListeners:
+        return ()
+
+
+def _of_listeners(settings: Settings) -> _Found:
+    try:
+        listeners = listeners_of(settings)
+    except InvalidListeners as error:
+        yield error.setting, str(error)
+    else:
+        if any(listener.protocol is not SecurityProtocol.PLAINTEXT for listener in listeners):
+            # A start without TLS and SASL does not import this module.
+            from oncelog_server.settings.listener_security import security_problems
+
+            for problem in security_problems(settings, listeners):
+                yield problem.setting, str(problem)
+        known = {listener.name for listener in listeners}
+        known.update(name.upper() for name in settings.controller_listener_names)
+        for setting in settings.of_listeners:
+            if setting.listener not in known:
+                yield setting.full_name, f"there is no listener {setting.listener}"
+    try:
+        connection_limits(settings.max_connections_per_ip_overrides)
+    except InvalidConnectionLimits as error:
+        yield "max.connections.per.ip.overrides", str(error)
+
+
+def _of_metrics_port(settings: Settings) -> _Found:
+    port = settings.oncelog_metrics_port
+    for listener in client_listeners(settings):
+        if listener.port == port > 0 and shares_an_address(
+            listener.host, settings.oncelog_metrics_host
+        ):
+            reason = f"is also the port of listener {listener.name}: give each its own port"
+            yield "oncelog.metrics.port", reason
+
+
+def _of_cluster(settings: Settings) -> _Found:
+    for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        nodes = [node for node in settings.given.get(name, "").split(",") if node.strip()]
+        if len(nodes) > 1:
+            reason = (
+                f"names {len(nodes)} nodes, but oncelog is a single broker for now. Each of these "
+                "nodes would be a cluster of its own"
+            )
+            yield name, reason
+    if settings.process_roles and "broker" not in settings.process_roles:
+        yield "process.roles", "this process is a broker, and can be nothing else"
+    if settings.broker_id not in (-1, settings.node_id) and "node.id" in settings.given:
+        yield "broker.id", f"must be the same as node.id, which is {settings.node_id}"
+    directories = settings.log_dirs or settings.log_dir
+    if len(directories) != 1:
+        name = "log.dirs" if settings.log_dirs is not None else "log.dir"
+        yield name, "exactly one data directory can be used for now"
+
+
+def _of_limits(settings: Settings) -> _Found:
+    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
+        yield "group.min.session.timeout.ms", "is above group.max.session.timeout.ms"
+    if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
+        yield "queued.max.request.bytes", "is below socket.request.max.bytes"
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if getattr(settings, name.replace(".", "_")) == 0:
+            yield name, "must be -1 (unlimited) or at least 1"

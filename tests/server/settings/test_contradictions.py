@@ -1,0 +1,54 @@
+"""Settings that are valid alone and contradict others are all found, each under its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.config import SettingsError, load_settings
+from oncelog_server.settings.contradictions import client_listeners, contradictions
+from oncelog_server.settings.model import Settings
+
+
+def test_the_defaults_do_not_contradict_each_other() -> None:
+    assert contradictions(Settings()) == []
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "process.roles=controller",
+        "log.retention.hours=0",
+        "group.min.session.timeout.ms=2000000",
+        "queued.max.request.bytes=5",
+        "max.connections.per.ip.overrides=10.0.0.1:x",
+        "max.connections.per.ip.overrides=10.0.0.1:5,10.0.0.2",
+        "max.connections.per.ip.overrides=:5",
+        "max.connections.per.ip.overrides=::1:-5",
+        "listener.name.internal.ssl.keystore.location=x",
+    ],
+)
+def test_settings_that_exclude_each_other(assignment: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_settings(assignments=[assignment])
+    (problem,) = raised.value.problems
+    assert str(problem).startswith(f"{assignment} (--set): ")
+
+
+def test_every_contradiction_is_found() -> None:
+    settings = Settings(
+        listeners=("PLAINTEXT://:9092",),
+        oncelog_metrics_port=9092,
+        log_retention_ms=0,
+        queued_max_request_bytes=5,
+    )
+    assert [name for name, _ in contradictions(settings)] == [
+        "oncelog.metrics.port",
+        "queued.max.request.bytes",
+        "log.retention.ms",
+    ]
+
+
+def test_listeners_that_are_not_valid_are_found_once() -> None:
+    settings = Settings(listeners=("nonsense",), oncelog_metrics_port=9092)
+    assert client_listeners(settings) == ()
+    assert [name for name, _ in contradictions(settings)] == ["listeners"]
