@@ -25,12 +25,11 @@ from oncelog_protocol.headers import REQUEST_START, read_client_id
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
-from oncelog_server.network.connection import RequestFailed
 from oncelog_server.request_limits import max_elements
 from oncelog_server.requests.frame_reader import SHARED_BYTES
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.request_meter import RequestMeter
-from oncelog_server.requests.response import EncodedResponse, Part, Parts
+from oncelog_server.requests.response import EncodedResponse, Part, Parts, RequestFailed
 from oncelog_server.requests.session import Session
 from oncelog_server.slices import SMALL, Steps, within
 

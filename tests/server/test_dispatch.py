@@ -21,10 +21,9 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
-from oncelog_server.network.connection import RequestFailed
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.requests.response import EncodedResponse, Parts
+from oncelog_server.requests.response import EncodedResponse, Parts, RequestFailed
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.security.resources import ANONYMOUS

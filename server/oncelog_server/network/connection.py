@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, cast
 
@@ -15,22 +14,21 @@ import structlog
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.admission import Admission
+from oncelog_server.network.connection_handshake import ConnectionHandshake
+from oncelog_server.network.mute import Mute
 from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.outbox import Outbox
+from oncelog_server.network.reading import Reading
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.backlog import Backlog
-from oncelog_server.requests.frame_deadline import FrameDeadline
 from oncelog_server.requests.frame_reader import FrameReader, SharedBuffer
-from oncelog_server.requests.response import EncodedResponse, Parts, Serve
-from oncelog_server.requests.session import Handshake, Session, Stage
-from oncelog_server.security.resources import Principal
+from oncelog_server.requests.pending_responses import PendingResponses
+from oncelog_server.requests.response import EncodedResponse, Parts, RequestFailed, Serve
+from oncelog_server.requests.session import Session
 
 log = structlog.get_logger("oncelog.network")
 
-# Maximum number of requests of one connection that have taken effect and wait for their responses.
-# Kafka's clients have at most five requests in flight.
-MAX_UNANSWERED: Final = 16
 # Maximum number of bytes to read while a request is parked. These reads only serve to notice a
 # disconnect.
 BACKLOG_BYTES: Final = 64 << 10
@@ -39,20 +37,9 @@ BACKLOG_BYTES: Final = 64 << 10
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20
-# A connection must be authenticated within this time (scenario H7).
-AUTHENTICATION_MS: Final = 10_000
 # Number of requests between two counts of the bytes of responses.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
-
-
-class RequestFailed(Exception):
-    """A request failed because of a defect. The `__cause__` is the defect's exception. `asked` has
-    the fields that describe the request in the log event."""
-
-    def __init__(self, **asked: object) -> None:
-        super().__init__(asked)
-        self.asked = asked
 
 
 class Server(Protocol):
@@ -96,29 +83,24 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._server = server
         self._admission = admission
-        self._handshake = Handshake(admission.listener, admission.protocol)
         # Serves the next frame: the dispatcher, or the authentication before it.
         self._serve_frame: Serve = server.serve
         self._loop = loop
         self._frames = FrameReader(server.shared_buffer, server.max_request_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
-        # None before the transport is open.
+        # These are None before the transport is open, and after its end.
         self.session: Session | None = None
-        # Pending responses, the oldest first. A complete response is a list, an incomplete response
-        # is a Deferred.
-        self._owed: deque[Parts | Deferred[Parts]] = deque()
-        self._parked: Deferred[Parts] | None = None
+        self._handshake: ConnectionHandshake | None = None
+        self._mute: Mute | None = None
+        self._reading: Reading | None = None
+        self._pending = PendingResponses()
         # Frames that arrived after a parked request, or that are too many for one turn.
         self._backlog = Backlog()
         # The number of pauses in effect. The transport, the outbox and a quota cause at most one
         # pause each.
         self._write_paused = 0
-        # The time until which a quota mutes the connection, 0 if it is not muted, and its number.
-        self._muted_until_ms = 0
-        self._mute_number = -1
         self._poll: select.poll | None = None
-        self._reading = True
         # True if the peer has closed its side while frames were in the backlog. The connection then
         # closes after the backlog.
         self._ended = False
@@ -127,92 +109,72 @@ class Connection(asyncio.BufferedProtocol):
         # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
         # read the clock.
         self.heard = False
-        self._deadline = FrameDeadline()
-        self._opened_ms = 0
 
     # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        server = self._server
         # uvloop's transports are no subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = opened = cast(asyncio.Transport, transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._server.send_buffer_bytes > 0:
-                size = self._server.send_buffer_bytes
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+            if server.send_buffer_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.send_buffer_bytes)
         name = transport.get_extra_info("peername")
         host = str(name[0]) if isinstance(name, tuple) else "unknown"
-        self.session = self._handshake.transport_open(host, self._has_hung_up, self.mute)
-        self._outbox = Outbox(
-            self._transport, self._loop, self._server.turn, self._server.writables, self
+        self.last_active_ms = server.monotonic_ms()
+        self._handshake = ConnectionHandshake(
+            self, self._admission, server.serve, server.max_request_bytes, self.last_active_ms
         )
-        self.last_active_ms = self._opened_ms = self._server.monotonic_ms()
-        if not self._server.connection_opened(self):
-            self._transport.abort()
-        elif self._handshake.stage is Stage.SASL:
-            self._begin_sasl()
+        self.session = self._handshake.transport_open(host, self._has_hung_up, self.mute)
+        self._mute = Mute(self, server.mutes, server.monotonic_ms)
+        self._reading = Reading(opened, self._frames, server.monotonic_ms)
+        self._outbox = Outbox(opened, self._loop, server.turn, server.writables, self)
+        if server.connection_opened(self):
+            self._handshake.begin_sasl()
+        else:
+            opened.abort()
+
+    def serve_by(self, serve: Serve, max_frame_bytes: int | None = None) -> None:
+        """Serve all further frames by `serve`. `max_frame_bytes` is their new limit, None for no
+        change."""
+        self._serve_frame = serve
+        if max_frame_bytes is not None:
+            self._frames.limit = max_frame_bytes
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """Go on after the handshake of TLS. `certificate` is the client's in DER, if it has one.
-        Raises AuthenticationRefused if its name is refused."""
-        assert self.session is not None
-        principal = self._admission.principal_of(certificate)
-        self.session = self._handshake.tls_established(self.session, principal)
-        if self._handshake.stage is Stage.SASL:
-            self._begin_sasl()
-
-    def _begin_sasl(self) -> None:
-        self._frames.limit = self._admission.max_unauthenticated_bytes
-        self._serve_frame = self._admission.new_authentication(self, self._server.serve).serve
-
-    def served_by(self, serve: Serve) -> None:
-        """Serve all further frames by `serve`."""
-        self._serve_frame = serve
-
-    def authenticated(self, principal: Principal, serve: Serve) -> None:
-        """Begin the session of this principal. Serve all further frames by `serve`."""
-        assert self.session is not None
-        self.session = self._handshake.authenticated(self.session, principal)
-        self._frames.limit = self._server.max_request_bytes
-        self._serve_frame = serve
-
-    def authentication_failed(self, reason: str) -> None:
-        """Close the connection when the sent responses have left."""
-        self.tls_failed(reason)
-        self.drain()
+        """Begin the next stage after TLS. Raises AuthenticationRefused."""
+        assert self._handshake is not None
+        self._handshake.tls_established(certificate)
 
     def tls_failed(self, reason: str) -> None:
         """Log the reason. The transport closes the connection."""
-        if self.session is not None:
-            self._admission.refused(self.session, reason)
+        if self._handshake is not None:
+            self._handshake.refused(reason)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connection_closed(self)
-        if self._muted_until_ms:
-            self._server.mutes.discard(self._mute_number)
+        if self._mute is not None:
+            self._mute.discard()
         if self._outbox is not None:
             self._outbox.close()
-        owed, self._owed = self._owed, deque()
-        for answer in owed:
-            if isinstance(answer, Deferred):
-                answer.cancel()
-        self._parked = None
+        self._pending.cancel()
         self._backlog.clear()
         self._transport = None
-        # The session, the outbox and an authentication refer to this connection. Such a cycle would
-        # stay until a full collection.
-        self.session = None
-        self._outbox = None
+        # These parts and an authentication refer to this connection. Such a cycle would stay until
+        # a full collection.
+        self.session = self._handshake = self._mute = self._reading = self._outbox = None
         self._serve_frame = self._server.serve
 
     def close(self, reason: str) -> None:
         """End the connection now. Log the reason."""
         if self._transport is not None:
-            if self._handshake.stage is Stage.READY:
+            assert self._handshake is not None
+            if self._handshake.is_complete:
                 self._server.log_closing(self._address(), reason)
             else:
-                self.tls_failed(reason)
+                self._handshake.refused(reason)
             self._transport.abort()
 
     def drain(self) -> None:
@@ -220,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         responses are sent."""
         self._draining = True
         self._pause_reading()
-        if not self._owed:
+        if not self._pending.queue:
             self._close_written()
 
     def _close_written(self) -> None:
@@ -258,12 +220,9 @@ class Connection(asyncio.BufferedProtocol):
     def delay(self, now_ms: int) -> str | None:
         """Return the reason if an incomplete frame or the authentication takes too long, else None.
         The caller calls this method every few seconds."""
-        if (
-            self._handshake.stage is not Stage.READY
-            and now_ms - self._opened_ms > AUTHENTICATION_MS
-        ):
+        if self._handshake is not None and self._handshake.is_late(now_ms):
             return "the client did not authenticate in time"
-        if self._deadline.is_late(self._frames.arrived_bytes, now_ms):
+        if self._reading is not None and self._reading.is_late(now_ms):
             return "a request was not complete in time"
         return None
 
@@ -276,22 +235,21 @@ class Connection(asyncio.BufferedProtocol):
         self.heard = True
         frame = self._frames.whole(nbytes)
         if frame is not None:
-            if self._owed or self._is_held:
+            if self._pending.queue or self._is_held:
                 self._handle(iter((frame,)))
             else:
                 self._handle_alone(frame)
             return
         self._handle(self._frames.received(nbytes))
-        if not (self._frames.is_within_frame and self._reading):
-            self._deadline.started_ms = None
-        elif self._deadline.started_ms is None:
-            self._deadline.started_ms = self._server.monotonic_ms()
+        if self._reading is not None:
+            self._reading.received()
 
     def eof_received(self) -> bool:
         """Return True to keep the connection open until the frames in the backlog are served, as
         Kafka does. A producer with acks=0 may close its side right after its last request."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
-        self._deadline.started_ms = None
+        if self._reading is not None:
+            self._reading.end()
         return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
@@ -331,10 +289,11 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         assert session is not None
         serve = self._serve_frame
+        pending = self._pending
         try:
             for frame in frames:
                 answer = serve(frame, session)
-                if type(answer) is list and not self._owed:
+                if type(answer) is list and not pending.queue:
                     ready += answer
                 elif isinstance(answer, Deferred):
                     if ready:
@@ -343,10 +302,10 @@ class Connection(asyncio.BufferedProtocol):
                         self._send(ready)
                         ready = []
                     self._owe(answer)
-                    if self._parked is not None or self._write_paused:
+                    if pending.parked is not None or self._write_paused:
                         break
                 elif answer is not None:
-                    self._owed.append(answer)
+                    pending.queue.append(answer)
                 if self._write_paused:
                     break
                 left -= 1
@@ -376,11 +335,15 @@ class Connection(asyncio.BufferedProtocol):
         """Return True if a request that arrives now is not served at once: a request is parked,
         frames are in the backlog, the peer does not read, or the broker stops."""
         return (
-            self._parked is not None
+            self._pending.parked is not None
             or self._write_paused > 0
             or self._backlog.waiting_bytes > 0
             or self._draining
         )
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._reading is not None and not self._reading.is_active
 
     def _put_aside(self, frame: memoryview) -> None:
         self._backlog.add(frame)
@@ -389,7 +352,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume(self) -> None:
         """Serve the backlog, then read from the socket again."""
-        if self._parked is not None or self._write_paused or self._draining:
+        if self._pending.parked is not None or self._write_paused or self._draining:
             return
         if self._backlog.waiting_bytes:
             try:
@@ -401,28 +364,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
         if self._ended:
             self._close_written()
-        else:
-            self._resume_reading()
+        elif self._reading is not None:
+            self._reading.resume()
 
     def _pause_reading(self) -> None:
-        if self._reading and self._transport is not None:
-            self._reading = False
-            self._deadline.started_ms = None  # a frame that is not read is not late
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if not self._reading and self._transport is not None and not self._transport.is_closing():
-            self._reading = True
-            if self._frames.is_within_frame:
-                self._deadline.started_ms = self._server.monotonic_ms()
-            self._transport.resume_reading()
+        if self._reading is not None:
+            self._reading.pause()
 
     # --- out
 
     def _owe(self, answer: Deferred[Parts]) -> None:
-        self._owed.append(answer)
-        if not answer.ordered or len(self._owed) >= MAX_UNANSWERED:
-            self._parked = answer
+        self._pending.add(answer)
         answer.on_complete(lambda parts: self._guard(answer, self._answered))
         answer.on_abandon(lambda: self._guard(answer, self._abandoned))
 
@@ -441,25 +393,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, answer: Deferred[Parts]) -> None:
         """Send the responses that are next in order."""
-        ready: Parts = []
-        owed = self._owed
-        while owed:
-            first = owed[0]
-            if isinstance(first, Deferred):
-                if not first.done:
-                    break
-                ready += first.value
-            else:
-                ready += first
-            owed.popleft()
-        if self._parked is answer:
-            self._parked = None
+        ready = self._pending.completed(answer)
         if ready:
             self._send(ready)
         if self._draining:
-            if not owed:
+            if not self._pending.queue:
                 self._close_written()
-        elif self._parked is None and (self._backlog.waiting_bytes or not self._reading):
+        elif self._pending.parked is None and (self._backlog.waiting_bytes or self._is_paused):
             # The backlog is served later, not inside the call that has just completed the response.
             self._loop.call_soon(self._resume)
 
@@ -490,25 +430,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_after(self, delay_ms: int, reason: str) -> None:
         """Serve no request, and close the connection after a time (KIP-612)."""
-        self._muted_until_ms = self._server.monotonic_ms() + delay_ms
-        self._mute_number = self._server.mutes.add(self._muted_until_ms, lambda: self.close(reason))
-        self.hold_requests()
+        if self._mute is not None:
+            self._mute.close_after(delay_ms, reason)
 
     def mute(self, throttle_ms: int) -> None:
         """Serve no further request for a time (KIP-219). Responses are still sent."""
-        until_ms = self._server.monotonic_ms() + throttle_ms
-        if self._transport is None or until_ms <= self._muted_until_ms:
-            return
-        if not self._muted_until_ms:
-            self._mute_number = self._server.mutes.add(until_ms, self._unmute)
-            self.hold_requests()
-        self._muted_until_ms = until_ms
-
-    def _unmute(self) -> None:
-        if self._transport is None:
-            return
-        if self._muted_until_ms > self._server.monotonic_ms():  # muted again meanwhile, for longer
-            self._mute_number = self._server.mutes.add(self._muted_until_ms, self._unmute)
-            return
-        self._muted_until_ms = 0
-        self.release_requests()
+        if self._mute is not None:
+            self._mute.extend(throttle_ms)

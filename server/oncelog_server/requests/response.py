@@ -1,4 +1,4 @@
-"""The form of a response on its way from a handler to the connection."""
+"""The form of a response on its way from a handler to the connection, and of a failure."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ Parts = list[Part]
 EncodedResponse = Parts | Deferred[Parts] | None
 # Serves the frame of a request. Raises ProtocolError to close the connection.
 Serve = Callable[[memoryview, Session], EncodedResponse]
+
+
+class RequestFailed(Exception):
+    """A request failed because of a defect. The `__cause__` is the defect's exception. `asked` has
+    the fields that describe the request in the log event."""
+
+    def __init__(self, **asked: object) -> None:
+        super().__init__(asked)
+        self.asked = asked

@@ -26,7 +26,6 @@ from oncelog_server.network.connection import (
     TURN_MS,
     TURN_REQUESTS,
     Connection,
-    RequestFailed,
 )
 from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.outbox import QUEUED_BYTES
@@ -35,7 +34,7 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.requests.frame_reader import SharedBuffer
-from oncelog_server.requests.response import EncodedResponse, Parts
+from oncelog_server.requests.response import EncodedResponse, Parts, RequestFailed
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.storage.files import File
 
