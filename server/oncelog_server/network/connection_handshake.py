@@ -108,6 +108,5 @@ class ConnectionHandshake:
         self._connection.session = self._stages.authenticated(session, principal)
         self._connection.serve_by(serve, self._max_request_bytes)
 
-    def authentication_failed(self, reason: str) -> None:
-        self.refused(reason)
+    def drain(self) -> None:
         self._connection.drain()

@@ -102,8 +102,12 @@ class Peer(Protocol):
         """Begin the session of this principal. Serve all further frames by `serve`."""
         ...
 
-    def authentication_failed(self, reason: str) -> None:
-        """Close the connection, after the sent responses. Log the reason."""
+    def refused(self, reason: str) -> None:
+        """Log and count that the client is refused."""
+        ...
+
+    def drain(self) -> None:
+        """Close the connection when the sent responses have left."""
         ...
 
 
@@ -273,13 +277,15 @@ class Authentication:
         return self._fail(parts, refused.reason)
 
     def _fail(self, parts: Parts, reason: str) -> Deferred[Parts]:
-        """Respond and close after the delay of KIP-306."""
+        """Respond and close after the delay of KIP-306. The failure is logged before it: a client
+        that closes meanwhile would else guess passwords unseen."""
         self.state = State.FAILED
+        self._peer.refused(reason)
         later: Deferred[Parts] = Deferred()
 
         def end() -> None:
             later.complete(parts)
-            self._peer.authentication_failed(reason)
+            self._peer.drain()
 
         timer = self._rules.timers.call_later(self._rules.failure_delay_ms, end)
         later.on_cancel(timer.cancel)

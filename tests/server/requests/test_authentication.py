@@ -88,6 +88,7 @@ class Client:
         self.timers = ManualTimers()
         self.principal: Principal | None = None
         self.failures: list[str] = []
+        self.is_drained = False
         self.served: list[int] = []
         rules = SaslRules(
             exchanges={MECHANISM: lambda again: exchange()},
@@ -118,8 +119,11 @@ class Client:
         self.principal = principal
         self.serve = serve
 
-    def authentication_failed(self, reason: str) -> None:
+    def refused(self, reason: str) -> None:
         self.failures.append(reason)
+
+    def drain(self) -> None:
+        self.is_drained = True
 
     def answer(self, frame: bytes) -> bytes:
         """Send a frame, and return the whole response."""
@@ -243,6 +247,7 @@ def _expect_the_end(client: Client, state: str, step: str, steps: tuple[str, ...
         answer = b""
     else:
         assert len(client.failures) == 1, steps
+        assert client.is_drained, steps
         assert client.timers.delays[-1] == DELAY_MS, steps
     assert client.principal is None, steps
     assert client.served == served, "no request is served before authentication"
@@ -274,6 +279,22 @@ def test_a_refused_client_gets_the_message_and_the_log_the_reason() -> None:
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert response.error_message == "Authentication failed"
     assert client.failures == ["the token is wrong"]
+
+
+def test_a_failure_is_logged_even_if_the_client_closes_before_the_delay_is_over() -> None:
+    """A client that closes after 50 ms without a response knows that its password is wrong."""
+    client = Client()
+    client.answer(handshake(1))
+
+    response = client.serve(memoryview(token(b"wrong")), SESSION)
+
+    assert isinstance(response, Deferred)
+    assert client.failures == ["the token is wrong"]
+    assert not client.is_drained
+    response.cancel()
+    client.timers.fire()
+    assert not client.is_drained
+    assert not response.done
 
 
 def test_a_deferred_evaluation_parks_the_connection() -> None:
