@@ -13,7 +13,7 @@ from oncelog_protocol.security.scram_credential import ScramCredential, ScramMec
 from oncelog_server.clock import Clock
 from oncelog_server.network.secured_admission import SecuredAdmission
 from oncelog_server.requests.authentication import SaslRules
-from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.audit import GroupedEvents
 from oncelog_server.security.sasl.exchange import SaslExchange
 from oncelog_server.security.sasl.mechanisms import SaslSources, new_exchange
 from oncelog_server.security.sasl.oauthbearer import OAuthBearerExchange
@@ -61,7 +61,7 @@ class Admissions:
         self._tokens: list[OAuthTokens] = []
         self._tls: list[ListenerTls] = []
         self._timer: Timer | None = None
-        self.failures = BoundedEvents(
+        self._failures = GroupedEvents(
             partial(log.warning, "authentication failed"), clock.monotonic_ms
         )
 
@@ -74,7 +74,7 @@ class Admissions:
         return SecuredAdmission(
             listener.name,
             listener.protocol,
-            self.failures,
+            self._failures,
             new_engine=None if tls is None else tls.new_engine,
             of_certificate=None if tls is None else tls.principal_of,
             sasl=sasl,

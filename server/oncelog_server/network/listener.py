@@ -25,7 +25,7 @@ from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
-from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.audit import BoundedEvents, kind_of
 from oncelog_server.settings.listeners import connection_limits
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Listener:
         return self._clock.monotonic_ms()
 
     def log_closing(self, address: str, reason: str) -> None:
-        self._closings.add((address, reason), peer=address, reason=reason)
+        self._closings.add((address, kind_of(reason)), peer=address, reason=reason)
 
     def connection_opened(self, connection: Connection) -> bool:
         self.connections[connection] = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from oncelog_protocol.tls.engine import TlsEngine
 from oncelog_server.requests.authentication import Authentication, Peer, SaslRules
 from oncelog_server.requests.response import Serve
 from oncelog_server.requests.session import Session
-from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.audit import GroupedEvents, kind_of
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
@@ -24,7 +23,7 @@ class SecuredAdmission:
         self,
         listener: str,
         protocol: SecurityProtocol,
-        events: BoundedEvents,
+        events: GroupedEvents,
         *,
         new_engine: Callable[[], TlsEngine] | None = None,
         of_certificate: CertificatePrincipal | None = None,
@@ -61,7 +60,13 @@ class SecuredAdmission:
 
     def refused(self, session: Session, reason: str) -> None:
         self.failures += 1
-        # One reason must not hide another one of the same address. The names that clients choose
-        # are no part of the key.
-        key = self.listener, session.host, re.split("[:'\"]", reason, maxsplit=1)[0]
-        self._events.add(key, listener=self.listener, peer=session.address, reason=reason)
+        # One reason must not hide another one of the same address, and many addresses none of
+        # another listener.
+        group = self.listener, kind_of(reason)
+        self._events.add(
+            (session.host, *group),
+            group,
+            listener=self.listener,
+            peer=session.address,
+            reason=reason,
+        )

@@ -3,6 +3,7 @@ or with every request."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -30,13 +31,10 @@ class BoundedEvents:
         self._monotonic_ms = monotonic_ms
         # The least recently logged key first.
         self._seen: dict[Hashable, _Seen] = {}
-        # Events since the start, also those that were not logged.
-        self.total = 0
 
     def add(self, key: Hashable, **fields: object) -> bool:
         """Count an event, and log it if it is due. Return False if more different keys occur in a
         minute than are remembered; the event is then never logged."""
-        self.total += 1
         now_ms = self._monotonic_ms()
         seen = self._seen.get(key)
         if seen is not None and now_ms - seen.logged_ms < REPEAT_MS:
@@ -52,3 +50,23 @@ class BoundedEvents:
         self._seen[key] = _Seen(now_ms)
         self._log(count=1 if seen is None else seen.count + 1, **fields)
         return True
+
+
+class GroupedEvents:
+    """Bounded events with a second key. If more different keys occur in a minute than are
+    remembered, the further events are counted together by their group."""
+
+    def __init__(self, log: Callable[..., None], monotonic_ms: Callable[[], int]) -> None:
+        self._single = BoundedEvents(log, monotonic_ms)
+        self._grouped = BoundedEvents(log, monotonic_ms)
+
+    def add(self, key: Hashable, group: Hashable, **fields: object) -> None:
+        """Count an event, and log it if it is due."""
+        if not self._single.add(key, **fields):
+            self._grouped.add(group, **fields)
+
+
+def kind_of(reason: str) -> str:
+    """Return the part of a reason that is the same in all events of its kind: the text before the
+    first name or number. A client chooses these, and each would be an event of its own."""
+    return re.split("[^A-Za-z ,-]", reason, maxsplit=1)[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from oncelog_protocol.apis import APIS
-from oncelog_server.security.audit import BoundedEvents
+from oncelog_server.security.audit import GroupedEvents
 from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.resources import Operation, Resource
 
@@ -24,8 +24,7 @@ class Denials:
 
     def __init__(self, log: Callable[..., None], monotonic_ms: Callable[[], int]) -> None:
         self._log = log
-        self._by_resource = BoundedEvents(self._logged, monotonic_ms)
-        self._by_principal = BoundedEvents(self._logged, monotonic_ms)
+        self._events = GroupedEvents(self._logged, monotonic_ms)
 
     def add(
         self,
@@ -38,9 +37,8 @@ class Denials:
         """Log a denial if it is due. `rule` returns the rule that decided, as text."""
         principal = str(subject.principal)
         key = principal, operation, resource.type, resource.name[:LOGGED_NAME]
-        found = (subject, operation, resource, api_key, rule)
-        if not self._by_resource.add(key, denial=found):
-            self._by_principal.add(principal, denial=found)
+        denial = (subject, operation, resource, api_key, rule)
+        self._events.add(key, principal, denial=denial)
 
     def _logged(
         self,
