@@ -39,6 +39,9 @@ _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
 _NONE: Final[frozenset[Operation]] = frozenset()
 # Decisions that are kept. All are dropped when there are more, and when a rule changes.
 _MAX_DECISIONS: Final = 65_536
+# A decision about a longer name is not kept: a client may name any group or transactional id, and
+# the names would take gigabytes. This is the length of the longest name of a topic.
+_LONGEST_NAME: Final = 249
 # Kafka asks for a resource of this name, and so finds the default and the prefixes of this name.
 _SOME_NAME: Final = "hardcode"
 
@@ -89,6 +92,8 @@ class StandardAuthorizer:
         decision = self._decisions.get(key)
         if decision is None:
             decision = self._decide(self._index, key).allowed
+            if len(resource.name) > _LONGEST_NAME:
+                return decision
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
             self._decisions[key] = decision
@@ -97,10 +102,11 @@ class StandardAuthorizer:
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         if self.authorize(subject, operation, Resource(type, _SOME_NAME)):
             return True
+        principals = str(subject.principal), ANY_PRINCIPAL
         concerning = [
             (pattern, acl.permission)
             for pattern, acl in self._index.of_type(type)
-            if acl.principal in (str(subject.principal), ANY_PRINCIPAL)
+            if acl.principal in principals
             and acl.host in (subject.host, WILDCARD)
             and acl.operation in (operation, Operation.ALL)
         ]

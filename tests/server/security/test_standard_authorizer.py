@@ -116,6 +116,16 @@ def test_the_number_of_kept_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch
         assert len(judge._decisions) <= 10
 
 
+def test_no_decision_about_a_name_longer_than_a_topics_is_kept() -> None:
+    """65,536 names of groups with 32 KiB each would take 2 GiB."""
+    judge = authorizer(one(Permission.ALLOW, name="x" * 250))
+    for length, is_allowed in ((249, False), (250, True), (32_767, False)):
+        assert judge.authorize(Asking("User:a", "h"), READ, Resource(TOPIC, "x" * length)) is (
+            is_allowed
+        )
+    assert [len(name) for *_, name in judge._decisions] == [249]
+
+
 def test_a_kept_decision_takes_two_function_calls() -> None:
     """Every Produce and Fetch asks about each topic. The text of a principal would be a call
     too."""
