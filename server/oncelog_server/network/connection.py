@@ -150,7 +150,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def tls_failed(self, reason: str) -> None:
         """Log the reason. The transport closes the connection."""
-        if self._handshake is not None:
+        self._log_end(reason)
+
+    def _log_end(self, reason: str) -> None:
+        """Log that the client is refused, or that the connection of an authenticated client ends."""
+        if self._handshake is None:
+            return
+        if self._handshake.is_complete:
+            self._server.log_closing(self._address(), reason)
+        else:
             self._handshake.refused(reason)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -170,11 +178,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """End the connection now. Log the reason."""
         if self._transport is not None:
-            assert self._handshake is not None
-            if self._handshake.is_complete:
-                self._server.log_closing(self._address(), reason)
-            else:
-                self._handshake.refused(reason)
+            self._log_end(reason)
             self._transport.abort()
 
     def drain(self) -> None:

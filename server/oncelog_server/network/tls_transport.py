@@ -192,10 +192,13 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Write, unless the connection is closing: a response may come after its end."""
-        if self.is_closing():
-            return
-        for data in list_of_data:
+        """Write, unless the connection is closing: a response may come after its end. It may also
+        find a failure that the connection has not read yet."""
+        if not self.is_closing():
+            self._guard(lambda: self._encrypt(list_of_data))
+
+    def _encrypt(self, buffers: Iterable[Buffer]) -> None:
+        for data in buffers:
             self._engine.write(data)
         self._flush()
 

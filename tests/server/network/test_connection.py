@@ -448,3 +448,12 @@ async def test_a_muted_connection_that_closes_is_forgotten(session: Session) -> 
     session.server.opened[0].close("the test closes it")
     await session.until(session.server.closed.is_set)
     assert len(session.server.mutes) == 0
+
+
+async def test_a_failure_of_tls_after_the_handshake_is_no_failed_authentication(
+    session: Session,
+) -> None:
+    """A damaged record of an authenticated client is the end of its connection."""
+    (connection,) = session.server.opened
+    connection.tls_failed("a damaged record")
+    assert session.server.closings == ["a damaged record"]

@@ -23,6 +23,8 @@ from tests.harness.certificates import Certificates
 DEADLINE_S = 30
 # A producer with acks=0 that closes right after its last request has sent this many bytes.
 BURST_BYTES = 200_000
+# A record of application data, with zeros in place of encrypted bytes.
+DAMAGED_RECORD = b"\x17\x03\x03\0\x20" + bytes(32)
 
 
 class Receiver:
@@ -119,12 +121,14 @@ async def listening(folder: Path, client_auth: str = "none") -> AsyncIterator[Wo
     world = World(folder, client_auth)
     server = await asyncio.get_running_loop().create_server(world.new_protocol, "127.0.0.1", 0)
     world.port = server.sockets[0].getsockname()[1]
-    yield world
-    server.close()
-    if world.receiver.transport is not None:
-        world.receiver.transport.abort()
-        async with asyncio.timeout(DEADLINE_S):
-            await world.receiver.lost.wait()
+    try:
+        yield world
+    finally:
+        server.close()
+        if world.receiver.transport is not None:
+            world.receiver.transport.abort()
+            async with asyncio.timeout(DEADLINE_S):
+                await world.receiver.lost.wait()
 
 
 @pytest.mark.parametrize("notifies", [True, False], ids=["close_notify", "FIN alone"])
@@ -327,8 +331,33 @@ async def test_a_response_after_a_failure_of_tls_is_dropped(tmp_path: Path) -> N
         client.close()
 
 
+async def test_a_response_that_finds_the_failure_ends_the_connection(tmp_path: Path) -> None:
+    """The failure is behind a request, and the connection does not read any more. Its response must
+    not raise, or the log would call the damaged record a defect."""
+    async with listening(tmp_path) as world:
+        world.receiver.pauses = True
+        client = TlsEngine(world.trusting, "localhost")
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        async with asyncio.timeout(DEADLINE_S):
+            while not client.handshake():
+                writer.write(client.outgoing())
+                client.received(await reader.read(READ_BYTES))
+        client.write(b"request")
+        writer.write(client.outgoing() + DAMAGED_RECORD)
+        await world.until(lambda: world.receiver.received == b"request")
+        transport = world.receiver.transport
+        assert transport is not None
+        assert not world.receiver.failures
+
+        transport.write(b"response")
+
+        assert transport.is_closing()
+        assert world.receiver.failures == ["a damaged record"]
+        writer.close()
+
+
 def _send_damaged_record(world: World) -> socket.socket:
     plain = socket.create_connection(("127.0.0.1", world.port), timeout=DEADLINE_S)
     tls = world.trusting.wrap_socket(plain, server_hostname="localhost")
-    socket.socket.sendall(tls, b"\x17\x03\x03\0\x20" + bytes(32))
+    socket.socket.sendall(tls, DAMAGED_RECORD)
     return tls
