@@ -27,6 +27,10 @@ class JksError(ValueError):
     """The bytes are no JKS store, or the password does not fit. The message holds no secret."""
 
 
+class WrongKeyPassword(JksError):
+    """The password does not fit a key of the store."""
+
+
 class JksEntry(NamedTuple):
     """An entry. `protected_key` is an encrypted PKCS#8 key in DER; it is None for a trusted
     certificate. `chain` has certificates in DER."""
@@ -55,7 +59,8 @@ def entries(data: bytes, password: str | None) -> list[JksEntry]:
 
 
 def private_key(protected: bytes, password: str) -> bytes:
-    """Return a key of an entry as PKCS#8 in DER. Raises JksError if the password is wrong."""
+    """Return a key of an entry as PKCS#8 in DER. Raises WrongKeyPassword; JksError for a damaged
+    entry."""
     try:
         algorithm, encrypted = sequence(protected)
         if sequence(algorithm.raw)[0].content != _KEY_PROTECTOR:
@@ -74,7 +79,7 @@ def private_key(protected: bytes, password: str) -> bytes:
     number = int.from_bytes(secret) ^ int.from_bytes(stream[: len(secret)])
     plain = number.to_bytes(len(secret))
     if not hmac.compare_digest(digest, hashlib.sha1(passwords + plain).digest()):
-        raise JksError("a key with another password")
+        raise WrongKeyPassword("a key with another password")
     return plain
 
 

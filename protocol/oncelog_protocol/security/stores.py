@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from oncelog_protocol.secret import Secret
 from oncelog_protocol.security import certificate, jks, pem, pkcs12
 from oncelog_protocol.security.der import INTEGER, SEQUENCE, DerError, sequence
-from oncelog_protocol.security.jks import JksError
+from oncelog_protocol.security.jks import JksError, WrongKeyPassword
 from oncelog_protocol.security.pem import PemBlock, PemError
 from oncelog_protocol.security.pkcs12 import Pkcs12Error
 
@@ -159,7 +159,7 @@ def _jks_pair(data: bytes, password: Secret | None, key_password: Secret | None)
         raise StoreError("has a private key, and no password is set")
     try:
         der = jks.private_key(entry.protected_key, opening.reveal())
-    except JksError as error:
+    except WrongKeyPassword as error:
         name = "ssl.key.password" if key_password is not None else "the password of the store"
         raise StoreError(f"has {error} than {name}") from None
     return KeyPair(PemBlock(pem.PRIVATE_KEY, der), entry.chain)

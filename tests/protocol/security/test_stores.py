@@ -18,12 +18,15 @@ from oncelog_protocol.security.stores import (
     trusted,
     trusted_pem,
 )
+from tests.conformance.principals.questions import identifier
 from tests.examples import examples
 from tests.harness.certificates import PASSWORD, Certificates
 from tests.protocol.security import store_files
 from tests.protocol.security.store_files import der_chain, jks, jks_key, jks_trusted, pkcs12_of
 
 RIGHT, WRONG = Secret(PASSWORD), Secret("S3cret!")
+# The identifier of the encryption of keys in JKS.
+KEY_PROTECTOR = identifier("1.3.6.1.4.1.42.2.17.1.1")
 FORMATS = ("JKS", "JKS 1", "PKCS12", "PEM")
 
 
@@ -67,6 +70,17 @@ def test_a_key_of_jks_may_have_its_own_password(certificates: Certificates) -> N
     assert key_pair(data, RIGHT, Secret("own")).chain == (certificates.server.der,)
     with pytest.raises(StoreError, match="another password than the password of the store"):
         key_pair(data, RIGHT, None)
+
+
+def test_a_damaged_key_of_jks_is_not_called_a_wrong_password(certificates: Certificates) -> None:
+    begin, protector, end = jks_key(certificates.server).partition(KEY_PROTECTOR)
+    for other, reason in (
+        (protector[:-1] + b"\x02", "has a key with an unknown encryption"),
+        (b"\x06\x7f" + protector[2:], "has a damaged key"),
+    ):
+        with pytest.raises(StoreError) as error:
+            key_pair(jks(begin + other + end), RIGHT, None)
+        assert str(error.value) == reason
 
 
 def test_a_store_with_another_password_is_not_trusted(certificates: Certificates) -> None:
