@@ -13,7 +13,6 @@ INT64_MAX: Final = (1 << 63) - 1
 LONGEST_BYTES: Final = INT16_MAX
 
 PARTITION: Final = click.IntRange(0, INT32_MAX)
-BROKER_ID: Final = click.IntRange(0, INT32_MAX)
 OFFSET: Final = click.IntRange(0, INT64_MAX)
 PRODUCER_ID: Final = click.IntRange(0, INT64_MAX)
 PRODUCER_EPOCH: Final = click.IntRange(0, INT16_MAX)

@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         self._log_end(reason)
 
     def _log_end(self, reason: str) -> None:
-        """Log that the client is refused, or that the connection of an authenticated client ends."""
+        """Log a refused client, or the end of the connection of an authenticated client."""
         if self._handshake is None:
             return
         if self._handshake.is_complete:

@@ -124,7 +124,6 @@ def oauth_settings(settings: Settings, listener: ListenerAddress) -> OAuthSettin
     """Return the settings of OAUTHBEARER. Raises SecurityProblem."""
     own = settings.of_listener(listener.name, SaslMechanism.OAUTHBEARER)
     module = _module(settings, listener, SaslMechanism.OAUTHBEARER)
-    name = jaas_name(listener, SaslMechanism.OAUTHBEARER)
     options = {}
     if module is not None:
         options = {key: value.reveal() for key, value in module.options.items()}
@@ -146,7 +145,12 @@ def oauth_settings(settings: Settings, listener: ListenerAddress) -> OAuthSettin
         )
         check(found)
     except OAuthSettingsError as error:
-        raise SecurityProblem(name, str(error)) from None
+        setting = (
+            jaas_name(listener, SaslMechanism.OAUTHBEARER)
+            if error.setting == JAAS.name
+            else error.setting
+        )
+        raise SecurityProblem(setting, str(error)) from None
     return found
 
 

@@ -45,21 +45,24 @@ def endpoint_of(url: str, context: ssl.SSLContext | None = None) -> JwksEndpoint
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise OAuthSettingsError(f"{JWKS_URL}: not a URL") from None
+        raise OAuthSettingsError(JWKS_URL, f"{JWKS_URL}: not a URL") from None
     if "@" in parts.netloc:
         # The URL is logged.
-        raise OAuthSettingsError(f"{JWKS_URL} must not contain a user name or a password")
+        raise OAuthSettingsError(JWKS_URL, f"{JWKS_URL} must not contain a user name or a password")
     if not (url.isascii() and url.isprintable()) or " " in url:
-        raise OAuthSettingsError(f"{JWKS_URL}={url!r}: percent-encode the characters of the URL")
+        raise OAuthSettingsError(
+            JWKS_URL, f"{JWKS_URL}={url!r}: percent-encode the characters of the URL"
+        )
     if parts.scheme == "file":
         return FileEndpoint(url, _path(url, parts))
     if parts.scheme not in _PORTS or not parts.hostname or port == 0:
-        raise OAuthSettingsError(f"{JWKS_URL}={url}: must be an https: or file: URL")
+        raise OAuthSettingsError(JWKS_URL, f"{JWKS_URL}={url}: must be an https: or file: URL")
     if parts.scheme == "http":
         if not is_loopback(parts.hostname):
             raise OAuthSettingsError(
+                JWKS_URL,
                 f"{JWKS_URL}={url}: http is allowed only for this computer, because the network"
-                " could replace the keys. Use https"
+                " could replace the keys. Use https",
             )
         return HttpEndpoint(url, None)
     return HttpEndpoint(url, context or ssl.create_default_context())
@@ -193,5 +196,7 @@ def _path(url: str, parts: SplitResult) -> Path:
     """Return the path of a `file:` URL. Raises OAuthSettingsError."""
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
-        raise OAuthSettingsError(f"{JWKS_URL}={url}: write the whole path, as in file:///etc/jwks")
+        raise OAuthSettingsError(
+            JWKS_URL, f"{JWKS_URL}={url}: write the whole path, as in file:///etc/jwks"
+        )
     return Path(path)

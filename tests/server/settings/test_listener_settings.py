@@ -129,6 +129,31 @@ def test_a_listener_with_sasl_that_could_admit_no_client_is_a_problem(
 
 
 @pytest.mark.parametrize(
+    ("assignment", "setting"),
+    [
+        ("broker.rack=a", "sasl.oauthbearer.jwks.endpoint.url"),
+        ("sasl.oauthbearer.sub.claim.name= ", "sasl.oauthbearer.sub.claim.name"),
+        ("oncelog.sasl.oauthbearer.unsecured=true", "oncelog.sasl.oauthbearer.unsecured"),
+        (
+            "listener.name.external.oauthbearer.sasl.jaas.config="
+            "a.OAuthBearerLoginModule required unsecuredValidatorAllowableClockSkewMs=x;",
+            "listener.name.external.oauthbearer.sasl.jaas.config",
+        ),
+    ],
+)
+def test_a_problem_of_oauthbearer_names_the_wrong_setting(assignment: str, setting: str) -> None:
+    url = "sasl.oauthbearer.jwks.endpoint.url=https://issuer.test/keys"
+    (problem,) = problems_of(
+        *SECURED,
+        PROTOCOLS + "SASL_SSL",
+        "sasl.enabled.mechanisms=OAUTHBEARER",
+        *([] if setting in url else [url]),
+        assignment,
+    )
+    assert problem.startswith(f"{setting}=")
+
+
+@pytest.mark.parametrize(
     "assignments",
     [
         [SECURED[0].replace("EXTERNAL://:", "EXTERNAL://127.0.0.1:"), *SECURED[1:]],

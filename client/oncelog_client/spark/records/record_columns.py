@@ -26,7 +26,6 @@ _INT64: Final = pa.int64()
 _ZERO: Final = pa.scalar(0, _INT64)
 _ONE: Final = pa.scalar(1, _INT64)
 _CONTINUED: Final = pa.scalar(0x80, pa.uint8())
-_LOW_BITS: Final = pa.scalar(0x7F, _INT64)
 _NO_MORE: Final = pa.scalar(0, pa.uint8())
 _OFFSET_BITS: Final = pa.scalar(32, _INT64)
 # A varint of 4 bytes always fits an int32, and one of 9 bytes an int64. A longer varint may not

@@ -10,6 +10,7 @@ import msgspec
 
 PREFIX: Final = "sasl.oauthbearer."
 JWKS_URL: Final = f"{PREFIX}jwks.endpoint.url"
+JAAS: Final = "sasl.jaas.config"
 UNSECURED: Final = f"oncelog.{PREFIX}unsecured"
 
 # Kafka's option names, in the JAAS configuration of the login module.
@@ -20,7 +21,12 @@ _CLOCK_SKEW: Final = "unsecuredValidatorAllowableClockSkewMs"
 
 
 class OAuthSettingsError(ValueError):
-    """Settings with which OAUTHBEARER cannot start. The message names the setting."""
+    """Settings with which OAUTHBEARER cannot start. `setting` is the name of the wrong setting. The
+    message names it too."""
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 class UnsecuredOptions(msgspec.Struct, frozen=True):
@@ -59,7 +65,7 @@ def unsecured_options(options: Mapping[str, str]) -> UnsecuredOptions:
     OAuthSettingsError for a clock skew that is not a number."""
     skew = options.get(_CLOCK_SKEW, "").strip() or "0"
     if not (skew.isascii() and skew.isdecimal()):
-        raise OAuthSettingsError(f"{_CLOCK_SKEW}={skew}: must be a number of ms, 0 or more")
+        raise OAuthSettingsError(JAAS, f"{_CLOCK_SKEW}={skew}: must be a number of ms, 0 or more")
     return UnsecuredOptions(
         options.get(_PRINCIPAL_CLAIM, "").strip() or "sub",
         options.get(_SCOPE_CLAIM, "").strip() or "scope",
@@ -76,13 +82,15 @@ def check(settings: OAuthSettings) -> None:
     has_url = bool(settings.jwks_endpoint_url and settings.jwks_endpoint_url.strip())
     if not has_url and not settings.unsecured:
         raise OAuthSettingsError(
+            JWKS_URL,
             f"OAUTHBEARER has no keys, so no token can be verified: set {JWKS_URL}"
-            f" (tests may set {UNSECURED}=true, which accepts tokens without a signature)"
+            f" (tests may set {UNSECURED}=true, which accepts tokens without a signature)",
         )
     if has_url and settings.unsecured:
         raise OAuthSettingsError(
+            UNSECURED,
             f"{UNSECURED}=true contradicts {JWKS_URL}: keys do not verify tokens without a"
-            " signature. Remove one of the settings"
+            " signature. Remove one of the settings",
         )
     for name, value, least in (
         ("jwks.endpoint.refresh.ms", settings.jwks_endpoint_refresh_ms, 1),
@@ -95,13 +103,17 @@ def check(settings: OAuthSettings) -> None:
         ("clock.skew.seconds", settings.clock_skew_seconds, 0),
     ):
         if value < least:
-            raise OAuthSettingsError(f"{PREFIX}{name}={value}: must be at least {least}")
+            setting = f"{PREFIX}{name}"
+            raise OAuthSettingsError(setting, f"{setting}={value}: must be at least {least}")
     for name, claim in (
         ("sub.claim.name", settings.sub_claim_name),
         ("scope.claim.name", settings.scope_claim_name),
     ):
         if not claim.strip():
-            raise OAuthSettingsError(f"{PREFIX}{name} is empty: name a claim, or remove the line")
+            setting = f"{PREFIX}{name}"
+            raise OAuthSettingsError(
+                setting, f"{setting} is empty: name a claim, or remove the line"
+            )
 
 
 def warnings(settings: OAuthSettings) -> list[str]:
