@@ -35,7 +35,7 @@ from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
-from oncelog_server.observe.audit_log import logged_changes
+from oncelog_server.observe.audit_log import logged_changes, logged_owners
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
@@ -58,7 +58,7 @@ from oncelog_server.strays import Folders
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
-from oncelog_server.transaction.producer_ids import ProducerIds
+from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
@@ -101,6 +101,7 @@ class Broker:
         self._group_flush = GroupFlush(self._files, self._clock.monotonic_ns)
         self._tasks = RequestTasks()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self._producer_id_owners = logged_owners(self._clock.monotonic_ms)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         # Closes the listeners that a failed start has bound.
@@ -254,6 +255,9 @@ class Broker:
             deleted=self._replica_manager.settled,
             give_up=self._replica_manager.give_up,
         )
+        owners = self._producer_id_owners
+        owners.follow(self.metadata.image.producer_id_owners)
+        self.metadata.subscribe(lambda old, new, delta: owners.follow(new.producer_id_owners))
         self.metadata.subscribe(self.groups.follow)
         self.metadata.subscribe(
             self._background_tasks.follow, deleted=self._background_tasks.forgotten
@@ -323,6 +327,7 @@ class Broker:
             leaders=leaders,
             new_producer_id=self._producer_ids.take,
             is_given_id=self._producer_ids.is_given,
+            owner_of_id=self._producer_id_owners.owner_of,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
             monotonic_ms=self._clock.monotonic_ms,
@@ -357,7 +362,8 @@ class Broker:
             fetch_sessions=fetch_sessions,
             audit_trail=logged_changes(),
             local_markers=local,
-            new_producer_id=self._producer_ids.take,
+            producer_ids=self._producer_ids,
+            producer_id_owners=self._producer_id_owners,
             producer_id_quota=ProducerIdQuota(
                 self.settings.oncelog_max_producer_ids_per_address,
                 self.settings.producer_id_expiration_ms,
@@ -429,17 +435,17 @@ class Broker:
 
     # --- producer ids
 
-    def _ask_for_producer_ids(self) -> None:
-        self._tasks.spawn(self._take_producer_ids())
+    def _ask_for_producer_ids(self, principal: str) -> None:
+        self._tasks.spawn(self._take_producer_ids(principal))
 
-    async def _take_producer_ids(self) -> None:
+    async def _take_producer_ids(self, principal: str = EVERY_PRINCIPAL) -> None:
         try:
-            block = await self.metadata.allocate_producer_ids()
+            block = await self.metadata.allocate_producer_ids(principal)
         except Refused as refused:
             log.error("no producer ids", reason=str(refused))
-            self._producer_ids.failed()
+            self._producer_ids.failed(principal)
             return
-        self._producer_ids.add(range(block.first, block.end))
+        self._producer_ids.add(range(block.first, block.end), principal)
 
     # --- stop
 

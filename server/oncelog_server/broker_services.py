@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.deferred import Deferred
 from oncelog_server.security.audit_trail import AuditTrail
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from oncelog_server.timers import Timers
     from oncelog_server.transaction.coordinator import TransactionCoordinator
     from oncelog_server.transaction.marker_delivery import LocalMarkers
+    from oncelog_server.transaction.producer_ids import ProducerIds
 
 T = TypeVar("T")
 
@@ -38,8 +40,7 @@ class BrokerServices:
     """The services that handlers use.
 
     `spawn` runs a coroutine and returns the Deferred of its result; it is for admin requests, which
-    wait for the metadata store. `new_producer_id` raises Refused while the next block of ids
-    is allocated.
+    wait for the metadata store.
     """
 
     broker_id: int
@@ -55,7 +56,7 @@ class BrokerServices:
     groups: GroupCoordinator
     fetch_sessions: FetchSessions
     local_markers: LocalMarkers
-    new_producer_id: Callable[[], int]
+    producer_ids: ProducerIds
     spawn: Spawn
     # Writes the checkpoints, with the log start offsets. The Deferred completes when they are
     # durable.
@@ -67,5 +68,7 @@ class BrokerServices:
     # Logs the changes that security depends on.
     audit_trail: AuditTrail = field(default_factory=AuditTrail)
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
+    # The principals of producer ids. They follow the metadata.
+    producer_id_owners: ProducerIdOwners = field(default_factory=ProducerIdOwners)
     # The versions of each API. The dispatch sets them from the handlers.
     versions: dict[int, range] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from oncelog_server.cluster.records import (
     EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
+    ProducerIdBlockRecord,
     QuotasRecord,
     ScramCredentialRecord,
     TopicRecord,
@@ -30,7 +31,7 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
 from oncelog_server.quotas.entities import Entity, EntityLimits
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
-from oncelog_server.security.resources import Operation, ResourceType
+from oncelog_server.security.resources import Operation, Principal, ResourceType
 
 NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -112,6 +113,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     scram_credentials: Mapping[ScramUser, ScramCredential] = msgspec.field(default_factory=dict)
     # The quotas of clients by entity. The mapping is another object after each change of a quota.
     quotas: Mapping[Entity, EntityLimits] = msgspec.field(default_factory=dict)
+    # The owners of producer ids by block. The mapping is another object after each new owner.
+    producer_id_owners: Mapping[int, Principal] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # The revision that last wrote the record of an entity's quotas, of a pattern, and of a
     # credential.
@@ -202,6 +205,7 @@ class _Draft:
         self._scram_revisions: dict[ScramUser, int] = {}
         self._quotas: dict[Entity, EntityLimits] | None = None
         self._quota_revisions: dict[Entity, int] = {}
+        self._owners: dict[int, Principal] | None = None
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
         # The inner mappings of `_partitions` that this draft has copied, and so may change.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
@@ -224,6 +228,8 @@ class _Draft:
             self._credential(key, entry)
         elif key.startswith(records.QUOTAS):
             self._quota(records.quotas_entity(key), entry)
+        elif key.startswith(records.PRODUCER_ID_BLOCKS):
+            self._owner(int(key.removeprefix(records.PRODUCER_ID_BLOCKS)), entry)
         elif key.startswith(records.BROKERS):
             self._broker(int(key.removeprefix(records.BROKERS)), entry)
         elif key == records.CONTROLLER:
@@ -261,6 +267,8 @@ class _Draft:
         if self._quotas is not None:
             changed["quotas"] = self._quotas
             changed["_quota_revisions"] = self._quota_revisions
+        if self._owners is not None:
+            changed["producer_id_owners"] = self._owners
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
     def _broker(self, broker_id: int, entry: Entry | None) -> None:
@@ -329,6 +337,15 @@ class _Draft:
             return
         self._quotas[entity] = records.decode(QuotasRecord, entry.value).limits
         self._quota_revisions[entity] = entry.mod_revision
+
+    def _owner(self, block: int, entry: Entry | None) -> None:
+        if self._owners is None:
+            self._owners = dict(self._old.producer_id_owners)
+        if entry is None:
+            self._owners.pop(block, None)
+            return
+        record = records.decode(ProducerIdBlockRecord, entry.value)
+        self._owners[block] = Principal.of(record.principal)
 
     def _topic(self, name: str, entry: Entry | None) -> None:
         if self._topics is None:

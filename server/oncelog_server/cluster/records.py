@@ -97,6 +97,13 @@ class ProducerIdsRecord(msgspec.Struct, frozen=True):
     next_producer_id: int
 
 
+class ProducerIdBlockRecord(msgspec.Struct, frozen=True):
+    """`producer_id_blocks/<n>`: the principal, as text, that owns block n. The block has BLOCK_SIZE
+    ids from n * BLOCK_SIZE on. Ids of a block without a record belong to every principal."""
+
+    principal: str
+
+
 class ServerSecretRecord(msgspec.Struct, frozen=True):
     """`server_secret`: random bytes that no client knows, the same for all brokers.
 
@@ -156,6 +163,7 @@ CONTROLLER: Final = "controller"
 FEATURES: Final = "features"
 SERVER_SECRET: Final = "server_secret"
 PRODUCER_IDS: Final = "producer_ids"
+PRODUCER_ID_BLOCKS: Final = "producer_id_blocks/"
 BROKERS: Final = "brokers/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
@@ -180,6 +188,11 @@ def partition_key(topic_id: str, partition: int) -> str:
 
 def deletion_key(topic_id: str) -> str:
     return f"{DELETIONS}{topic_id}"
+
+
+def producer_id_block_key(number: int) -> str:
+    """Return the key of the owner of a block."""
+    return f"{PRODUCER_ID_BLOCKS}{number}"
 
 
 def acls_key(resource_type: int, pattern_type: int, name: str) -> str:
@@ -245,6 +258,7 @@ _DECODERS: dict[type, Any] = {
         PartitionRecord,
         DeletionRecord,
         ProducerIdsRecord,
+        ProducerIdBlockRecord,
         FeaturesRecord,
         ServerSecretRecord,
         AclsRecord,

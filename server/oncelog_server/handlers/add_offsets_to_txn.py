@@ -40,6 +40,7 @@ def _add(
     """Add the partition of the group's offsets to the transaction. Raises Refused."""
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     context.require(Operation.READ, group=request.group_id)
+    services.producer_id_owners.require(context, request.producer_id)
     if CONSUMER_OFFSETS not in services.metadata.image.topics:
         # `__consumer_offsets` does not exist yet, because no client has requested a group's
         # coordinator. The response is COORDINATOR_NOT_AVAILABLE, which every client retries.

@@ -145,6 +145,9 @@ def _add(
             for partition in partitions
         }
     try:
+        if context.api_version < BROKERS_SINCE:
+            # Another broker has checked the id for its client.
+            services.producer_id_owners.require(context, command.producer_id)
         result = services.transactions.add_partitions(command)
     except Refused as error:
         result = TransactionResult(error.code)

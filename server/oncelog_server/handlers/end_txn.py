@@ -23,7 +23,7 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.metadata import GroupedTransaction
-from oncelog_server.transaction.results import TransactionResult
+from oncelog_server.transaction.results import UNKNOWN_PRODUCER, TransactionResult
 
 API = ApiKey.END_TXN
 
@@ -41,6 +41,7 @@ def handle(
         return None
     try:
         context.require(Operation.WRITE, transactional_id=request.transactional_id)
+        services.producer_id_owners.require(context, request.producer_id)
         result = _decide(services, context, request, bumps_epoch=bumps_epoch)
     except Refused as refused:
         result = TransactionResult(refused.code)
@@ -74,6 +75,8 @@ def _decide(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 refused_member=member.transactional_id,
             )
+        if not services.producer_id_owners.may_use(context, member.producer_id):
+            return replace(UNKNOWN_PRODUCER, refused_member=member.transactional_id)
     return services.transactions.end_txn(replace(command, members=tuple(members)))
 
 

@@ -48,7 +48,10 @@ def _init(
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
         services.producer_id_quota.charge(quota_client(context), services.clock.monotonic_ms())
-        return TransactionResult(ErrorCode.NONE, services.new_producer_id(), 0)
+        ids, principal = services.producer_ids, context.principal
+        return ids.when_available(
+            principal, lambda: TransactionResult(ErrorCode.NONE, ids.take(principal), 0)
+        )
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     if not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
@@ -58,6 +61,7 @@ def _init(
         context.require(Operation.TWO_PHASE_COMMIT, transactional_id=request.transactional_id)
     if membership is not None:
         context.require(Operation.READ, group=membership.group_id)
+    services.producer_id_owners.require(context, request.producer_id)
     command = InitProducerId(
         request.transactional_id,
         request.transaction_timeout_ms,
@@ -72,6 +76,7 @@ def _init(
         services.transactions,
         services.groups,
         services.producer_id_quota,
+        services.producer_ids,
         services.clock.monotonic_ms,
         context,
         command,

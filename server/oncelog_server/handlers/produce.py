@@ -25,7 +25,9 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from oncelog_protocol.records.batch import MAGIC
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.producer_id_owners import OF_ANOTHER, ProducerIdOwners
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
@@ -80,7 +82,7 @@ def handle(
     appends: list[PartitionAppend] = []
     for topic in request.topic_data:
         name = _topic_name(services, context, topic)
-        of_topic = _appends(services, name, topic.partition_data)
+        of_topic = _appends(services, context, name, topic.partition_data)
         topics.append((topic, of_topic))
         appends += of_topic
     transactional = transactional_of(appends)
@@ -199,7 +201,7 @@ def _appends_in_steps(
         topics.append((topic, of_topic))
         name = _topic_name(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
-            some = _appends(services, name, topic.partition_data[start : start + SMALL])
+            some = _appends(services, context, name, topic.partition_data[start : start + SMALL])
             of_topic += some
             appends += some
             transactional += transactional_of(some)
@@ -209,7 +211,10 @@ def _appends_in_steps(
 
 
 def _appends(
-    services: BrokerServices, name: str | Refused, partition_data: Sequence[PartitionProduceData]
+    services: BrokerServices,
+    context: RequestContext,
+    name: str | Refused,
+    partition_data: Sequence[PartitionProduceData],
 ) -> list[PartitionAppend]:
     if isinstance(name, Refused):
         appends = [append_of(data.index, data.records, None) for data in partition_data]
@@ -224,7 +229,27 @@ def _appends(
         if append.partition is None:
             missing = services.partitions.missing(name, append.index)
             append.refuse(missing.code, missing.message)
+    owners = services.producer_id_owners
+    if owners.by_block:
+        _refuse_ids_of_others(owners, context, appends)
     return appends
+
+
+def _refuse_ids_of_others(
+    owners: ProducerIdOwners, context: RequestContext, appends: Sequence[PartitionAppend]
+) -> None:
+    """Refuse the batches with a producer id of another principal (H49)."""
+    for append in appends:
+        header = append.header
+        if (
+            append.code is NONE
+            and header is not None
+            and header.magic == MAGIC
+            and header.producer_id >= 0
+            and not owners.may_use(context, header.producer_id)
+        ):
+            message = OF_ANOTHER.format(header.producer_id)
+            append.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
 
 
 def _topic_name(

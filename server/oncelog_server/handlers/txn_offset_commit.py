@@ -71,6 +71,9 @@ def _steps(
         # The group id is checked before the transaction, as in Kafka.
         invalid = all_with(accepted, ErrorCode.INVALID_GROUP_ID)
         return _response(request, invalid | refused)
+    if not services.producer_id_owners.may_use(context, request.producer_id):
+        foreign = all_with(accepted, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return _response(request, foreign | refused)
     wanted = copy(request)
     wanted.topics = accepted
     settings = services.settings

@@ -457,13 +457,16 @@ class ClusterMetadata:
             return 0
         return records.decode(records.ProducerIdsRecord, entry.value).next_producer_id
 
-    async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Allocate a block of producer ids for this broker only. Raises Refused."""
+    async def allocate_producer_ids(self, principal: str = "") -> ProducerIdBlock:
+        """Allocate a block of producer ids for this broker only. With a `principal`, the block
+        belongs to it, and the image shows this when the method returns. Raises Refused."""
         try:
             for _ in range(ATTEMPTS):
-                block, write = next_block(await self._store.get(records.PRODUCER_IDS))
+                block, write = next_block(await self._store.get(records.PRODUCER_IDS), principal)
                 result = await self._store.txn(write.compare, write.operations)
                 if result.succeeded:
+                    if principal:
+                        await self._follower.reached(result.revision)
                     return block
         except OSError as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

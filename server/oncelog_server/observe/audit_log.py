@@ -1,4 +1,5 @@
-"""Log events of security: denied requests, and changes of access rules, credentials and quotas."""
+"""Log events of security: denied requests, requests with another principal's producer id, and
+changes of access rules, credentials and quotas."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.security.audit_trail import AuditTrail
 from oncelog_server.security.denials import Denials
 
@@ -16,6 +18,11 @@ log = structlog.get_logger("oncelog.security")
 def logged_denials(monotonic_ms: Callable[[], int]) -> Denials:
     """Return `Denials` that log denied requests."""
     return Denials(partial(log.warning, "access denied"), monotonic_ms)
+
+
+def logged_owners(monotonic_ms: Callable[[], int]) -> ProducerIdOwners:
+    """Return `ProducerIdOwners` that log requests with another principal's producer id."""
+    return ProducerIdOwners(partial(log.warning, "producer id of another principal"), monotonic_ms)
 
 
 def logged_changes() -> AuditTrail:

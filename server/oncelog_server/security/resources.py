@@ -55,5 +55,11 @@ class Principal(msgspec.Struct, frozen=True, cache_hash=True):
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
+    @classmethod
+    def of(cls, text: str) -> Principal:
+        """Return the principal with this text. The name may contain colons."""
+        type_, _, name = text.partition(":")
+        return cls(type_, name)
+
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
@@ -78,23 +78,26 @@ class Leaders(Protocol):
 class TransactionCoordinator:
     """Passes commands to shards and completes decided transactions. `partition_count` returns the
     number of partitions of `__transaction_state`, 0 before the topic is created. `partition_of`
-    returns the partition of a transactional id or a group. `on_stray_markers` is called after the
-    load of a partition of `__transaction_state` that contains markers, which do not belong there.
-    It gets the partition's index and the number of markers. The coordinator ignores these
-    markers."""
+    returns the partition of a transactional id or a group. `new_producer_id` returns an unused
+    producer id of a principal, or raises Refused. `owner_of_id` returns the principal of a producer
+    id. Principals are texts, empty if the id belongs to every principal. `on_stray_markers` is
+    called after the load of a partition of `__transaction_state` that contains markers, which do
+    not belong there. It gets the partition's index and the number of markers. The coordinator
+    ignores these markers."""
 
     def __init__(
         self,
         *,
         partition_count: Callable[[], int],
         leaders: Leaders,
-        new_producer_id: Callable[[], int],
+        new_producer_id: Callable[[str], int],
         timers: Timers,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
         max_timeout_ms: int,
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
+        owner_of_id: Callable[[int], str] = lambda producer_id: "",
         on_stray_markers: Callable[[int, int], None] = lambda index, count: None,
         partition_of: PartitionOf = partition_for,
         work: Work = at_its_end,
@@ -103,6 +106,7 @@ class TransactionCoordinator:
         self._partition_of = partition_of
         self._leaders = leaders
         self._new_producer_id = new_producer_id
+        self._owner_of_id = owner_of_id
         self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
@@ -114,16 +118,17 @@ class TransactionCoordinator:
         self._grouped: Counter[str] = Counter()
         # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences
+        new_shard = partial(
+            TransactionShard,
+            max_timeout_ms=max_timeout_ms,
+            grouped=self._grouped,
+            fences=self.fences,
+            is_given_id=is_given_id,
+            owner_of_id=owner_of_id,
+        )
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
             replay_at=ReplayAt.COMMIT,
-            new_shard=lambda index, epoch: TransactionShard(
-                epoch,
-                index=index,
-                max_timeout_ms=max_timeout_ms,
-                grouped=self._grouped,
-                fences=self.fences,
-                is_given_id=is_given_id,
-            ),
+            new_shard=lambda index, epoch: new_shard(epoch, index=index),
             on_loaded=self._on_loaded,
             on_unloaded=TransactionShard.on_unloaded,
             effects={
@@ -134,14 +139,17 @@ class TransactionCoordinator:
             wall_ms=wall_ms,
             work=work,
         )
-        self.views = TransactionViews(
+
+    @cached_property
+    def views(self) -> TransactionViews:
+        return TransactionViews(
             self.runtime,
             self.fences,
             self.decided,
             find=self.find,
-            has_leader=lambda partition: leaders.marker_sender(partition) is not None,
+            has_leader=lambda partition: self._leaders.marker_sender(partition) is not None,
             has_all_shards=lambda: len(self.runtime) == self._partition_count(),
-            monotonic_ms=monotonic_ms,
+            monotonic_ms=self._monotonic_ms,
         )
 
     @cached_property
@@ -153,6 +161,7 @@ class TransactionCoordinator:
             self.runtime,
             owner=self.owner,
             new_producer_id=self._new_producer_id,
+            next_producer_id=self._next_producer_id,
             wall_ms=self._wall_ms,
         )
 
@@ -235,7 +244,10 @@ class TransactionCoordinator:
             return self._groups.init_producer_id(command, group, is_current=is_current)
         index, shard = self.owner(command.transactional_id)
         decision = decide_init_producer_id(
-            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+            shard,
+            command,
+            wall_ms=self._wall_ms(),
+            new_producer_id=partial(self._new_producer_id, command.principal),
         )
         return self.runtime.run(index, decision)
 
@@ -257,7 +269,10 @@ class TransactionCoordinator:
         if command.members:
             return self._groups.end_txn(shard, command)
         decision = decide_end_txn(
-            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+            shard,
+            command,
+            wall_ms=self._wall_ms(),
+            new_producer_id=partial(self._next_producer_id, command.producer_id),
         )
         return self.runtime.run(index, decision)
 
@@ -265,6 +280,11 @@ class TransactionCoordinator:
         """Abort the open transactions of these producers, because a newer producer commits offsets
         of the same input partitions (KIP-447, early draft)."""
         return self._groups.abort_older(producer_ids, caller)
+
+    def _next_producer_id(self, producer_id: int) -> int:
+        """Return the id that replaces `producer_id` after its last epoch. It has the same
+        principal. Raises Refused if no id is available now."""
+        return self._new_producer_id(self._owner_of_id(producer_id))
 
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
         live = shard.get(command.transactional_id)
@@ -328,7 +348,9 @@ class TransactionCoordinator:
                 if live is None or not is_overdue(live, now_ms):
                     continue
                 decision = decide_overdue(
-                    live, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+                    live,
+                    wall_ms=self._wall_ms(),
+                    new_producer_id=partial(self._next_producer_id, live.metadata.owner[0]),
                 )
                 self.runtime.run(index, decision)
                 live = shard.ongoing.get(transactional_id)

@@ -15,6 +15,7 @@ from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.transaction.producer_ids import ProducerIds
 from oncelog_server.transaction.results import TransactionResult
 
 Answer = TransactionResult | Deferred[TransactionResult]
@@ -29,6 +30,7 @@ class Initialization:
         transactions: TransactionCoordinator,
         groups: GroupCoordinator,
         quota: ProducerIdQuota,
+        producer_ids: ProducerIds,
         monotonic_ms: Callable[[], int],
         caller: ClientRequest,
         command: InitProducerId,
@@ -37,6 +39,7 @@ class Initialization:
         self._transactions = transactions
         self._groups = groups
         self._quota = quota
+        self._producer_ids = producer_ids
         self._monotonic_ms = monotonic_ms
         self._caller = caller
         self._command = command
@@ -69,8 +72,11 @@ class Initialization:
         return True
 
     def _init(self, *, is_current: bool) -> Answer:
-        return self._transactions.init_producer_id(
-            self._command, self._membership, is_current=is_current
+        return self._producer_ids.when_available(
+            self._command.principal,
+            lambda: self._transactions.init_producer_id(
+                self._command, self._membership, is_current=is_current
+            ),
         )
 
     def _init_new(self, *, is_current: bool) -> Answer:

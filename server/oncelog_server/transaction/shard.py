@@ -92,7 +92,8 @@ class LiveTransaction:
 
 class TransactionShard:
     """The state of one partition. `coordinator_epoch` is the leader epoch of the partition. Every
-    marker has this epoch. `index` is the number of the partition."""
+    marker has this epoch. `index` is the number of the partition. `owner_of_id` returns the
+    principal of a producer id as text, an empty text if the id belongs to every principal."""
 
     def __init__(
         self,
@@ -103,8 +104,10 @@ class TransactionShard:
         grouped: Counter[str] | None = None,
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
+        owner_of_id: Callable[[int], str] = lambda producer_id: "",
     ) -> None:
         self.index = index
+        self.owner_of_id = owner_of_id
         self._is_given_id = is_given_id
         self.fences = Fences() if fences is None else fences
         self.coordinator_epoch = coordinator_epoch

@@ -20,10 +20,17 @@ from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session
 from oncelog_server.security.authorizer import AllowAll, Authorizer, Subject
-from oncelog_server.security.resources import ANONYMOUS, Operation, Resource, ResourceType
+from oncelog_server.security.resources import (
+    ANONYMOUS,
+    Operation,
+    Principal,
+    Resource,
+    ResourceType,
+)
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices
+from oncelog_server.transaction.producer_ids import ProducerIds
 from tests.server.log.driver import NOW_MS
 from tests.server.metadata.memory_store import MemoryStore
 
@@ -94,7 +101,7 @@ async def broker(
         groups=UNUSED,
         fetch_sessions=UNUSED,
         local_markers=UNUSED,
-        new_producer_id=UNUSED,
+        producer_ids=ProducerIds(lambda principal: None),
         spawn=spawn,
         checkpoint=Deferred,
         slices=Slices(
@@ -105,10 +112,21 @@ async def broker(
     await metadata.stop()
 
 
+def producer_ids_from(first: int) -> ProducerIds:
+    """Return one block of producer ids, which belong to every principal."""
+    ids = ProducerIds(lambda principal: None)
+    ids.add(range(first, first + 1_000))
+    return ids
+
+
 def context(
-    services: BrokerServices, api: int, version: int, listener: str = "PLAINTEXT"
+    services: BrokerServices,
+    api: int,
+    version: int,
+    listener: str = "PLAINTEXT",
+    principal: Principal = ANONYMOUS,
 ) -> RequestContext:
-    session = Session(ANONYMOUS, "127.0.0.1", listener, lambda: False)
+    session = Session(principal, "127.0.0.1", listener, lambda: False)
     return RequestContext(session, services.authorizer, api, version, 1, "test")
 
 
@@ -125,14 +143,17 @@ async def ask(
     request: Any,
     version: int | None = None,
     listener: str = "PLAINTEXT",
+    principal: Principal = ANONYMOUS,
 ) -> Any:
     """Return the response as the client gets it. Request and response are encoded in `version`, by
     default the latest."""
     if version is None:
         version = APIS[handler.API].latest
     api = APIS[handler.API]
-    arrived = decode(api.request, version, encode(request, version))
-    response = handler.handle(services, context(services, handler.API, version, listener), arrived)
+    # A connection reads into a buffer that the broker may change.
+    arrived = decode(api.request, version, bytearray(encode(request, version)))
+    asking = context(services, handler.API, version, listener, principal)
+    response = handler.handle(services, asking, arrived)
     while isinstance(response, (GeneratorType, Deferred)):
         if isinstance(response, GeneratorType):
             response = services.slices.run(response)

@@ -39,7 +39,7 @@ from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.settings.model import Settings
 from tests.server.handlers import requests as requests_about
-from tests.server.handlers.nodes import StillClock, ask, broker
+from tests.server.handlers.nodes import StillClock, ask, broker, producer_ids_from
 from tests.server.handlers.test_authorization import (
     CLUSTER_ACTION,
     DENIALS,
@@ -94,7 +94,7 @@ async def served(
             transactions=transactions,
             groups=groups,
             local_markers=untouched,
-            new_producer_id=lambda: 7,
+            producer_ids=producer_ids_from(7),
             fetch_sessions=FetchSessions(10, lambda: 1),
         )
         await ask(HANDLERS[api], services, request, version)

@@ -28,7 +28,7 @@ from oncelog_server.transaction.fences import Fences
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.views import TransactionViews
-from tests.server.handlers.nodes import StillClock, ask, broker
+from tests.server.handlers.nodes import StillClock, ask, broker, producer_ids_from
 from tests.server.handlers.requests import (
     BROKER_SETTINGS,
     GROUP_SETTINGS,
@@ -264,7 +264,7 @@ async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
             transactions=untouched,
             groups=groups,
             local_markers=untouched,
-            new_producer_id=untouched.new_producer_id,
+            producer_ids=untouched,
             fetch_sessions=FetchSessions(10, lambda: 1),
         )
 
@@ -348,7 +348,7 @@ async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> Non
 
 async def test_the_right_to_write_to_a_topic_includes_idempotence() -> None:
     async with broker_granting(WRITE_TOPIC) as services:
-        services = replace(services, new_producer_id=lambda: 7)
+        services = replace(services, producer_ids=producer_ids_from(7))
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert (response.error_code, response.producer_id) == (ErrorCode.NONE, 7)
 
@@ -405,7 +405,7 @@ async def test_init_producer_id_never_asks_about_each_topic() -> None:
 
 async def test_the_right_to_write_to_future_topics_includes_idempotence() -> None:
     async with broker(authorizer=Granting(WRITE_TOPIC)) as services:
-        services = replace(services, new_producer_id=lambda: 7, clock=StillClock())
+        services = replace(services, producer_ids=producer_ids_from(7), clock=StillClock())
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert (response.error_code, response.producer_id) == (ErrorCode.NONE, 7)
 

@@ -60,6 +60,8 @@ ID_DENIED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+ID_OF_ANOTHER: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+BUSY: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 class Producers:
@@ -242,9 +244,12 @@ def test_each_coordinator_request_needs_write_on_the_transactional_id(
         response = producers.ask(MALLORY, request, version)
     assert code_of(response) == ID_DENIED
     producers.broker.allow_user(MALLORY, transactional_id(WRITE, ALICES_ID))
-    # The coordinator first aborts the open transaction, and the producer retries.
-    allowed = ErrorCode.CONCURRENT_TRANSACTIONS if api is ApiKey.INIT_PRODUCER_ID else NONE
+    # The new producer takes the transactional id over: the coordinator first aborts the open
+    # transaction. The producer id still belongs to alice.
+    allowed = BUSY if api is ApiKey.INIT_PRODUCER_ID else ID_OF_ANOTHER
     assert code_of(producers.ask(MALLORY, request, version)) == allowed
+    if api is not ApiKey.INIT_PRODUCER_ID:
+        assert code_of(producers.ask(ALICE, request, version)) == NONE
 
 
 def test_adding_partitions_needs_write_on_every_topic(producers: Producers) -> None:
@@ -365,9 +370,14 @@ def test_writing_markers_needs_cluster_action(producers: Producers, version: int
 @pytest.mark.parametrize("user", [ALICE, SUPER_USER])
 def test_no_client_writes_control_messages(producers: Producers, user: str) -> None:
     """ "Note that the writing of control messages is not permitted through the Produce API." """
-    marker = marker_batch(producers.alice)
+    name, producer = ALICES_ID, producers.alice
+    if user != ALICE:
+        name = MALLORYS_ID
+        begun = producers.ask(user, InitProducerIdRequest(name, 60_000))
+        producer = begun.producer_id, begun.producer_epoch
+        assert producers.produce(user, name, producer) == NONE
     with producers.no_effect():
-        code = producers.send(user, ALICES_ID, marker)
+        code = producers.send(user, name, marker_batch(producer))
     assert code == ErrorCode.INVALID_RECORD
 
 
@@ -423,10 +433,34 @@ def test_a_producer_id_of_another_producer_does_not_finish_its_transaction(
     assert codes == (
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ID_DENIED,
-        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         CLUSTER_DENIED,
     )
     assert producers.last_stable_offset == open_since < producers.log_end_offset
+
+
+def test_a_stolen_producer_id_is_refused(producers: Producers) -> None:
+    """ "we cannot prevent a malicious producer from hijacking the PID of another producer and
+    writing data to the log. [...] Future work can explore protecting the binding between
+    TransactionalId and PID". A producer id belongs to the principal that got it (H49)."""
+    producers.broker.allow_user(MALLORY, transactional_id(WRITE, MALLORYS_ID), topic(WRITE))
+    producer_id, epoch = producers.alice
+    for stolen in ((producer_id, epoch), (producer_id, epoch + 1)):
+        plain = build_batch(
+            [NewRecord(1, None, b"v")],
+            producer_id=producer_id,
+            producer_epoch=stolen[1],
+            base_sequence=0 if stolen[1] > epoch else 1,
+        )
+        with producers.no_effect():
+            codes = (
+                producers.send(MALLORY, None, plain),
+                producers.produce(MALLORY, MALLORYS_ID, stolen, 1),
+                producers.end(MALLORY, MALLORYS_ID, stolen),
+            )
+        assert set(codes) == {ID_OF_ANOTHER}
+    assert producers.produce(ALICE, ALICES_ID, producers.alice, 1) == NONE
+    assert producers.end(ALICE, ALICES_ID, producers.alice) == NONE
 
 
 def test_rights_on_topics_protect_them_from_stolen_producer_ids(producers: Producers) -> None:

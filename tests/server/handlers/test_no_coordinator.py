@@ -63,7 +63,7 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
     transactions = TransactionCoordinator(
         partition_count=lambda: 0,
         leaders=UNUSED,
-        new_producer_id=lambda: 1,
+        new_producer_id=lambda principal: 1,
         timers=timers,
         wall_ms=clock.now_ms,
         monotonic_ms=clock.now_ms,

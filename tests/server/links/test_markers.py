@@ -55,7 +55,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.start()
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
-    while broker.services.new_producer_id() < PRODUCER_ID:
+    while broker.services.producer_ids.take() < PRODUCER_ID:
         pass  # the broker refuses an id that it has not assigned
     yield broker
     await broker.stop()
@@ -172,7 +172,7 @@ async def test_a_whole_transaction_with_leaders_on_another_broker(
     coordinator = TransactionCoordinator(
         partition_count=lambda: 1,
         leaders=ImageLeaders(99, broker.metadata.follower, link_to(markers), markers.sender),
-        new_producer_id=lambda: next(ids),
+        new_producer_id=lambda principal: next(ids),
         timers=LoopTimers(asyncio.get_running_loop()),
         wall_ms=clock.now_ms,
         monotonic_ms=clock.monotonic_ms,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
@@ -66,6 +67,8 @@ class Driver:
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
     has_ids: bool = True
+    # The principals of producer ids. An id without a row belongs to every principal.
+    owners: dict[int, str] = field(default_factory=dict)
     # False if the states are too many or too large to be compared before and after each decision.
     compares: bool = True
 
@@ -77,16 +80,24 @@ class Driver:
             CompleteLater: EffectRow(),
         }
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self.shard = TransactionShard(0, max_timeout_ms=self.max_timeout_ms)
+        self.shard = self._loaded(0)
+
+    def _loaded(self, epoch: int) -> TransactionShard:
+        return loaded(self.log, epoch, self.max_timeout_ms, self.owner_of_id)
+
+    def owner_of_id(self, producer_id: int) -> str:
+        return self.owners.get(producer_id, "")
 
     @property
     def wall_ms(self) -> int:
         return WALL_MS + self.now_ms
 
-    def new_producer_id(self) -> int:
+    def new_producer_id(self, principal: str = "") -> int:
         if not self.has_ids:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.next_producer_id += 1
+        if principal:
+            self.owners[self.next_producer_id - 1] = principal
         return self.next_producer_id - 1
 
     # --- what a runtime does
@@ -153,7 +164,7 @@ class Driver:
         self.committed = len(self.log)
         self._held.clear()
         self.now_ms += down_ms
-        self.shard = loaded(self.log, self.shard.coordinator_epoch + 1, self.max_timeout_ms)
+        self.shard = self._loaded(self.shard.coordinator_epoch + 1)
         self.shard.on_loaded(now_ms=self.now_ms, wall_ms=self.wall_ms)
         if self.finishes:
             for transactional_id in list(self.shard.prepared):
@@ -187,21 +198,22 @@ class Driver:
         transactional_id: str = ID, two_phase: bool = False, keep: bool = False,
         caller: Client | None = None, by_operator: bool = False,
     ) -> Answer:  # fmt: skip
+        command = InitProducerId(
+            transactional_id,
+            timeout_ms,
+            producer_id,
+            producer_epoch,
+            two_phase,
+            keep,
+            caller,
+            by_operator,
+        )
         decision = self.decide(
             decide_init_producer_id,
             self.shard,
-            InitProducerId(
-                transactional_id,
-                timeout_ms,
-                producer_id,
-                producer_epoch,
-                two_phase,
-                keep,
-                caller,
-                by_operator,
-            ),
+            command,
             wall_ms=self.wall_ms,
-            new_producer_id=self.new_producer_id,
+            new_producer_id=partial(self.new_producer_id, command.principal),
         )
         return self.run(decision)
 
@@ -286,8 +298,13 @@ class Driver:
         return self.metadata.state
 
 
-def loaded(log: list[CoordinatorRecord], epoch: int, max_timeout_ms: int) -> TransactionShard:
-    shard = TransactionShard(epoch, max_timeout_ms=max_timeout_ms)
+def loaded(
+    log: list[CoordinatorRecord],
+    epoch: int,
+    max_timeout_ms: int,
+    owner_of_id: Callable[[int], str] = lambda producer_id: "",
+) -> TransactionShard:
+    shard = TransactionShard(epoch, max_timeout_ms=max_timeout_ms, owner_of_id=owner_of_id)
     for offset, record in enumerate(log):
         shard.replay(record, offset=offset, transaction=None)
     return shard

@@ -12,6 +12,7 @@ from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.transaction.producer_ids import ProducerIds
 from tests.server.transaction.world import GROUP, TXN_LOG, World, value_of
 
 
@@ -34,6 +35,7 @@ def initialization(
         world.transactions,
         world.groups,
         quota,
+        ProducerIds(lambda principal: None),
         world.now,
         Client("client", "/10.0.0.1"),
         InitProducerId(transactional_id, timeout_ms),

@@ -33,6 +33,7 @@ from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce, append_of
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
@@ -115,6 +116,8 @@ class World:
         self.timers = ManualTimers(now_ms)
         self.leader_epoch = leader_epoch
         self.next_producer_id = next_producer_id
+        # The principals of producer ids. An id without a row belongs to every principal.
+        self.owners: dict[int, str] = {}
         self.config = LogConfig(flush_messages=flush_messages)
         self.flush = GroupFlush(self.files)
         # Logs with data that becomes durable only when `hurry` is called.
@@ -140,6 +143,7 @@ class World:
             partition_count=lambda: shards,
             leaders=self.scene,
             new_producer_id=self._new_producer_id,
+            owner_of_id=lambda producer_id: self.owners.get(producer_id, ""),
             timers=self.timers,
             wall_ms=self.wall,
             monotonic_ms=self.now,
@@ -159,7 +163,9 @@ class World:
     def wall(self) -> int:
         return self.started_wall_ms + self.timers.now_ms - self.started_ms
 
-    def _new_producer_id(self) -> int:
+    def _new_producer_id(self, principal: str) -> int:
+        if principal:
+            self.owners[self.next_producer_id] = principal
         self.next_producer_id += 1
         return self.next_producer_id - 1
 
@@ -254,9 +260,10 @@ class World:
         timeout_ms: int = 60_000,
         two_phase: bool = False,
         keep: bool = False,
+        caller: Client | None = None,
     ) -> TransactionResult | Deferred[TransactionResult]:
         command = InitProducerId(
-            transactional_id, timeout_ms, producer_id, producer_epoch, two_phase, keep
+            transactional_id, timeout_ms, producer_id, producer_epoch, two_phase, keep, caller
         )
         return self.transactions.init_producer_id(command)
 

@@ -22,6 +22,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
+from oncelog_server.transaction.takeover import is_known
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ def decide_add_partitions(
         return Decision(BUSY)
     # The owner is the producer that may send requests. Its id may differ from the transaction's id
     # if a newer instance has kept the transaction open (KIP-939).
-    if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
+    if not is_known(shard, metadata, command.producer_id):
         return refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
         return refuse(

@@ -43,6 +43,7 @@ from oncelog_server.transaction.states import (
     PREPARED,
     Verdict,
 )
+from oncelog_server.transaction.takeover import is_known
 
 
 class EndTxn(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ def decide_end_txn(
     live = shard.get(command.transactional_id)
     if live is None:
         return REFUSE_UNKNOWN
-    verdict = verdict_on(live, command)
+    verdict = verdict_on(shard, live, command)
     if isinstance(verdict, TransactionResult) and verdict in (FENCED, UNKNOWN_PRODUCER):
         return refuse(
             live,
@@ -114,7 +115,9 @@ def decide_complete(
     return Decision(None, (record,), effects=effects)
 
 
-def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
+def verdict_on(
+    shard: TransactionShard, live: LiveTransaction, command: EndTxn
+) -> Verdict | TransactionResult:
     """Return PREPARE or PREPARE_EMPTY, or the result for an immediate response."""
     metadata = live.metadata
     is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
@@ -127,9 +130,9 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
         elif _is_retry(metadata, command):
             verdict = END_PREVIOUS_EPOCH.get(row)
         else:
-            return _fenced_or_unknown(metadata, command)
+            return _fenced_or_unknown(shard, metadata, command)
     elif not is_current:
-        return _fenced_or_unknown(metadata, command)
+        return _fenced_or_unknown(shard, metadata, command)
     elif live.pending is not None:
         return BUSY
     else:
@@ -149,11 +152,12 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
 _RESPONSES = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 
-def _fenced_or_unknown(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
+def _fenced_or_unknown(
+    shard: TransactionShard, metadata: TransactionMetadata, command: EndTxn
+) -> TransactionResult:
     """Return the result that refuses the caller. An epoch above the stored epoch is fenced too,
     because no producer ever got this epoch (scenario Z18)."""
-    known = command.producer_id in (metadata.producer_id, metadata.owner[0])
-    return FENCED if known else UNKNOWN_PRODUCER
+    return FENCED if is_known(shard, metadata, command.producer_id) else UNKNOWN_PRODUCER
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:

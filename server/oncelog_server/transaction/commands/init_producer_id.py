@@ -33,6 +33,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
+from oncelog_server.transaction.takeover import needs_new_id
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
@@ -51,6 +52,11 @@ class InitProducerId(msgspec.Struct, frozen=True):
     caller: ClientRequest | None = None
     by_operator: bool = False
 
+    @property
+    def principal(self) -> str:
+        """Return the principal of the caller as text, an empty text for User:ANONYMOUS."""
+        return "" if self.caller is None else self.caller.principal
+
 
 def decide_init_producer_id(
     shard: TransactionShard,
@@ -60,8 +66,8 @@ def decide_init_producer_id(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Decide the next epoch, or the abort of the open transaction. With `keep_prepared`, the open
-    transaction is kept instead. `new_producer_id` returns an id that was never used, or raises
-    Refused if no id is available now."""
+    transaction is kept instead. `new_producer_id` returns an id of the caller's principal that was
+    never used, or raises Refused if no id is available now."""
     refused = refusal(shard, command)
     if refused is not None:
         return refused
@@ -89,10 +95,12 @@ def decide_init_producer_id(
     ):
         # The request was sent before the transaction began.
         return refuse(live, command.producer_id, command.producer_epoch)
+    needs_id = needs_new_id(shard, metadata, role, command.principal)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
             live,
             role,
+            needs_id=needs_id,
             reason=_reason(command),
             timeout_ms=command.timeout_ms,
             wall_ms=wall_ms,
@@ -102,7 +110,7 @@ def decide_init_producer_id(
         return _end_open(live, command, role, wall_ms, new_producer_id)
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
-    target = _next_epoch(metadata, command, role, wall_ms, new_producer_id)
+    target = _next_epoch(metadata, command, role, wall_ms, new_producer_id if needs_id else None)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
     return change(target, result, *_taken_over(live, command, role, wall_ms))
 
@@ -195,9 +203,10 @@ def _next_epoch(
     command: InitProducerId,
     role: CallerRole,
     wall_ms: int,
-    new_producer_id: Callable[[], int],
+    new_producer_id: Callable[[], int] | None,
 ) -> TransactionMetadata:
-    """Return the next metadata of the id. `role` is not FENCED."""
+    """Return the next metadata of the id. `role` is not FENCED. `new_producer_id` is None if the
+    producer id has another epoch for the caller."""
     empty = replace(
         metadata,
         state=State.EMPTY,
@@ -211,7 +220,7 @@ def _next_epoch(
         # The caller retries after a lost response (scenario R14), or its transaction has timed out.
         # The epoch was bumped already, and may be the last epoch.
         return empty
-    if not metadata.is_epoch_exhausted:
+    if new_producer_id is None:
         owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH
         return replace(empty, producer_epoch=metadata.producer_epoch + 1, last_producer_epoch=owner)
     return replace(

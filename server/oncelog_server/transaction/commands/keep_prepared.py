@@ -15,7 +15,6 @@ from oncelog_server.transaction.decisions import change, fenced
 from oncelog_server.transaction.effects import ClientKnown, StartTimer
 from oncelog_server.transaction.fences import Reason
 from oncelog_server.transaction.metadata import (
-    LAST_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_TIMEOUT_MS,
     TransactionMetadata,
@@ -28,6 +27,7 @@ def keep(
     live: LiveTransaction,
     role: CallerRole,
     *,
+    needs_id: bool,
     reason: Reason,
     timeout_ms: int,
     wall_ms: int,
@@ -35,7 +35,8 @@ def keep(
 ) -> Decision[TransactionResult]:
     """Return the decision that keeps the transaction open. The producer id and epoch of the
     transaction do not change. The caller gets another epoch to end the transaction, so all earlier
-    producers are fenced.
+    producers are fenced. `needs_id`: the caller gets an id of its own instead, because the present
+    id has no further epoch, or is not of the caller's principal.
 
     A transaction without a timeout stays without a timeout, because its participant may have voted
     to commit.
@@ -45,12 +46,11 @@ def keep(
         # The response to the first call was lost, so the retry gets the same response.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
-    exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
     timeout_ms = NO_TIMEOUT_MS if metadata.is_two_phase else timeout_ms
     target = replace(
         metadata,
-        next_producer_id=new_producer_id() if exhausted else owner_id,
-        next_producer_epoch=0 if exhausted else owner_epoch + 1,
+        next_producer_id=new_producer_id() if needs_id else owner_id,
+        next_producer_epoch=0 if needs_id else owner_epoch + 1,
         previous_producer_id=owner_id,
         last_producer_epoch=NO_PRODUCER_EPOCH if role is CallerRole.NEW_INSTANCE else owner_epoch,
         timeout_ms=timeout_ms,

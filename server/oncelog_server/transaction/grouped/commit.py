@@ -8,6 +8,7 @@ all their PREPARE records. After any crash, all the transactions are decided or 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State, Verdict
+from oncelog_server.transaction.takeover import is_known
 
 BUMPS_EPOCH_SINCE_TRANSACTION_VERSION = 2
 
@@ -37,7 +39,7 @@ def decide_group_commit(
     command: EndTxn,
     *,
     wall_ms: int,
-    new_producer_id: Callable[[], int],
+    next_producer_id: Callable[[int], int],
 ) -> Decision[TransactionResult]:
     """Decide all transactions if the request's own transactional id and every member that it names
     are Ongoing with exactly the producer id and epoch of the request. Otherwise refuse, with the
@@ -45,7 +47,8 @@ def decide_group_commit(
     call. A retry with other members, or with none, gets INVALID_TXN_STATE.
 
     A member's state afterwards is the same as after its own EndTxn. A member of transaction version
-    2 gets a new epoch, which its next InitProducerId returns.
+    2 gets a new epoch, which its next InitProducerId returns. `next_producer_id` returns the
+    producer id that replaces another one after its last epoch, or raises Refused.
     """
     live = shard.get(command.transactional_id)
     membership = shard.groups.memberships.get(command.transactional_id)
@@ -54,7 +57,7 @@ def decide_group_commit(
     named = {member.transactional_id for member in command.members}
     if len(named) < len(command.members) or command.transactional_id in named:
         return Decision(INVALID_REQUEST)
-    verdict = verdict_on(live, command)
+    verdict = verdict_on(shard, live, command)
     if isinstance(verdict, TransactionResult):
         if verdict in (FENCED, UNKNOWN_PRODUCER):
             return refuse(live, command.producer_id, command.producer_epoch, verdict)
@@ -77,7 +80,13 @@ def decide_group_commit(
     parked = Park((command.transactional_id,))
     prepared = [
         change(
-            target_of(ended.metadata, end, verdict, wall_ms, new_producer_id),
+            target_of(
+                ended.metadata,
+                end,
+                verdict,
+                wall_ms,
+                partial(next_producer_id, ended.metadata.owner[0]),
+            ),
             parked,
             WriteMarkers((end.transactional_id,)),
         )
@@ -97,7 +106,7 @@ def _refusal(
     if shard.groups.is_outdated(member.transactional_id):
         return refuse_outdated(shard, live, producer, wall_ms)
     metadata = live.metadata
-    if metadata.owner[0] != member.producer_id:
+    if not is_known(shard, metadata, member.producer_id):
         return refuse(live, *producer, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(member.producer_id, member.producer_epoch):
         return refuse(live, *producer)

@@ -5,6 +5,7 @@ group together."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.runtime import ShardRuntime
@@ -41,19 +42,22 @@ Answer = TransactionResult | Deferred[TransactionResult]
 
 class GroupTransactions:
     """The part of TransactionCoordinator for consumer groups. `owner` finds the shard of a
-    transactional id or a group."""
+    transactional id or a group. `new_producer_id` returns an unused id of a principal, and
+    `next_producer_id` the id that replaces an id after its last epoch."""
 
     def __init__(
         self,
         runtime: ShardRuntime[TransactionShard],
         *,
         owner: Callable[[str], tuple[int, TransactionShard]],
-        new_producer_id: Callable[[], int],
+        new_producer_id: Callable[[str], int],
+        next_producer_id: Callable[[int], int],
         wall_ms: Callable[[], int],
     ) -> None:
         self._runtime = runtime
         self._owner = owner
         self._new_producer_id = new_producer_id
+        self._next_producer_id = next_producer_id
         self._wall_ms = wall_ms
 
     # --- InitProducerId
@@ -107,17 +111,26 @@ class GroupTransactions:
                 live = other.transactions[own_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
-        departed = self._depart(command, index)
+        departed: Answer = self._depart(command, index)
+        if isinstance(departed, Deferred):
+            return then_ask(departed, lambda done: self._init_later(done, key, command, membership))
+        if departed.code is not ErrorCode.NONE:
+            return departed
+        return self._init(key, command, membership)
 
-        def go_on(result: TransactionResult) -> Answer:
-            if result.code is not ErrorCode.NONE:
-                return result
-            try:
-                return self._init(key, command, membership)
-            except Refused as refused:
-                return TransactionResult(refused.code)
-
-        return then_ask(departed, go_on)
+    def _init_later(
+        self,
+        departed: TransactionResult,
+        key: str,
+        command: InitProducerId,
+        membership: GroupAssignment | None,
+    ) -> Answer:
+        if departed.code is not ErrorCode.NONE:
+            return departed
+        try:
+            return self._init(key, command, membership)
+        except Refused as refused:
+            return TransactionResult(refused.code)
 
     def _end_open(self, command: InitProducerId) -> Answer:
         """End the open transaction for an operator, in the shard that has the id. The id stays in
@@ -132,7 +145,10 @@ class GroupTransactions:
     ) -> Answer:
         """Initialize the id. Its membership in a group does not change."""
         decision = decide_init_producer_id(
-            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+            shard,
+            command,
+            wall_ms=self._wall_ms(),
+            new_producer_id=partial(self._new_producer_id, command.principal),
         )
         return self._runtime.run(index, decision)
 
@@ -173,9 +189,10 @@ class GroupTransactions:
         self, key: str, command: InitProducerId, membership: GroupAssignment | None
     ) -> Answer:
         index, shard = self._owner(key)
+        new_producer_id = partial(self._new_producer_id, command.principal)
         if membership is None:
             decision = decide_init_outside_group(
-                shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+                shard, command, wall_ms=self._wall_ms(), new_producer_id=new_producer_id
             )
         else:
             decision = decide_init_in_group(
@@ -183,7 +200,7 @@ class GroupTransactions:
                 command,
                 membership,
                 wall_ms=self._wall_ms(),
-                new_producer_id=self._new_producer_id,
+                new_producer_id=new_producer_id,
             )
         return self._runtime.run(index, decision)
 
@@ -192,7 +209,7 @@ class GroupTransactions:
     def end_txn(self, shard: TransactionShard, command: EndTxn) -> Answer:
         """Decide a group commit: the caller's transaction together with those in `members`."""
         decision = decide_group_commit(
-            shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+            shard, command, wall_ms=self._wall_ms(), next_producer_id=self._next_producer_id
         )
         return self._runtime.run(shard.index, decision)
 
@@ -209,7 +226,7 @@ class GroupTransactions:
                     live,
                     caller,
                     wall_ms=self._wall_ms(),
-                    new_producer_id=self._new_producer_id,
+                    new_producer_id=partial(self._next_producer_id, live.metadata.owner[0]),
                 )
                 answers.append(self._runtime.run(index, decision))
         return then(gather(answers), _worst)

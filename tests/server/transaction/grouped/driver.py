@@ -96,7 +96,7 @@ class GroupDriver(Driver):
             self.shard,
             command,
             wall_ms=self.wall_ms,
-            new_producer_id=self.new_producer_id,
+            next_producer_id=lambda producer_id: self.new_producer_id(),
         )
         return self.run(decision)
 
