@@ -111,9 +111,10 @@ class GroupTransactions:
                 live = other.transactions[own_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
-        departed: Answer = self._depart(command, index)
+        departed = self._depart(command, index)
         if isinstance(departed, Deferred):
-            return then_ask(departed, lambda done: self._init_later(done, key, command, membership))
+            again = partial(self._init_later, key=key, command=command, membership=membership)
+            return then_ask(departed, again)
         if departed.code is not ErrorCode.NONE:
             return departed
         return self._init(key, command, membership)
