@@ -7,12 +7,16 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from oncelog_server.broker import Broker
 from oncelog_server.security.authorizer import Authorizer, Subject
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from tests.simulation.effects import changed, state_of
+from tests.simulation.users import ids_of_others
+
+# What a request with the producer id of another user lacks.
+OWN_ID: Final = "a producer id of its user"
 
 
 class Recording:
@@ -58,8 +62,10 @@ class DeniedRequests:
         if broker is None:
             return self._dispatch.serve(frame, session)
         self._recording.lacking.clear()
-        before = state_of(broker)
+        before, of_others = state_of(broker), ids_of_others(broker)
         response = self._dispatch.serve(frame, session)
+        if ids_of_others(broker) > of_others:
+            self._recording.lacking.append(OWN_ID)
         if self._recording.lacking:
             self._found(self._recording.lacking[0], changed(before, state_of(broker)))
         return response

@@ -140,6 +140,8 @@ STATES: Final = (
     "denied READ TOPIC",
     "denied WRITE TOPIC",
     "denied WRITE TRANSACTIONAL_ID",
+    "denied a producer id of its user",
+    "transactional id taken over by another user",
     # In the logs at the end.
     "two transactions open in one partition",
     "committed and aborted transaction interleaved",

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.handlers import offset_commit
 from oncelog_server.security.resources import ANONYMOUS, Operation, Resource, ResourceType
 from oncelog_server.security.standard_authorizer import StandardAuthorizer
+from oncelog_server.transaction.commands import init_producer_id
 from tests.simulation import denied
 from tests.simulation.denied import DeniedRequests
 from tests.simulation.report import failure_lines
@@ -63,12 +65,32 @@ def test_an_effect_of_a_denied_request_is_found(monkeypatch: pytest.MonkeyPatch)
     assert any("I20: a request without READ GROUP" in found for found in verdict.violations)
 
 
+def test_a_record_with_another_users_producer_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken broker lets each user use every producer id."""
+    monkeypatch.setattr(ProducerIdOwners, "may_use", lambda owners, request, producer_id: True)
+    found = [violation for seed in SEEDS[:3] for violation in run_seed(seed).violations]
+    assert any("H49: a record with another user's producer id" in violation for violation in found)
+
+
+def test_a_takeover_that_keeps_the_other_users_producer_id_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        init_producer_id,
+        "needs_new_id",
+        lambda shard, metadata, role, principal: metadata.is_epoch_exhausted,
+    )
+    found = [violation for seed in SEEDS for violation in run_seed(seed).violations]
+    assert any("I21" in violation for violation in found)
+
+
 def test_only_denied_requests_of_the_client_with_few_rights_are_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each request of this dispatch changes the state, and denies or allows a right."""
     states = iter(range(100))
     monkeypatch.setattr(denied, "state_of", lambda broker: {"state": next(states)})
+    monkeypatch.setattr(denied, "ids_of_others", lambda broker: 0)
     found: list[tuple[str, list[str]]] = []
 
     class Dispatch:

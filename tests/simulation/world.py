@@ -33,6 +33,7 @@ from tests.simulation.process import Process
 from tests.simulation.recorder import Recorder
 from tests.simulation.replay import Replay
 from tests.simulation.sometimes import Sometimes
+from tests.simulation.users import Users, check_owners
 from tests.simulation.workloads.append import Append
 from tests.simulation.workloads.churn import Churn
 from tests.simulation.workloads.client import Client
@@ -198,7 +199,7 @@ class World:
         if not self._is_stopping:
             observe_death(self, broker)
 
-    def _check_denied(self, dispatch: Any) -> DeniedRequests:
+    def _check_denied(self, dispatch: Any) -> Users:
         def found(right: str, effects: list[str]) -> None:
             self.sometimes.met(f"denied {right}")
             if effects:
@@ -207,7 +208,7 @@ class World:
         def broker() -> Broker | None:
             return self.node.broker if self.node.is_up else None
 
-        return DeniedRequests(dispatch, HOST, broker, found)
+        return Users(DeniedRequests(dispatch, HOST, broker, found))
 
     def _synced(self, broker: Broker, directories: Collection[str]) -> None:
         for wrong in not_durable(list(broker.partitions), directories, self.node.disk):
@@ -317,6 +318,8 @@ class World:
     def _inspect(self) -> None:
         if self.node.is_up:
             inspect_running(self)
+            if self.has_rights:
+                check_owners(self)
         if not self.is_healed:
             self.after(EVERY_US, self._inspect)
 

@@ -64,6 +64,7 @@ from oncelog_server.security.acls import WILDCARD, Acl, Pattern, PatternType, Pe
 from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from tests.server.handlers.requests import codes
 from tests.simulation.checking.history import Outcome
+from tests.simulation.users import producers_of_others
 from tests.simulation.workloads.client import Client
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "rights"
 HOST: Final = f"{KIND}-0"
-CLIENTS: Final = "User:ANONYMOUS"
+CLIENTS: Final = "User:*"
 TOPIC: Final = "a"
 DENIED_CODES: Final = frozenset(DENIED.values())
 # Groups and transactional ids. The request for a coordinator creates its topic.
@@ -157,6 +158,8 @@ class Rights(Client):
                     await self._change(connection, self.rng.choice(CHANGING))
                 elif self.rng.random() < 0.4:
                     await self._produce(connection)
+                elif self.rng.random() < 0.15:
+                    await self._produce_as_another(connection)
                 else:
                     await self._send(connection, self.rng.choice(self._makers())())
                 await self.idle(20)
@@ -204,6 +207,29 @@ class Rights(Client):
             attempt.end(Outcome.FAIL)
         else:
             attempt.failed()
+
+    async def _produce_as_another(self, connection: Connection) -> None:
+        """Send a record with the producer id of another user, and with the next epoch, which would
+        fence its producer (H49)."""
+        node = self.world.node
+        victims = producers_of_others(node.broker, self.name) if node.is_up else []
+        if not victims:
+            return
+        producer_id, epoch = self.rng.choice(victims)
+        partition = self.rng.choice(self.world.shared_partitions).partition
+        records = build_batch(
+            [NewRecord(self.world.now_ms, None, b"%d" % self.world.recorder.next_value())],
+            producer_id=producer_id,
+            producer_epoch=max(epoch, 0) + self.rng.randrange(2),
+            base_sequence=0,
+        )
+        data = [PartitionProduceData(partition, records)]
+        request = ProduceRequest(None, -1, 800, [TopicProduceData(TOPIC, partition_data=data)])
+        wanted = Attempt(request, ProduceResponse, (WRITE_TOPIC,), versions=range(13))
+        response = await self._send(connection, wanted)
+        row = response.responses[0].partition_responses[0]
+        if row.error_code == ErrorCode.NONE:
+            self.world.violate(f"H49: a record with another user's producer id {producer_id}")
 
     async def _send(self, connection: Connection, attempt: Attempt) -> Any:
         """Send a request, and compare its response with the rules."""
