@@ -34,6 +34,7 @@ MORE_LABELS = {
     metrics.CONNECTIONS_MADE.name: {"listener", "networkProcessor"},
     metrics.CLIENTS.name: {"networkProcessor"},
     metrics.FAILED_AUTHENTICATIONS.name: {"networkProcessor"},
+    metrics.EXPIRED_SESSIONS.name: {"networkProcessor"},
     metrics.UNCLEANABLE.name: {"logDirectory"},
 }
 LATEST = -1
@@ -166,6 +167,7 @@ def test_all_other_metrics_are_listed_here_as_not_compared() -> None:
         metrics.CONNECTIONS_MADE.name,
         metrics.CLIENTS.name,
         metrics.FAILED_AUTHENTICATIONS.name,
+        metrics.EXPIRED_SESSIONS.name,
         metrics.TOTAL_TIME.name,
         metrics.FLUSH_TIME.name,
         metrics.FETCH_SESSIONS.name,

@@ -303,6 +303,13 @@ FAILED_AUTHENTICATIONS: Final = Metric(
     "Connections that failed to authenticate, by TLS or SASL, since the start.",
     ("listener",),
 )
+EXPIRED_SESSIONS: Final = Metric(
+    "kafka_server_socket_server_metrics_expired_connections_killed_count",
+    GAUGE,  # a counter's name would end in _total
+    "Connections closed since the start because their clients did not authenticate again in time"
+    " (KIP-368).",
+    ("listener",),
+)
 DENIED: Final = Metric(
     "oncelog_authorization_denied_total",
     COUNTER,

@@ -22,8 +22,9 @@ class Admission(Protocol):
     protocol: SecurityProtocol
     max_unauthenticated_bytes: int
     max_connections: int | None
-    # Clients that were refused since the start.
+    # Clients that were refused since the start, and sessions that clients did not renew in time.
     failures: int
+    expired: int
 
     def new_tls(self) -> TlsEngine:
         """Return the broker's side of a new TLS connection."""
@@ -46,7 +47,7 @@ class PlaintextAdmission:
     """The admission of a PLAINTEXT listener, which asks for nothing."""
 
     protocol = SecurityProtocol.PLAINTEXT
-    max_unauthenticated_bytes = failures = 0
+    max_unauthenticated_bytes = failures = expired = 0
 
     def __init__(self, listener: str, max_connections: int | None = None) -> None:
         self.listener = listener

@@ -144,6 +144,11 @@ class Listener:
         """Return (listener's name, clients that failed to authenticate) for each listener."""
         return [(admission.listener, admission.failures) for admission in self._admissions]
 
+    def expired_by_listener(self) -> list[tuple[str, int]]:
+        """Return (listener's name, sessions that clients did not renew in time) for each
+        listener."""
+        return [(admission.listener, admission.expired) for admission in self._admissions]
+
     def by_software(self) -> list[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, open connections). The rarest
         are counted together if there are many."""

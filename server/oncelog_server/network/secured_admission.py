@@ -35,7 +35,7 @@ class SecuredAdmission:
         self.protocol = protocol
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.max_connections = max_connections
-        self.failures = 0
+        self.failures = self.expired = 0
         self._events = events
         self._new_engine = new_engine
         self._of_certificate = of_certificate

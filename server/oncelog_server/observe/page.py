@@ -58,6 +58,11 @@ class Connected(Protocol):
         """Return (listener's name, clients that failed to authenticate) for each listener."""
         ...
 
+    def expired_by_listener(self) -> Iterable[tuple[str, int]]:
+        """Return (listener's name, sessions that clients did not renew in time) for each
+        listener."""
+        ...
+
     def by_software(self) -> Iterable[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, number of open connections)."""
         ...
@@ -154,6 +159,9 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.FAILED_AUTHENTICATIONS.head()
         for listener, count in self.connected.refused_by_listener():
             yield metrics.FAILED_AUTHENTICATIONS.line(count, listener)
+        yield metrics.EXPIRED_SESSIONS.head()
+        for listener, count in self.connected.expired_by_listener():
+            yield metrics.EXPIRED_SESSIONS.line(count, listener)
         authorizer = self.services.authorizer
         yield from metrics.DENIED.only(authorizer.denied_total)
         yield from metrics.ACLS.only(authorizer.rule_count)

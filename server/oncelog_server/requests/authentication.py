@@ -110,6 +110,10 @@ class Peer(Protocol):
         """Close the connection when the sent responses have left."""
         ...
 
+    def session_expired(self) -> None:
+        """Count a session that the client did not renew. An error then closes the connection."""
+        ...
+
 
 class Authentication:
     """The authentications of one connection, the first and further ones. `serve` is the dispatcher,
@@ -155,6 +159,7 @@ class Authentication:
                 self._peer.served_by(self.serve)
                 return self.serve(frame, session)
         elif self._expires_ms is not None and now_ms >= self._expires_ms:
+            self._peer.session_expired()
             raise ProtocolError("the session has expired, and the client did not renew it")
         return self._dispatch(frame, session)
 

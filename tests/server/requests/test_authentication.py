@@ -89,6 +89,7 @@ class Client:
         self.principal: Principal | None = None
         self.failures: list[str] = []
         self.is_drained = False
+        self.expired = 0
         self.served: list[int] = []
         rules = SaslRules(
             exchanges={MECHANISM: lambda again: exchange()},
@@ -124,6 +125,9 @@ class Client:
 
     def drain(self) -> None:
         self.is_drained = True
+
+    def session_expired(self) -> None:
+        self.expired += 1
 
     def answer(self, frame: bytes) -> bytes:
         """Send a frame, and return the whole response."""
@@ -366,8 +370,10 @@ def test_an_expired_session_serves_nothing_but_a_new_authentication() -> None:
     assert client.answer(request) == b"served"
 
     client.now_ms = 5_000
+    assert client.expired == 0
     with pytest.raises(ProtocolError, match="expired"):
         client.answer(request)
+    assert client.expired == 1
     assert client.authenticate(b"one", b"two").session_lifetime_ms == 5_000
     assert client.answer(request) == b"served"
 
