@@ -1,5 +1,5 @@
 """Clients that never authenticate take little memory and no time of other clients, and the broker
-closes them (scenarios H5, H7, H66)."""
+closes them (scenarios H5, H6, H7, H66)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def beginning_of_a_hello(certificates: Certificates) -> bytes:
     return outgoing.read()
 
 
-def test_h7_trickling_clients_are_closed(
+def test_h6_h7_trickling_clients_are_closed(
     broker: SecuredOncelog,
     bystander: Wire,
     before: Taken,

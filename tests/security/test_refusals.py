@@ -274,7 +274,7 @@ REFUSED: Final[list[Refused]] = [
     [row[1:] for row in REFUSED],
     ids=[row[0].replace(" ", "-") for row in REFUSED],
 )
-def test_a_refusal_is_logged_once(
+def test_h7_a_refusal_is_logged_once(
     client: Callable[[World], tuple[str, str]],
     error: tuple[str, str],
     event: str,
