@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 
-from oncelog_protocol.tls.client_hello import FIRST_BYTES, refused_hello
+from oncelog_protocol.tls.client_hello import ClientHelloReader
 from oncelog_protocol.tls.failures import reason_of
 
 Bytes = bytes | bytearray | memoryview
@@ -28,13 +28,15 @@ class TlsFailed(Exception):
 
 class TlsEngine:
     """The TLS state of one connection, of a listener if `host` is None, else of a client of that
-    host name or address."""
+    host name or address. A listener's engine uses OpenSSL only when the client has sent a whole
+    ClientHello: a client that sends less costs little memory."""
 
     __slots__ = (
+        "_context",
         "_failure",
-        "_first",
+        "_hello",
+        "_host",
         "_incoming",
-        "_is_server",
         "_outgoing",
         "_tls",
         "is_open",
@@ -42,20 +44,17 @@ class TlsEngine:
     )
 
     def __init__(self, context: ssl.SSLContext, host: str | None = None) -> None:
-        self._is_server = host is None
+        self._context = context
+        self._host = host
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=self._is_server,
-            server_hostname=host or None,
-        )
+        # None once OpenSSL has the ClientHello, and always for a client.
+        self._hello = ClientHelloReader() if host is None else None
+        if host is not None:
+            self._begin()
         # The reason of a failure. An exception in its place would refer to this engine by its
         # traceback, and such a cycle would stay until a full collection.
         self._failure: str | None = None
-        # The first bytes of a client.
-        self._first = b""
         # True from the end of the handshake.
         self.is_open = False
         # True if the peer sends no more and `read` has returned all that it sent.
@@ -63,28 +62,38 @@ class TlsEngine:
 
     def received(self, data: Bytes) -> None:
         """Take bytes of the socket: whole records or parts of them."""
-        if self._is_server and len(self._first) < FIRST_BYTES:
-            self._first += bytes(data[: FIRST_BYTES - len(self._first)])
-        self._incoming.write(data)
+        if self._hello is None:
+            self._incoming.write(data)
+        else:
+            self._hello.add(data)
 
     def received_eof(self) -> None:
         """Note that the socket has no more bytes. A peer may end without close_notify, as Java's
         clients do when they are killed."""
-        self._incoming.write_eof()
+        if self._hello is None:
+            self._incoming.write_eof()
+        else:
+            self._hello.has_ended = True
 
     @property
     def unread(self) -> int:
         """Return the number of received bytes that `read` has not returned, encrypted ones as they
         are. A caller that pauses its socket above a limit compares this."""
+        if self._hello is not None:
+            return len(self._hello.collected)
         return self._incoming.pending + self._tls.pending()
 
     def handshake(self) -> bool:
         """Continue the handshake. Return True once it is complete. Raises TlsFailed."""
         if not self.is_open:
             self._raise_failure()
-            refusal = refused_hello(self._first) if len(self._first) == FIRST_BYTES else None
-            if refusal is not None:
-                self._fail(refusal)
+            if self._hello is not None:
+                refusal = self._hello.refusal
+                if refusal is not None:
+                    self._fail(refusal)
+                if not self._hello.is_whole():
+                    return False
+                self._begin()
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
@@ -92,7 +101,7 @@ class TlsEngine:
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 self._fail("the peer has closed the connection during the handshake")
             except ssl.SSLError as error:
-                self._fail(reason_of(error, is_server=self._is_server))
+                self._fail(self._reason_of(error))
             self.is_open = True
         return True
 
@@ -115,7 +124,7 @@ class TlsEngine:
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             self.peer_closed = True
         except ssl.SSLError as error:
-            self._failure = reason_of(error, is_server=self._is_server)
+            self._failure = self._reason_of(error)
             if not filled:
                 raise TlsFailed(self._failure) from None
         return filled
@@ -131,7 +140,7 @@ class TlsEngine:
             while left:
                 left = left[self._tls.write(left) :]
         except ssl.SSLError as error:
-            self._fail(reason_of(error, is_server=self._is_server))
+            self._fail(self._reason_of(error))
 
     def outgoing(self) -> bytes:
         """Return the encrypted bytes to send, and forget them."""
@@ -145,6 +154,8 @@ class TlsEngine:
     def description(self) -> tuple[str, str]:
         """Return the TLS version and the cipher suite by OpenSSL's names, once the handshake is
         complete: `("TLSv1.3", "TLS_AES_256_GCM_SHA384")`."""
+        if not self.is_open:
+            return "", ""
         cipher = self._tls.cipher()
         return self._tls.version() or "", cipher[0] if cipher else ""
 
@@ -154,6 +165,23 @@ class TlsEngine:
             # Want-read stands for the close_notify of the peer, which the caller does not await.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
+
+    def _begin(self) -> None:
+        """Begin with OpenSSL, which gets the ClientHello of a client."""
+        self._tls = self._context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=self._host is None,
+            server_hostname=self._host or None,
+        )
+        hello, self._hello = self._hello, None
+        if hello is not None:
+            self._incoming.write(hello.collected)
+            if hello.has_ended:
+                self._incoming.write_eof()
+
+    def _reason_of(self, error: ssl.SSLError) -> str:
+        return reason_of(error, is_server=self._host is None)
 
     def _read_record(self, size: int, buffer: memoryview) -> int:
         # With a buffer, `read` returns a number; the type stubs have the result without one.

@@ -6,7 +6,12 @@ from contextlib import suppress
 
 import pytest
 
-from oncelog_protocol.tls.client_hello import FIRST_BYTES, MOST_BYTES, refused_hello
+from oncelog_protocol.tls.client_hello import (
+    FIRST_BYTES,
+    MOST_BYTES,
+    MOST_COLLECTED,
+    ClientHelloReader,
+)
 from oncelog_protocol.tls.contexts import server_context
 from oncelog_protocol.tls.engine import TlsEngine, TlsFailed
 from tests.harness.certificates import Certificates
@@ -20,6 +25,12 @@ def first_bytes(length: int, *, record_bytes: int = 500, kind: int = 22, message
         + bytes([message])
         + length.to_bytes(3, "big")
     )
+
+
+def reader_of(data: bytes) -> ClientHelloReader:
+    reader = ClientHelloReader()
+    reader.add(data)
+    return reader
 
 
 @pytest.mark.parametrize(
@@ -36,7 +47,61 @@ def first_bytes(length: int, *, record_bytes: int = 500, kind: int = 22, message
     ],
 )
 def test_the_first_bytes_decide(first: bytes, reason: str | None) -> None:
-    assert refused_hello(first) == reason
+    assert reader_of(first).refusal == reason
+
+
+def hello(message: bytes = bytes(500), record_bytes: int = 1 << 14) -> bytes:
+    """Return a ClientHello with this content, in records of this many bytes."""
+    whole = b"\x01" + len(message).to_bytes(3, "big") + message
+    parts = [whole[at : at + record_bytes] for at in range(0, len(whole), record_bytes)]
+    return b"".join(b"\x16\x03\x01" + len(part).to_bytes(2, "big") + part for part in parts)
+
+
+@pytest.mark.parametrize("record_bytes", [4, 100, 504, 1 << 14])
+def test_h7_a_hello_is_whole_with_its_last_byte(record_bytes: int) -> None:
+    """The bytes arrive one at a time, in one record or in several."""
+    data = hello(record_bytes=record_bytes)
+    reader = ClientHelloReader()
+    for position in range(len(data)):
+        assert not reader.is_whole(), position
+        reader.add(data[position : position + 1])
+    assert reader.is_whole()
+    assert reader.refusal is None
+    assert reader.collected == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"G",
+        b"\x80",
+        b"\x16\x03\x01\x01\x00\x02",  # another message of a handshake
+        b"\x16\x03\x01\x00\x00",  # an empty record
+        b"\x16\x03\x01\x40\x01",  # a record that is too long
+        hello(record_bytes=100)[:105] + b"\x17\x03\x01\x00\x01",  # another kind of record
+    ],
+)
+def test_bytes_that_are_no_hello_are_judged_by_openssl(data: bytes) -> None:
+    assert reader_of(data).is_whole()
+    assert not reader_of(data[:-1]).is_whole()
+
+
+def test_a_hello_that_ends_early_is_judged_by_openssl(certificates: Certificates) -> None:
+    engine = TlsEngine(server_context(certificates.server_settings()))
+    engine.received(hello()[:100])
+    assert not engine.handshake()
+    engine.received_eof()
+    with pytest.raises(TlsFailed, match="has closed the connection during the handshake"):
+        engine.handshake()
+
+
+def test_h7_a_hello_in_very_many_records_is_refused() -> None:
+    """Each record has four bytes, so the headers take more than the message."""
+    data = hello(bytes(MOST_BYTES), record_bytes=4)[: MOST_COLLECTED + 1]
+    assert reader_of(data[:-1]).refusal is None
+    reason = f"a ClientHello in more than {MOST_COLLECTED} bytes of records"
+    assert reader_of(data).refusal == reason
+    assert reader_of(hello(bytes(MOST_BYTES)) + bytes(MOST_COLLECTED)).refusal is None
 
 
 @pytest.mark.parametrize("size", [1, 4, FIRST_BYTES, 100])

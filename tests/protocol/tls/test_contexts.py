@@ -107,6 +107,15 @@ def test_an_intermediate_certificate_is_presented_and_may_be_trusted_alone(
         works(server, other)
 
 
+def test_a_listener_presents_no_certificate_of_its_trust_store(certificates: Certificates) -> None:
+    """OpenSSL would build a chain anew for each client. Java presents that of the key store."""
+    server = TlsEngine(server_context(certificates.server_settings()))
+    client = TlsEngine(client_context(certificates.client_settings()), "localhost")
+    shake_hands(client, server)
+    presented = client._tls._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
+    assert len(presented) == 1
+
+
 def test_a_client_without_a_trust_store_trusts_the_system(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
