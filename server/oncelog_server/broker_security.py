@@ -9,10 +9,8 @@ from oncelog_server.clock import Clock
 from oncelog_server.environment import Environment
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.network.admission import Admission, PlaintextAdmission
-from oncelog_server.observe.audit_log import logged_denials
 from oncelog_server.security.authorizer import AllowAll, Authorizer
 from oncelog_server.security.protocols import SecurityProtocol
-from oncelog_server.security.standard_authorizer import StandardAuthorizer
 from oncelog_server.settings.listeners import (
     ListenerAddress,
     inter_broker_listener,
@@ -52,6 +50,9 @@ class BrokerSecurity:
         """Return the authorizer of the settings."""
         if not self._settings.authorizer_class_name:
             return AllowAll()
+        from oncelog_server.observe.audit_log import logged_denials
+        from oncelog_server.security.standard_authorizer import StandardAuthorizer
+
         follower = self._metadata.follower
         return StandardAuthorizer(
             lambda: follower.image.acls,

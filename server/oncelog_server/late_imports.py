@@ -21,6 +21,8 @@ MODULES: Final = (
     *(f"oncelog_server.handlers.{name}" for name in NAMES),
     "oncelog_protocol.codegen_decode",
     "oncelog_protocol.codegen_encode",
+    "oncelog_server.cluster.security_records",
+    "oncelog_server.quotas.definitions",
     "oncelog_server.transaction.grouped.coordinator",
 )
 # Delay after the start, and between two modules: each import blocks the loop for a few ms.

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.records import (
-    AclsRecord,
     BrokerRecord,
     ClusterRecord,
     ControllerRecord,
@@ -25,18 +23,20 @@ from oncelog_server.cluster.records import (
     PartitionRecord,
     ProducerIdBlockRecord,
     QuotasRecord,
-    ScramCredentialRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
-from oncelog_server.quotas.entities import Entity, EntityLimits
-from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
-from oncelog_server.security.resources import Operation, Principal, ResourceType
+from oncelog_server.security.resources import Principal
+
+if TYPE_CHECKING:
+    # A start without access rules, credentials and quotas imports none of these.
+    from oncelog_protocol.security.scram_credential import ScramCredential
+    from oncelog_server.cluster.security_records import ScramUser
+    from oncelog_server.quotas.entities import Entity, EntityLimits
+    from oncelog_server.security.acls import Acl, Pattern
 
 NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
-
-ScramUser = tuple[ScramMechanism, str]
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
@@ -296,35 +296,31 @@ class _Draft:
             self._deletions[topic_id] = records.decode(DeletionRecord, entry.value)
 
     def _acl(self, key: str, entry: Entry | None) -> None:
+        from oncelog_server.cluster.security_records import pattern_of, rules_of
+
         if self._acls is None:
             self._acls = dict(self._old.acls)
             self._acl_revisions = dict(self._old._acl_revisions)
-        resource_type, pattern_type, name = records.acls_pattern(key)
-        pattern = Pattern(ResourceType(resource_type), name, PatternType(pattern_type))
+        pattern = pattern_of(key)
         if entry is None:
             self._acls.pop(pattern, None)
             self._acl_revisions.pop(pattern, None)
             return
-        record = records.decode(AclsRecord, entry.value)
-        self._acls[pattern] = tuple(
-            Acl(principal, host, Operation(operation), Permission(permission))
-            for principal, host, operation, permission in record.rules
-        )
+        self._acls[pattern] = rules_of(entry.value)
         self._acl_revisions[pattern] = entry.mod_revision
 
     def _credential(self, key: str, entry: Entry | None) -> None:
+        from oncelog_server.cluster.security_records import credential_of, scram_user
+
         if self._scram is None:
             self._scram = dict(self._old.scram_credentials)
             self._scram_revisions = dict(self._old._scram_revisions)
-        user = records.scram_user(key)
+        user = scram_user(key)
         if entry is None:
             self._scram.pop(user, None)
             self._scram_revisions.pop(user, None)
             return
-        record = records.decode(ScramCredentialRecord, entry.value)
-        self._scram[user] = ScramCredential(
-            record.salt, record.stored_key, record.server_key, record.iterations
-        )
+        self._scram[user] = credential_of(entry.value)
         self._scram_revisions[user] = entry.mod_revision
 
     def _quota(self, entity: Entity, entry: Entry | None) -> None:

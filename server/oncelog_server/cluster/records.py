@@ -6,12 +6,12 @@ change."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from oncelog_protocol.security.mechanisms import SaslMechanism
-from oncelog_protocol.security.scram_credential import ScramMechanism
+if TYPE_CHECKING:
+    from oncelog_protocol.security.scram_credential import ScramMechanism
 
 R = TypeVar("R")
 
@@ -209,12 +209,6 @@ def acls_pattern(key: str) -> tuple[int, int, str]:
 def scram_key(mechanism: ScramMechanism, user: str) -> str:
     """Return the key of a credential. The user is last, because the name may contain a slash."""
     return f"{SCRAM}{mechanism.sasl}/{user}"
-
-
-def scram_user(key: str) -> tuple[ScramMechanism, str]:
-    """Return the mechanism and the user in a key. Raises ValueError."""
-    mechanism, _, user = key.removeprefix(SCRAM).partition("/")
-    return ScramMechanism.of_sasl(SaslMechanism(mechanism)), user
 
 
 def quotas_key(entity: Iterable[tuple[str, str | None]]) -> str:

@@ -20,8 +20,9 @@ from oncelog_protocol.security.scram_credential import (
     credential_of,
 )
 from oncelog_server.cluster import records
-from oncelog_server.cluster.image import ClusterImage, ScramUser
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.records import ScramCredentialRecord
+from oncelog_server.cluster.security_records import ScramUser
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, WriteOperation, Written
 from oncelog_server.refusal import Refused
 

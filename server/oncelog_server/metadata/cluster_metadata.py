@@ -15,12 +15,10 @@ import structlog
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.acl_changes import create_acls, delete_acls, existing_acls
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
-from oncelog_server.cluster.quota_changes import QuotaAlteration, alter_quotas
 from oncelog_server.cluster.store import (
     Created,
     Lease,
@@ -47,9 +45,7 @@ from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, 
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
-from oncelog_server.quotas.entities import Entity
 from oncelog_server.refusal import Refused
-from oncelog_server.security.acls import Acl, Pattern
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
@@ -59,11 +55,15 @@ T = TypeVar("T")
 LEASE_TTL_MS: Final = 9000
 
 if TYPE_CHECKING:
+    # A start needs no alterations, and imports none of these.
+    from oncelog_server.cluster.quota_changes import QuotaAlteration
     from oncelog_server.cluster.scram_changes import (
         ScramAlteration,
         ScramDeletion,
         ScramUpsertion,
     )
+    from oncelog_server.quotas.entities import Entity
+    from oncelog_server.security.acls import Acl, Pattern
 
 _log = structlog.get_logger(__name__)
 
@@ -366,6 +366,8 @@ class ClusterMetadata:
 
     async def create_acls(self, created: Sequence[tuple[Pattern, Acl]]) -> None:
         """Add access rules. Raises Refused."""
+        from oncelog_server.cluster.acl_changes import create_acls
+
         await self._writer.write(lambda image: create_acls(image, created))
 
     async def delete_acls(
@@ -374,6 +376,8 @@ class ClusterMetadata:
         """Delete the access rules that the filters of a request have chosen, in one transaction.
         Return the deleted rules of each filter, which leave out the rules that another request has
         deleted meanwhile. Raises Refused."""
+        from oncelog_server.cluster.acl_changes import delete_acls, existing_acls
+
         deleted: list[list[tuple[Pattern, Acl]]] = []
 
         def decide(image: ClusterImage) -> list[Write]:
@@ -388,7 +392,6 @@ class ClusterMetadata:
     ) -> dict[str, Refused | None]:
         """Remove, add and replace SCRAM credentials, many in one transaction of the store. Return
         one result for each user."""
-        # A start needs no alterations.
         from oncelog_server.cluster.scram_changes import MAX_ALTERED_AT_ONCE, by_user
 
         altered = by_user(deletions, upsertions)
@@ -437,6 +440,8 @@ class ClusterMetadata:
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> dict[Entity, Refused | None]:
         """Change the quotas of clients. Return the outcome of each entity. Raises Refused."""
+        from oncelog_server.cluster.quota_changes import alter_quotas
+
         outcomes: dict[Entity, Refused | None] = {}
 
         def decide(image: ClusterImage) -> list[Write]:

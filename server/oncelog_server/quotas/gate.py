@@ -4,17 +4,16 @@ and costs a request the look at one attribute."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog_protocol.types import INT32_MAX
-from oncelog_server.quotas.addresses import AddressLimits
-from oncelog_server.quotas.client_quota import MutationQuota, RateQuota
-from oncelog_server.quotas.entities import Entity, EntityLimits, Quota
-from oncelog_server.quotas.limits import ClientLimits, Limits
-from oncelog_server.quotas.mutations import MutationPermits
 from oncelog_server.quotas.windows import WINDOWS, Windows
 
-Q = TypeVar("Q", RateQuota, MutationQuota)
+if TYPE_CHECKING:
+    # A broker without quotas imports none of these.
+    from oncelog_server.quotas.client_quota import MutationQuota, RateQuota
+    from oncelog_server.quotas.entities import Entity, EntityLimits
+    from oncelog_server.quotas.mutations import MutationPermits
 
 # A whole second of the event loop is 100 %.
 _PERCENT_PER_NS: Final = 100.0 / 1_000_000_000
@@ -55,35 +54,18 @@ class QuotaGate:
     def follow(self, quotas: Mapping[Entity, EntityLimits]) -> None:
         """Take over the definitions of an image. The use of clients is kept as long as their quota
         is defined for any client."""
-        if quotas is self._quotas:
+        if quotas is self._quotas or not (quotas or self._quotas):
             return
         self._quotas = quotas
-        windows = self._windows
-        self.produce = _changed(
-            self.produce, self._limits(Quota.PRODUCE), lambda limits: RateQuota(limits, windows)
-        )
-        self.fetch = _changed(
-            self.fetch, self._limits(Quota.FETCH), lambda limits: RateQuota(limits, windows)
-        )
-        self.request = _changed(
-            self.request,
-            self._limits(Quota.REQUEST),
-            lambda limits: RateQuota(limits, windows, windows.length_ms),
-        )
-        self.mutation = _changed(
-            self.mutation,
-            self._limits(Quota.MUTATION),
-            lambda limits: MutationQuota(limits, self._mutation_windows, self._now_ms),
-        )
-        self.addresses = _changed(
-            self.addresses,
-            AddressLimits(quotas),
-            lambda limits: RateQuota(limits, windows, windows.length_ms),
-        )
-        self.is_enforced = any((self.produce, self.fetch, self.request, self.mutation))
+        from oncelog_server.quotas.definitions import Definitions
 
-    def _limits(self, quota: Quota) -> ClientLimits:
-        return ClientLimits(self._quotas, quota)
+        defined = Definitions(quotas, self._windows)
+        self.produce = defined.produce(self.produce)
+        self.fetch = defined.fetch(self.fetch)
+        self.request = defined.request(self.request)
+        self.mutation = defined.mutation(self.mutation, self._mutation_windows, self._now_ms)
+        self.addresses = defined.addresses(self.addresses)
+        self.is_enforced = any((self.produce, self.fetch, self.request, self.mutation))
 
     def after_produce(self, user: str, client_id: str, request_bytes: int, now_ms: int) -> int:
         """Count a Produce of this size. Return its throttle time in ms (`producer_byte_rate`)."""
@@ -142,12 +124,3 @@ class QuotaGate:
         if self.mutation is None:
             return None
         return self.mutation.permits(user, client_id, is_strict=is_strict)
-
-
-def _changed(old: Q | None, limits: Limits, new: Callable[[Limits], Q]) -> Q | None:
-    if not limits:
-        return None
-    if old is None:
-        return new(limits)
-    old.usage.limits = limits
-    return old

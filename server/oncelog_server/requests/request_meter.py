@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.quotas.gate import QuotaGate
-from oncelog_server.quotas.mutations import MutationPermits
 from oncelog_server.slices import Steps
+
+if TYPE_CHECKING:
+    # A broker without quotas does not import this module.
+    from oncelog_server.quotas.mutations import MutationPermits
 
 _NS_PER_MS: Final = 1_000_000
 # Requests between brokers (CLUSTER_ACTION) are exempt from the quota on time, as in Kafka.

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from oncelog_server.security.acls import Acl, Pattern, rule_text
 from oncelog_server.security.authorizer import Subject
+
+if TYPE_CHECKING:
+    # A start does not import this module.
+    from oncelog_server.security.acls import Acl, Pattern
+
+    Rules = Collection[tuple[Pattern, Acl]]
 
 # Maximum number of changed rules, users or quotas in one event, and the length of each. A request
 # may have thousands.
 LOGGED: Final = 20
 LOGGED_TEXT: Final = 500
-
-Rules = Collection[tuple[Pattern, Acl]]
 
 
 def _ignore(event: str, **fields: object) -> None:
@@ -56,4 +59,6 @@ class AuditTrail:
 
 
 def _texts(rules: Rules) -> list[str]:
+    from oncelog_server.security.acls import rule_text
+
     return [rule_text(*rule) for rule in islice(rules, LOGGED)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog_server.settings.first_topics import valid_first_topics
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured, one_of
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 UNLIMITED = 2**31 - 1
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class BrokerSettings:
+class BrokerSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     node_id: int = honoured(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.log import FOREVER
 from oncelog_server.settings.table import Kind, at_least, between, honoured
 
@@ -11,8 +10,7 @@ from oncelog_server.settings.table import Kind, at_least, between, honoured
 UNLIMITED_RATE = 1.7976931348623157e308
 
 
-@dataclass(frozen=True)
-class CleanerSettings:
+class CleanerSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's; `topic` is the overriding topic setting."""
 
     log_cleaner_enable: bool = honoured(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, at_least, honoured
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class CoordinatorSettings:
+class CoordinatorSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     transaction_max_timeout_ms: int = honoured(

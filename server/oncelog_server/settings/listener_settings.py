@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_server.settings.broker import BrokerSettings
@@ -49,7 +51,7 @@ def _rows(of_mechanism: bool) -> dict[str, Setting]:
     return {row.name: row for row in (*of_broker, *sasl, *tls)}
 
 
-class ListenerSetting(NamedTuple):
+class ListenerSetting(msgspec.Struct, frozen=True):
     """The name of a setting of one listener. `listener` is in upper case. `mechanism` is None if
     the setting is not of one mechanism. `name` is the setting's own name, without a prefix."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, at_least, between, honoured, one_of
 
 HIGH = Importance.HIGH
@@ -24,8 +23,7 @@ def gzip_level(value: int) -> str | None:
     )
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class LogSettings:
+class LogSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's; `topic` is the overriding topic setting."""
 
     log_segment_bytes: int = honoured(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from oncelog_protocol.secret import Secret
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from oncelog_server.settings.login_file import LoginFile
 
 
-@dataclass(frozen=True)
 class Settings(
     BrokerSettings,
     LogSettings,
@@ -43,9 +42,9 @@ class Settings(
     that single listeners have. `login_file` is the JAAS file of the broker, if there is one.
     """
 
-    given: Mapping[str, str] = field(default_factory=dict, hash=False)
-    of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict, hash=False)
-    login_file: LoginFile | None = field(default=None, hash=False, repr=False)
+    given: Mapping[str, str] = field(default_factory=dict)
+    of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict)
+    login_file: LoginFile | None = None
 
     @property
     def data_directory(self) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, at_least, honoured
 
 LOW = Importance.LOW
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class QuotaSettings:
+class QuotaSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's."""
 
     quota_window_num: int = honoured(

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, at_least, honoured, one_of
 
 LOW, HIGH = Importance.LOW, Importance.HIGH
@@ -15,8 +15,7 @@ VALIDATOR: Final = f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler"
 _OLD_VALIDATOR: Final = f"{_OAUTHBEARER}.secured.OAuthBearerValidatorCallbackHandler"
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class SaslSettings:
+class SaslSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     sasl_enabled_mechanisms: tuple[str, ...] = honoured(

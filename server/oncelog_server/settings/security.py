@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, honoured
 
 LOW = Importance.LOW
@@ -35,8 +35,7 @@ def split_principals(text: str) -> list[str]:
     return [name.strip() for name in text.split(";") if name.strip()]
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class SecuritySettings:
+class SecuritySettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     authorizer_class_name: str = honoured(

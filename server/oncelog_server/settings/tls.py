@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog_protocol.secret import Secret
+from oncelog_server.settings.immutable import ImmutableSettings
 from oncelog_server.settings.table import Importance, Kind, honoured, one_of
 
 LOW = Importance.LOW
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
-class TlsSettings:
+class TlsSettings(ImmutableSettings):
     """Names, defaults and ranges are Kafka 4.3's, unless the text of a setting says otherwise."""
 
     ssl_keystore_type: str = honoured(

@@ -9,7 +9,6 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.security.scram_credential import ScramMechanism, credential_of
-from oncelog_server.cluster import records
 from oncelog_server.cluster.records import ScramCredentialRecord
 from oncelog_server.cluster.scram_changes import (
     MAX_ALTERED_AT_ONCE,
@@ -19,6 +18,7 @@ from oncelog_server.cluster.scram_changes import (
     alter_credentials,
     by_user,
 )
+from oncelog_server.cluster.security_records import scram_user
 from oncelog_server.cluster.store import MAX_OPERATIONS, Put, Written
 from oncelog_server.refusal import Refused
 from tests.server.cluster.clusters import Cluster
@@ -155,7 +155,7 @@ def test_the_record_is_json_with_base64_and_without_the_salted_password() -> Non
 @pytest.mark.parametrize("key", ["scram/SCRAM-SHA-1/x", "scram/PLAIN/x", "scram/x"])
 def test_a_key_of_another_mechanism_is_an_error(key: str) -> None:
     with pytest.raises(ValueError, match="is not a"):
-        records.scram_user(key)
+        scram_user(key)
 
 
 def test_no_text_of_these_values_has_a_secret() -> None:
