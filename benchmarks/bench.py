@@ -64,22 +64,34 @@ class Bench:
     pace: Pace
     folder: Path
 
+    @property
+    def address(self) -> str:
+        """Return the address for the clients of the load: of the TLS listener if there is one."""
+        return self.target.address if self.target.tls is None else self.target.tls.address
+
     def requests(self, entries: list[Entry]) -> Path:
         """Write these requests to a file for the load generator."""
         return write_entries(self.folder / f"{self.target.name}.requests", entries)
 
     def loadgen(self, mode: str, requests: Path, cores: Cores, **options: float) -> Figures:
-        """Run the load generator. Add the broker's CPU time to its figures."""
+        """Run the load generator, over TLS if the broker has it. Add the broker's CPU time to its
+        figures."""
         words = {name.replace("_", "-"): value for name, value in options.items()}
         words = {"seconds": self.pace.seconds} | words
+        tls = self.target.tls
+        port = self.target.port if tls is None else tls.port
+        with_tls = tls is not None
         return self.with_cpu(
-            lambda: run_loadgen(mode, self.target.port, requests, cores, words),
+            lambda: run_loadgen(mode, port, requests, cores, words, with_tls=with_tls)
         )
 
     def librdkafka(self, mode: str, topic: str, cores: Cores, *words: str) -> Figures:
-        """Run librdkafka. Add the broker's CPU time to its figures."""
-        command = [sys.executable, "-m", "benchmarks.rdload", mode, self.target.address, topic]
+        """Run librdkafka, over TLS if the broker has it. Add the broker's CPU time to its
+        figures."""
+        command = [sys.executable, "-m", "benchmarks.rdload", mode, self.address, topic]
         command += [f"--seconds={self.pace.seconds}", *words]
+        if self.target.tls is not None:
+            command.append(f"--authority={self.target.tls.authority}")
         return self.with_cpu(lambda: run_load(command, cores))
 
     def with_cpu(self, run: Callable[[], Figures]) -> Figures:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.machine import UnfitMachine
-from benchmarks.targets import AGAINST, SETTINGS, Target
-from tests.harness.broker import Oncelog
+from benchmarks.setups import PLAIN, Setup
+from benchmarks.targets import AGAINST, SETTINGS, Target, oncelog_target
 
 _SOURCES: Final = ("protocol", "server", "client")
+# A file that checkouts with TLS and access rules have.
+_OF_SECURITY: Final = "server/oncelog_server/security/standard_authorizer.py"
 _ORIGIN: Final = "import oncelog_server; print(oncelog_server.__file__)"
 
 
@@ -47,10 +49,12 @@ class Checkout:
         if not origin.startswith(str(self.root)):
             raise UnfitMachine(f"{self.root} is no checkout of oncelog: {origin}")
 
-    def make(self, directory: Path) -> Target:
-        """Return the checkout's broker. It is not started."""
-        broker = Oncelog(directory / AGAINST, SETTINGS, self.environment)
-        return Target(AGAINST, broker)
+    def make(self, directory: Path, setup: Setup) -> Target | None:
+        """Return the checkout's broker. It is not started. Return None for a setup with security if
+        the checkout is older than the security."""
+        if setup is not PLAIN and not (self.root / _OF_SECURITY).exists():
+            return None
+        return oncelog_target(AGAINST, directory, setup, SETTINGS, self.environment)
 
 
 def commit_of(root: Path) -> str:

@@ -109,7 +109,7 @@ def bulk(content: Content, connections: int, depth: int) -> Load:
                     depth=depth,
                     max_bytes=bench.pace.max_bytes,
                 )
-            return {"mb_per_s": found["sent_bytes"] / MB / found["seconds"]} | found
+            return of_bytes(found, found["sent_bytes"])
 
         yield run
 
@@ -128,7 +128,7 @@ def fetch_1_mb(bench: Bench) -> Iterator[Round]:
 
         def run(cores: Cores) -> Figures:
             found = bench.loadgen("repeat", file, cores, connections=count)
-            return {"mb_per_s": found["received_bytes"] / MB / found["seconds"]} | found
+            return of_bytes(found, found["received_bytes"])
 
         yield run
 
@@ -137,6 +137,14 @@ def of_requests(found: Figures) -> Figures:
     """Return the figures with two more in front: the requests per second, and the broker's CPU time
     per request."""
     return {"per_s": found["answers"] / found["seconds"], "cpu_us": cpu_us(found)} | found
+
+
+def of_bytes(found: Figures, measured_bytes: float) -> Figures:
+    """Return the figures with two more in front: the MB per second of `measured_bytes`, and the
+    broker's CPU time per GB in both directions."""
+    rate = measured_bytes / MB / found["seconds"]
+    cpu = found["broker_cpu_s"] / (found["all_bytes"] / 1e9)
+    return {"mb_per_s": rate, "cpu_s_per_gb": cpu} | found
 
 
 def cpu_us(found: Figures) -> float:

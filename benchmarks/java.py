@@ -13,7 +13,13 @@ from typing import Final
 from benchmarks.bench import KB_VALUE, Bench, Cores, Figures, Load, Round
 from benchmarks.filled import PARTITIONS, filled_topic
 from benchmarks.loadgen import LoadFailed, run_program
-from benchmarks.perf_tools import consumed, consumer_command, produced, producer_command
+from benchmarks.perf_tools import (
+    consumed,
+    consumer_command,
+    produced,
+    producer_command,
+    tls_settings,
+)
 
 DEFAULTS: Final[Mapping[str, str]] = {}
 PLAIN: Final[Mapping[str, str]] = {"enable.idempotence": "false"}
@@ -33,11 +39,12 @@ def produce(value_bytes: int, settings: Mapping[str, str]) -> Load:
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
         payloads = write_payloads(bench.folder / f"{bench.target.name}.payloads", value_bytes)
+        every = {**settings, **tls_settings(bench.target.tls)}
 
         def run(cores: Cores) -> Figures:
             with bench.target.topic(PARTITIONS) as topic:
                 records = bench.pace.records
-                command = producer_command(bench.target.address, topic, records, payloads, settings)
+                command = producer_command(bench.address, topic, records, payloads, every)
                 found = bench.with_cpu(lambda: produced(run_program(command, cores)))
             return found | {"cpu_s_per_gb": found["broker_cpu_s"] / (records * value_bytes / 1e9)}
 
@@ -56,7 +63,7 @@ def transactions(bench: Bench) -> Iterator[Round]:
         settings = {"transactional.id": f"bench-java-{next(_numbers)}"}
         words = [f"--transaction-duration-ms={COMMIT_MS}"]
         with bench.target.topic(PARTITIONS) as topic:
-            command = producer_command(bench.target.address, topic, records, payloads, settings)
+            command = producer_command(bench.address, topic, records, payloads, settings)
             return bench.with_cpu(lambda: produced(run_program([*command, *words], cores)))
 
     yield run
@@ -69,7 +76,9 @@ def consume(bench: Bench) -> Iterator[Round]:
 
         def run_pass(cores: Cores) -> Figures:
             group = f"bench-java-{next(_numbers)}"
-            words = consumer_command(bench.target.address, filled.topic, filled.messages, group)
+            words = consumer_command(
+                bench.address, filled.topic, filled.messages, group, tls_settings(bench.target.tls)
+            )
             found = consumed(run_program(words, cores))
             if found["messages"] < filled.messages:
                 raise LoadFailed(f"{found['messages']:,.0f} of {filled.messages:,} messages read")

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from benchmarks.machine import UnfitMachine, on_cores
@@ -17,6 +17,7 @@ from benchmarks.machine import UnfitMachine, on_cores
 _SOURCES = Path(__file__).with_name("native")
 _PROGRAM = _SOURCES / "loadgen.c"
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+_TLS_FLAGS = ("-DWITH_TLS", "-lssl", "-lcrypto")
 _RUN_TIMEOUT_S = 300.0
 
 
@@ -25,27 +26,29 @@ class LoadFailed(Exception):
     message has the reason."""
 
 
-def program() -> Path:
+def program(*, with_tls: bool = False) -> Path:
     """Return the path of the load generator, compiled if necessary. Raises UnfitMachine if there is
-    no C compiler, or if the compiler fails."""
+    no C compiler, or if the compiler fails, for example without OpenSSL's headers."""
+    flags = _TLS_FLAGS if with_tls else ()
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
-    digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(content + " ".join((*_FLAGS, *flags)).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
     compiled = cache / f"loadgen-{digest}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not compiled.exists():
-            _compile(compiled)
+            _compile(compiled, flags)
     return compiled
 
 
-def _compile(target: Path) -> None:
+def _compile(target: Path, flags: Sequence[str]) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise UnfitMachine("no C compiler (`cc`) on the PATH: the load generator is in C")
     unfinished = target.with_suffix(".compiling")
-    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_PROGRAM)]
+    # The linker needs the libraries after the file that uses them.
+    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_PROGRAM), *flags]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
         raise UnfitMachine(f"{compiler} failed: {outcome.stderr}")
@@ -53,14 +56,20 @@ def _compile(target: Path) -> None:
 
 
 def run_loadgen(
-    mode: str, port: int, requests: Path, cores: Set[int], options: Mapping[str, float]
+    mode: str,
+    port: int,
+    requests: Path,
+    cores: Set[int],
+    options: Mapping[str, float],
+    *,
+    with_tls: bool = False,
 ) -> dict[str, float]:
     """Run the load on these cores, with options of loadgen.c. Return its measurements.
 
     Raises LoadFailed at the first error of the broker.
     """
     words = [f"--{name}={value}" for name, value in options.items()]
-    command = [str(program()), mode, str(port), str(requests), *words]
+    command = [str(program(with_tls=with_tls)), mode, str(port), str(requests), *words]
     return run_load(command, cores)
 
 

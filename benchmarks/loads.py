@@ -1,16 +1,17 @@
-"""The loads of the benchmarks on running, warm brokers. The key is the name of a load in the
-results."""
+"""The loads of the benchmarks on running, warm brokers, by the setup of the brokers. The key is the
+name of a load in the results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks import generated, java, librdkafka
+from benchmarks import authorized, generated, java, librdkafka
 from benchmarks.bench import KB_VALUE, SMALL_VALUE, Load
 from benchmarks.rings import OF_1_MB, OF_16_KB
+from benchmarks.setups import ACLS, PLAIN, TLS, Setup
 from benchmarks.transactional import transactions
 
-LOADS: Mapping[str, Load] = {
+_PLAIN: Mapping[str, Load] = {
     # The loads with the most requests come first, because they warm a JVM up sooner.
     "small": generated.small(per_request=1),
     "small8": generated.small(per_request=8),
@@ -38,3 +39,28 @@ LOADS: Mapping[str, Load] = {
     "javatxn": java.transactions,
     "lost": librdkafka.lost_to_transactions,
 }
+
+# Over TLS, each load is that of a row without TLS.
+_TLS: Mapping[str, Load] = {
+    "tlssmall": generated.small(per_request=1),
+    "tls16k": generated.bulk(OF_16_KB, connections=4, depth=5),
+    "tlsfetch1m": generated.fetch_1_mb,
+    "rdtls1k": librdkafka.produce(KB_VALUE),
+    "javatls1k": java.produce(KB_VALUE, java.DEFAULTS),
+    "rdtlsconsume1k": librdkafka.consume,
+    "javatlsconsume1k": java.consume,
+}
+
+LOADS_OF: Mapping[Setup, Mapping[str, Load]] = {
+    PLAIN: _PLAIN,
+    ACLS: {"acl1000": authorized.small},
+    TLS: _TLS,
+}
+LOADS: Mapping[str, Load] = {
+    name: load for loads in LOADS_OF.values() for name, load in loads.items()
+}
+
+
+def setup_of(load: str) -> Setup:
+    """Return the setup of the brokers of a load."""
+    return next(setup for setup, loads in LOADS_OF.items() if load in loads)

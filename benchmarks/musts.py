@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from benchmarks.loads import LOADS_OF
 from benchmarks.rows import ROWS
+from benchmarks.setups import TLS
 from benchmarks.table import Better, Judged, Row
 from benchmarks.targets import AGAINST, KAFKA
 
@@ -26,6 +28,9 @@ class Must(NamedTuple):
     pinned: float | None = None
     unpinned: float | None = None
 
+
+OVER_TLS: Final = tuple(row.name for row in ROWS if row.load in LOADS_OF[TLS])
+"""The rows of loads over TLS. oncelog must be at least as good as Apache Kafka in each of them."""
 
 MUSTS: Mapping[str, Must] = {
     "start.first_answer_ms": Must(1 / 10),
@@ -43,6 +48,8 @@ MUSTS: Mapping[str, Must] = {
     "rd1k.cpu_s_per_gb": Must(0.9),
     "consume1k.cpu_s_per_gb": Must(0.8, 0.8),
     "javaconsume1k.cpu_s_per_gb": Must(0.8, 0.8),
+    "acl1000.kept": Must(0.97, 0.97),
+    **{name: Must(1.0, 1.0) for name in OVER_TLS},
     "rdtxn.per_s": Must(1.15),
     "txn1.per_s": Must(1.15),
     "txn1.retries": Must(0, 0),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.tls_brokers import TlsEndpoint
 from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import TOOLS
 
@@ -54,9 +55,12 @@ def producer_command(
     )
 
 
-def consumer_command(address: str, topic: str, records: int, group: str) -> list[str]:
+def consumer_command(
+    address: str, topic: str, records: int, group: str, settings: Mapping[str, str]
+) -> list[str]:
     """Return the command of a consumer that reads `records` records of a topic from the start.
     `group` must be a new group."""
+    pairs = [f"--command-property={name}={value}" for name, value in settings.items()]
     return _tool(
         "consumer-perf",
         [
@@ -64,8 +68,20 @@ def consumer_command(address: str, topic: str, records: int, group: str) -> list
             f"--topic={topic}",
             f"--num-records={records}",
             f"--group={group}",
+            *pairs,
         ],
     )
+
+
+def tls_settings(tls: TlsEndpoint | None) -> dict[str, str]:
+    """Return the settings of a client of this listener, none for None."""
+    if tls is None:
+        return {}
+    return {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tls.authority),
+    }
 
 
 def produced(output: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """The functions of the broker that take the most time under a load.
 
-    python -m benchmarks.profile_broker small txn16
+    python -m benchmarks.profile_broker small txn16 tls16k
 
 cProfile adds a cost to each call and does not look inside C functions. Trust the order, not the
 sums.
@@ -17,10 +17,12 @@ from pathlib import Path
 
 from benchmarks import machine
 from benchmarks.bench import FULL, Bench
-from benchmarks.loads import LOADS
+from benchmarks.loads import LOADS, setup_of
 from benchmarks.musts import PINNED
 from benchmarks.run import places
+from benchmarks.setups import Setup
 from benchmarks.targets import ONCELOG, SETTINGS, Target
+from benchmarks.tls_brokers import TlsOncelog, tls_files
 from tests.harness.broker import Oncelog
 
 
@@ -36,13 +38,27 @@ class Profiled(Oncelog):
         return [python, "-m", "cProfile", "-o", str(self.figures), *rest]
 
 
+class ProfiledTls(Profiled, TlsOncelog):
+    """A broker with TLS under cProfile."""
+
+
+def new_broker(setup: Setup, folder: Path) -> Profiled:
+    """Return a broker of a setup under cProfile. It is not started."""
+    settings = {**SETTINGS, **setup.settings}
+    if setup.has_tls:
+        return ProfiledTls(folder / ONCELOG, settings, None, tls_files(folder))
+    return Profiled(folder / ONCELOG, settings)
+
+
 def profile(load: str, seconds: float, sort: str, lines: int) -> None:
     """Print the functions in which the broker spends most time under this load."""
     (place,) = places([PINNED])
     with tempfile.TemporaryDirectory(prefix="oncelog-profile-") as name:
         folder = Path(name)
-        broker = Profiled(folder / ONCELOG, SETTINGS)
+        setup = setup_of(load)
+        broker = new_broker(setup, folder)
         with machine.on_cores(place.broker), broker:
+            setup.complete(broker.address)
             bench = Bench(Target(ONCELOG, broker), replace(FULL, seconds=seconds), folder)
             with LOADS[load](bench) as run:
                 figures = run(place.load)

@@ -34,6 +34,13 @@ class Lost(Exception):
     """The broker refused messages, or messages were not confirmed or not read in time."""
 
 
+def _security(args: argparse.Namespace) -> dict[str, str]:
+    """Return the settings of TLS, none without `--authority`."""
+    if args.authority is None:
+        return {}
+    return {"security.protocol": "SSL", "ssl.ca.location": args.authority}
+
+
 class Sender:
     """Sends messages of one size to the partitions of a topic in turn, as fast as the client
     accepts them."""
@@ -51,7 +58,7 @@ class Sender:
         self._turn = 0
         self.sent = 0
         linger = {"linger.ms": args.linger_ms}
-        common = {"bootstrap.servers": args.address, **_PRODUCER, **linger}
+        common = {"bootstrap.servers": args.address, **_PRODUCER, **linger, **_security(args)}
         self.producer = ck.Producer(common | dict(settings))
 
     def send_until(self, deadline: float, max_bytes: int = 0) -> None:
@@ -165,6 +172,7 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
             "queued.max.messages.kbytes": 256 * 1024,
             # The Fetch at the end of a pass must not delay the next pass.
             "fetch.wait.max.ms": 10,
+            **_security(args),
         }
     )
     seconds = sum(_read_from_start(consumer, args) for _ in range(args.passes))
@@ -211,6 +219,7 @@ def main() -> None:
     parser.add_argument("--commit-ms", type=int, default=0)
     parser.add_argument("--idempotent", action="store_true")
     parser.add_argument("--linger-ms", type=float, default=50.0)
+    parser.add_argument("--authority", help="connect with TLS, and trust this authority (PEM)")
     args = parser.parse_args()
     json.dump(MODES[args.mode](args), sys.stdout)
     print()

@@ -12,8 +12,9 @@ from pathlib import Path
 from benchmarks import machine
 from benchmarks.bench import MB, Bench, Cores, Figures, Pace, Round
 from benchmarks.lifecycle import GROWTH, measure_growth, measure_start
-from benchmarks.loads import LOADS
+from benchmarks.loads import LOADS, LOADS_OF
 from benchmarks.musts import PINNED, UNPINNED
+from benchmarks.setups import PLAIN, Setup
 from benchmarks.table import agree
 from benchmarks.targets import Makers, Target, running
 
@@ -70,9 +71,10 @@ def run(plan: Plan, folder: Path) -> dict[str, Measured]:
             plan.say(f"{place.name}: start")
             found = measure_start(plan.targets, folder / place.name, place.broker, plan.rounds)
             measured[place.name][START] = found
-    warm = [name for name in plan.loads if name in LOADS]
-    if warm:
-        _run_loads(plan, warm, folder / "loads", measured)
+    for setup, loads in LOADS_OF.items():
+        names = [name for name in plan.loads if name in loads]
+        if names:
+            _run_loads(plan, setup, names, folder / setup.name, measured)
     place = plan.places[0]
     for name in [name for name in plan.loads if name in GROWTH]:
         plan.say(f"{place.name}: {name}")
@@ -82,11 +84,13 @@ def run(plan: Plan, folder: Path) -> dict[str, Measured]:
     return measured
 
 
-def _run_loads(plan: Plan, names: list[str], folder: Path, measured: dict[str, Measured]) -> None:
-    with running(plan.targets, folder, machine.all_cores()) as targets:
+def _run_loads(
+    plan: Plan, setup: Setup, names: list[str], folder: Path, measured: dict[str, Measured]
+) -> None:
+    with running(plan.targets, folder, machine.all_cores(), setup) as targets:
         for name in names:
             _run_load(plan, name, targets, folder, measured)
-        if MEMORY in plan.loads:
+        if setup is PLAIN and MEMORY in plan.loads:
             loaded = {
                 target.name: [{"loaded_mb": machine.resident_bytes(target.pid) / MB}]
                 for target in targets

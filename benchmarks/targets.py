@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import machine
+from benchmarks.setups import PLAIN, Setup
+from benchmarks.tls_brokers import TlsEndpoint, TlsKafka, TlsOncelog
 from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
@@ -55,10 +57,15 @@ class TargetFailed(Exception):
 
 @dataclass(slots=True)
 class Target:
-    """One of the brokers, running or not."""
+    """One of the brokers, running or not.
+
+    `plain` is the same broker without its setup, for a load that measures what the setup costs. The
+    load starts it.
+    """
 
     name: str
     broker: Oncelog | Kafka
+    plain: Oncelog | None = None
     _topics: int = field(default=0)
 
     @property
@@ -73,6 +80,12 @@ class Target:
     @property
     def pid(self) -> int:
         return self.broker.pid
+
+    @property
+    def tls(self) -> TlsEndpoint | None:
+        """Return the TLS listener, which the loads then use. Return None for a broker without
+        TLS."""
+        return self.broker.tls if isinstance(self.broker, TlsOncelog | TlsKafka) else None
 
     def wire(self) -> Wire:
         """Open a connection for single requests."""
@@ -94,23 +107,39 @@ class Target:
             wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=60_000))
 
 
-Maker = Callable[[Path], Target]
-"""Returns a broker that is not started. The broker has its data in the given folder."""
+Maker = Callable[[Path, Setup], Target | None]
+"""Returns a broker of a setup, with its data in the given folder. It is not started. Returns None
+for a checkout that does not have what the setup needs."""
 
 
 def oncelog(settings: Mapping[str, str]) -> Maker:
     """Return the maker of this checkout's oncelog with further settings."""
 
-    def make(directory: Path) -> Target:
-        return Target(ONCELOG, Oncelog(directory / ONCELOG, SETTINGS | dict(settings)))
+    def make(directory: Path, setup: Setup) -> Target:
+        return oncelog_target(ONCELOG, directory, setup, SETTINGS | dict(settings))
 
     return make
 
 
-def kafka(directory: Path) -> Target:
+def oncelog_target(
+    name: str,
+    directory: Path,
+    setup: Setup,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+) -> Target:
+    """Return an oncelog of a setup, with its broker without that setup."""
+    broker = setup.oncelog(directory / name, settings, environment)
+    if setup is PLAIN:
+        return Target(name, broker)
+    plain = PLAIN.oncelog(directory / f"{name}-plain", settings, environment)
+    return Target(name, broker, plain)
+
+
+def kafka(directory: Path, setup: Setup) -> Target:
     """Return Apache Kafka. It is not started. Raises KafkaUnavailable without Java or Kafka's
     jars."""
-    return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
+    return Target(KAFKA, setup.kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
 
 
 NAMES: Final = (KAFKA, ONCELOG)
@@ -120,13 +149,17 @@ Makers = Mapping[str, Maker]
 
 
 @contextmanager
-def running(makers: Makers, directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
-    """Start these brokers on these cores. Stop them at the end."""
-    targets = [make(directory) for make in makers.values()]
+def running(
+    makers: Makers, directory: Path, cores: Set[int], setup: Setup = PLAIN
+) -> Iterator[list[Target]]:
+    """Start these brokers on these cores, in this setup. Stop them at the end."""
+    made = [make(directory, setup) for make in makers.values()]
+    targets = [target for target in made if target is not None]
     try:
         with machine.on_cores(cores):
             for target in targets:
                 target.broker.start()
+                setup.complete(target.address)
         yield targets
     finally:
         for target in targets:

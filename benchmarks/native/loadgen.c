@@ -6,33 +6,26 @@
 //   loadgen steps     PORT FILE ...   as producers, with one request in flight: each --unit requests are
 //                                     one transaction
 //
-// requests.h describes FILE. The program prints one line of JSON. At the first error code in a response, it prints a
-// line on stderr and ends with exit code 1.
+// requests.h describes FILE, stream.h the connections. The program prints one line of JSON. At the first error code
+// in a response, it prints a line on stderr and ends with exit code 1.
 
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "requests.h"
+#include "stream.h"
 
 enum {
     CONCURRENT_TRANSACTIONS = 51,
     MAX_IN_FLIGHT = 1024,
     ANSWER_HEAD = 1024,           // all error codes are within this many bytes of a response
-    READ_SIZE = 1 << 18,
     DISCARD_FROM = 1 << 15,       // if more of a response is missing, it is discarded without a copy
     EVENTS = 256,
     SETTLE_SHARE = 10,            // at most a tenth of --max-bytes is sent before measuring
@@ -42,7 +35,8 @@ enum {
 };
 
 struct connection {
-    int fd, wants_write;
+    struct stream stream;
+    int wants_write;
     size_t next, sent;            // repeat: the next frame of the tape, and its sent bytes
     unsigned in_flight, newest, oldest;
     uint64_t started[MAX_IN_FLIGHT];
@@ -87,7 +81,7 @@ static void want_write(struct connection *c, int wanted) {
         return;
     c->wants_write = wanted;
     struct epoll_event event = {.events = EPOLLIN | (wanted ? EPOLLOUT : 0), .data.ptr = c};
-    epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &event);
+    epoll_ctl(poller, EPOLL_CTL_MOD, c->stream.fd, &event);
 }
 
 static void started(struct connection *c, uint64_t now) {
@@ -107,7 +101,7 @@ static void pump(struct connection *c) {
         if (c->next + count > frame_count)
             count = frame_count - c->next;
         size_t from = frame_at[c->next] + c->sent;
-        ssize_t size = send(c->fd, tape + from, frame_at[c->next + count] - from, MSG_NOSIGNAL);
+        ssize_t size = stream_send(&c->stream, tape + from, frame_at[c->next + count] - from);
         if (size < 0 && errno != EAGAIN)
             fail("send: %s", strerror(errno));
         if (size <= 0) {
@@ -132,7 +126,7 @@ static void pump(struct connection *c) {
 }
 
 static void send_whole(struct connection *c, const unsigned char *bytes, size_t size) {
-    if (send(c->fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+    if (stream_send(&c->stream, bytes, size) != (ssize_t)size)
         fail("send: %s", errno ? strerror(errno) : "the socket is full");
     count_sent(size);
 }
@@ -264,7 +258,7 @@ static void receive(struct connection *c) {
     for (;;) {
         size_t left = c->answer_got < ANSWER_HEAD ? 0 : c->answer_size - c->answer_got;
         int discard = left >= DISCARD_FROM;
-        ssize_t size = recv(c->fd, read_buffer, discard ? left : READ_SIZE, discard ? MSG_TRUNC : 0);
+        ssize_t size = stream_receive(&c->stream, read_buffer, discard ? left : READ_SIZE, discard);
         if (size < 0 && errno == EAGAIN)
             return;
         if (size <= 0)
@@ -280,29 +274,18 @@ static void receive(struct connection *c) {
 
 // ── Connections and time ─────────────────────────────────────────────────────────────────────────
 
-static int open_socket(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)option.port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address))
-        fail("connect: %s", strerror(errno));
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return fd;
-}
-
 static void open_all(void) {
     connections = calloc((size_t)option.connections, sizeof *connections);
     poller = epoll_create1(0);
     for (int i = 0; i < option.connections; i++) {
         struct connection *c = &connections[i];
-        c->fd = open_socket();
-        fcntl(c->fd, F_SETFL, O_NONBLOCK);
+        c->stream = open_stream(option.port);
         if (option.mode != REPEAT)
             c->steps = &entries[i * option.steps];
         else
             c->next = (size_t)i * frame_count / (size_t)option.connections;
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
+        epoll_ctl(poller, EPOLL_CTL_ADD, c->stream.fd, &event);
         option.mode == STEPS ? send_step(c) : send_more(c);
     }
 }

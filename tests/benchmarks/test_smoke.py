@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import machine
+from benchmarks.acls import RULES, count_rules
 from benchmarks.batches import a_batch
 from benchmarks.loadgen import LoadFailed, run_loadgen
 from benchmarks.requests import produce, write_entries
-from benchmarks.rings import Content, producer_ring
+from benchmarks.rings import Content, producer_ring, ring
+from benchmarks.setups import ACLS, TLS
 from benchmarks.targets import AGAINST, Target
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.list_offsets import (
@@ -37,7 +39,7 @@ def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Pat
         "--places",
         "unpinned",
         "--rows",
-        "small8 idem8 txn16p8 rd1k memory",
+        "small8 idem8 txn16p8 rd1k acl1000 tlssmall rdtlsconsume1k memory",
         "--json",
         str(written),
     ]
@@ -48,9 +50,28 @@ def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Pat
         f"{row['load']}.{row['figure']}": row
         for row in json.loads(written.read_text())["tables"]["unpinned"][AGAINST]
     }
-    for name in ("small8.per_s", "idem8.cpu_us", "txn16p8.per_s", "rd1k.per_s", "memory.loaded_mb"):
+    for name in (
+        "small8.per_s",
+        "idem8.cpu_us",
+        "txn16p8.per_s",
+        "rd1k.per_s",
+        "acl1000.kept",
+        "tlssmall.cpu_us",
+        "rdtlsconsume1k.per_s",
+        "memory.loaded_mb",
+    ):
         assert rows[name]["oncelog"] > 0
         assert rows[name]["baseline"] > 0
+
+
+def test_a_broker_gets_a_thousand_access_rules_and_the_load_may_write(tmp_path: Path) -> None:
+    with ACLS.oncelog(tmp_path, {}) as broker:
+        target = Target("oncelog", broker)
+        ACLS.complete(target.address)
+        with target.topic(1) as topic, target.wire() as wire:
+            assert count_rules(wire) == RULES
+            requests = write_entries(tmp_path / "requests", ring(topic, 1, 1, 1, Content(1, 10)))
+            run_loadgen("repeat", target.port, requests, machine.all_cores(), {"seconds": 0.1})
 
 
 def test_a_load_fails_at_the_first_error_in_a_response(tmp_path: Path) -> None:
@@ -89,6 +110,28 @@ def test_each_request_of_a_producer_with_an_id_is_appended(tmp_path: Path) -> No
         with Wire(broker.address) as wire:
             written = sum(end_offset(wire, topic, at) for at in range(4))
     assert written == found["all_answers"] * 2 * 2 > 0
+
+
+def test_each_request_over_tls_is_appended(tmp_path: Path) -> None:
+    """The batches fill the socket, so that OpenSSL sends them in parts."""
+    with TLS.oncelog(tmp_path / "broker", {}) as broker:
+        target = Target("oncelog", broker)
+        assert target.tls is not None
+        with target.topic(2) as topic:
+            content = Content(1_000, 900)
+            entries = ring(topic, 2, 1, 3, content)
+            requests = write_entries(tmp_path / "requests", entries)
+            found = run_loadgen(
+                "repeat",
+                target.tls.port,
+                requests,
+                machine.all_cores(),
+                {"seconds": 0.2, "connections": 2, "depth": 5},
+                with_tls=True,
+            )
+            with target.wire() as wire:
+                written = sum(end_offset(wire, topic, at) for at in range(2))
+    assert written == found["all_answers"] * content.records > 0
 
 
 def end_offset(wire: Wire, topic: str, partition: int) -> int:
