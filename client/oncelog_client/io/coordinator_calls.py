@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from oncelog_client.connect_failures import described
 from oncelog_client.core.backoff import Backoff
+from oncelog_client.core.refused_resources import refused_resources
 from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import Verdict, verdict
 from oncelog_client.errors import DisconnectedError, KafkaError, RetriableError
@@ -91,7 +92,8 @@ async def ask(
         except KafkaError as error:
             # The coordinator could not be found, or speaks no version that the call needs.
             api = ApiKey.FIND_COORDINATOR
-            raise Refused(api, error.code, str(error), maybe_done=maybe_done) from error
+            message = error.message or key
+            raise Refused(api, error.code, message, maybe_done=maybe_done) from error
         else:
             code = _worst(api, codes(answer))
             outcome = verdict(api, code)
@@ -100,7 +102,7 @@ async def ask(
             if outcome is Verdict.FIND_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             elif outcome is not Verdict.RETRY:
-                message = _refusal(request, code, f"{api.name} of {key}")
+                message = _refusal(request, answer, code, f"{api.name} of {key}")
                 raise Refused(api, code, message, maybe_done=maybe_done, answer=answer)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
@@ -140,9 +142,10 @@ async def _attempt(
         raise
 
 
-def _refusal(request: object, code: int, what: str) -> str:
-    """Return a message with the refused request, and with advice if the code alone is not clear.
-    KIP-939 has one code for a disabled setting and for a missing right."""
+def _refusal(request: object, answer: object, code: int, what: str) -> str:
+    """Return a message with the refused request, and with the resource if a right is missing. With
+    advice if the code alone is not clear: KIP-939 has one code for a disabled setting and for a
+    missing right."""
     if (
         code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         and isinstance(request, InitProducerIdRequest)
@@ -152,7 +155,8 @@ def _refusal(request: object, code: int, what: str) -> str:
             f"{what}: two-phase commit needs transaction.two.phase.commit.enable=true on the "
             "broker, and the right to it"
         )
-    return what
+    resources = refused_resources(request, answer, code)
+    return f"{what}: {resources}" if resources else what
 
 
 def _worst(api: ApiKey, codes: Iterable[int]) -> int:

@@ -1,0 +1,78 @@
+"""Names of the resources that a coordinator refuses for lack of a right. A response has only the
+code; the names are in the request, or beside the code in the response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+
+def refused_resources(request: object, answer: object, code: int) -> str:
+    """Return the type and the names of the resources that `answer` refuses with `code`, such as
+    `topic a, b`. Return an empty text for another code, and if the names are unknown."""
+    match code:
+        case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return _named("transactional id", [_transactional_id(request)])
+        case ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            return _named("group", [_group_id(request)])
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return _named("topic", _topics(answer))
+    return ""
+
+
+def _named(kind: str, names: Iterable[str | None]) -> str:
+    known = sorted({name for name in names if name})
+    return f"{kind} {', '.join(known)}" if known else ""
+
+
+def _transactional_id(request: object) -> str | None:
+    match request:
+        case AddPartitionsToTxnRequest():
+            return request.v3_and_below_transactional_id
+        case (
+            InitProducerIdRequest()
+            | AddOffsetsToTxnRequest()
+            | EndTxnRequest()
+            | TxnOffsetCommitRequest()
+        ):
+            return request.transactional_id
+    return None
+
+
+def _group_id(request: object) -> str | None:
+    match request:
+        case InitProducerIdRequest():
+            return request.consumer_group_id
+        case AddOffsetsToTxnRequest() | TxnOffsetCommitRequest():
+            return request.group_id
+    return None
+
+
+def _topics(answer: object) -> Iterable[str]:
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    match answer:
+        case AddPartitionsToTxnResponse():
+            return [
+                topic.name
+                for topic in answer.results_by_topic_v3_and_below
+                if any(row.partition_error_code == refused for row in topic.results_by_partition)
+            ]
+        case TxnOffsetCommitResponse():
+            return [
+                topic.name
+                for topic in answer.topics
+                if any(row.error_code == refused for row in topic.partitions)
+            ]
+    return []
