@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -68,8 +67,6 @@ log = structlog.get_logger("oncelog.broker")
 
 # Time limit of the requests in flight at a stop.
 DRAIN_S: Final = 1.0
-# The variable of first_users.py. Most starts do not need that module.
-FIRST_USERS: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
 
 
 def _log_defect(failure: Exception) -> None:
@@ -136,9 +133,10 @@ class Broker:
         self._build(was_clean)
         self._producer_ids.start_at(next_producer_id)
         try:
+            self.security.check_users()
             endpoints = await self._bind()
             self._metrics = await self._bind_metrics()
-        except OSError:
+        except (OSError, ValueError):
             await self.metadata.stop()
             with suppress(OSError):  # the error of the port is raised, not one of `unmake`
                 self.directory.unmake()
@@ -155,10 +153,7 @@ class Broker:
         await self._take_producer_ids()
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
-        if FIRST_USERS in os.environ:
-            from oncelog_server.first_users import create_first_users
-
-            await create_first_users(self.metadata)
+        await self.security.create_first_users()
         await self.metadata.register(endpoints)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from oncelog_server.clock import Clock
 from oncelog_server.environment import Environment
@@ -23,10 +26,15 @@ from oncelog_server.timers import Timers
 if TYPE_CHECKING:
     # A broker with PLAINTEXT listeners alone imports none of these.
     from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
+    from oncelog_server.first_users import FirstUser
     from oncelog_server.links.link_security import LinkSecurity
     from oncelog_server.network.admissions import Admissions
 
 SECRET_BYTES: Final = 32
+# The variable of first_users.py. Most starts do not need that module.
+FIRST_USERS: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
+
+log = structlog.get_logger("oncelog.broker")
 
 
 class BrokerSecurity:
@@ -45,6 +53,45 @@ class BrokerSecurity:
         self._timers = timers
         self._metadata = metadata
         self._admissions: Admissions | None = None
+        self._first_users: tuple[FirstUser, ...] = ()
+
+    def check_users(self) -> None:
+        """Read the file of first users. Raise ValueError if access rules are in force, no super
+        user could ever log in, and no rule allows anything. Also raise it for an invalid file.
+
+        Raises OSError if the file cannot be read.
+        """
+        image = self._metadata.image
+        if FIRST_USERS in os.environ:
+            from oncelog_server.first_users import read_first_users
+
+            self._first_users = read_first_users(image)
+        if not self._settings.authorizer_class_name:
+            return
+        from oncelog_server.security.acls import allows_anything
+        from oncelog_server.settings.super_users import unreachable_super_users, ways_out
+
+        users = {(user.mechanism, user.name) for user in self._first_users}
+        users |= image.scram_credentials.keys()
+        reason = unreachable_super_users(self._settings, users)
+        if not reason:
+            return
+        if self._settings.allow_everyone_if_no_acl_found or allows_anything(image.acls):
+            if self._settings.super_users:
+                log.warning("no super user can log in", reason=reason)
+            return
+        raise ValueError(
+            f"{reason}. No access rule allows anything either, so every request would be denied. "
+            f"{ways_out(self._settings, users)}"
+        )
+
+    async def create_first_users(self) -> None:
+        """Create the users of the file that `check_users` has read. Raises OSError if they cannot
+        be written."""
+        if self._first_users:
+            from oncelog_server.first_users import create_first_users
+
+            await create_first_users(self._metadata, self._first_users)
 
     def new_authorizer(self) -> Authorizer:
         """Return the authorizer of the settings."""

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
 
+from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.mechanisms import SaslMechanism
 from oncelog_protocol.security.scram_credential import (
     LEAST_ITERATIONS,
     ScramMechanism,
     salted_password,
 )
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 
@@ -30,29 +33,32 @@ _FIELDS: Final = 3
 _log = structlog.get_logger("oncelog.broker")
 
 
-async def create_first_users(
-    metadata: ClusterMetadata, environment: Mapping[str, str] = os.environ
-) -> None:
-    """Create the users if there is a file and no credential yet. Raises ValueError for an invalid
-    line, OSError if the file cannot be read or the credentials cannot be written."""
+class FirstUser(msgspec.Struct, frozen=True):
+    """A user of the file."""
+
+    name: str
+    mechanism: ScramMechanism
+    password: Secret
+
+    def upsertion(self) -> ScramUpsertion:
+        """Return the change that creates the credential, with a new salt. It takes 8 ms."""
+        salt = os.urandom(SALT_BYTES)
+        password = self.password.reveal()
+        salted = salted_password(self.mechanism, password, salt, LEAST_ITERATIONS)
+        return ScramUpsertion(self.name, self.mechanism, LEAST_ITERATIONS, salt, salted)
+
+
+def read_first_users(
+    image: ClusterImage, environment: Mapping[str, str] = os.environ
+) -> tuple[FirstUser, ...]:
+    """Return the users to create: none without a file, and none if there is a credential already.
+
+    Raises ValueError for an invalid line, OSError if the file cannot be read.
+    """
     text = environment.get(VARIABLE, "")
-    if not text or metadata.image.scram_credentials:
-        return
+    if not text or image.scram_credentials:
+        return ()
     path = Path(text)
-    upsertions = _read(path)
-    # A request alters only one credential of a user.
-    for upsertion in upsertions:
-        for user, refused in (await metadata.alter_scram_credentials([], [upsertion])).items():
-            if refused is not None:
-                raise OSError(f"the credential of user {user} could not be written: {refused}")
-    _log.info(
-        "first users created",
-        users=sorted({upsertion.user for upsertion in upsertions}),
-        file=str(path),
-    )
-
-
-def _read(path: Path) -> list[ScramUpsertion]:
     try:
         mode = path.stat().st_mode
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -62,18 +68,33 @@ def _read(path: Path) -> list[ScramUpsertion]:
         raise ValueError(f"{VARIABLE}: {path} is not text in UTF-8") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         _log.warning("other users may read the passwords of the first users", file=str(path))
-    upsertions = []
+    users = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                upsertions.append(_upsertion(line))
+                users.append(_user(line))
             except ValueError as error:
                 raise ValueError(f"{VARIABLE}: {path}, line {number}: {error}") from None
-    return upsertions
+    return tuple(users)
 
 
-def _upsertion(line: str) -> ScramUpsertion:
-    """Return the credential of a line. Raises ValueError, without the password."""
+async def create_first_users(metadata: ClusterMetadata, users: Sequence[FirstUser]) -> None:
+    """Create the users. Raises OSError if the credentials cannot be written."""
+    # A request alters only one credential of a user.
+    for user in users:
+        upsertion = user.upsertion()
+        for name, refused in (await metadata.alter_scram_credentials([], [upsertion])).items():
+            if refused is not None:
+                raise OSError(f"the credential of user {name} could not be written: {refused}")
+    _log.info(
+        "first users created",
+        users=sorted({user.name for user in users}),
+        file=os.environ.get(VARIABLE, ""),
+    )
+
+
+def _user(line: str) -> FirstUser:
+    """Return the user of a line. Raises ValueError, without the password."""
     name, *rest = line.split(":", _FIELDS - 1)
     if len(rest) != _FIELDS - 1 or not name or not rest[1]:
         raise ValueError("expected name:mechanism:password")
@@ -83,6 +104,4 @@ def _upsertion(line: str) -> ScramUpsertion:
         # The text is not shown: it is a part of a password if the mechanism is missing.
         known = " or ".join(each.sasl for each in ScramMechanism)
         raise ValueError(f"the mechanism must be {known}") from None
-    salt = os.urandom(SALT_BYTES)
-    salted = salted_password(mechanism, rest[1], salt, LEAST_ITERATIONS)
-    return ScramUpsertion(name, mechanism, LEAST_ITERATIONS, salt, salted)
+    return FirstUser(name, mechanism, Secret(rest[1]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any
 
 from oncelog_server.broker import Broker
+from oncelog_server.cluster.acl_changes import create_acls
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
+from oncelog_server.security.acls import Acl, Pattern
 from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -56,6 +59,11 @@ class BrokerNode:
     def broker(self) -> Broker:
         assert self._broker is not None, "the broker is not up"
         return self._broker
+
+    def write_rules(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
+        """Write access rules into the store before the first start."""
+        for write in create_acls(ClusterImage(), rules):
+            self.store.apply(write.operations)
 
     async def start(self) -> bool:
         """Start the broker. Return False if the process was killed during the start. Raises the

@@ -44,7 +44,7 @@ from tests.simulation.workloads.money import Money
 from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV2
 from tests.simulation.workloads.plain import Feeder, Plain
 from tests.simulation.workloads.reader import Reader
-from tests.simulation.workloads.rights import HOST, Rights, first_rules
+from tests.simulation.workloads.rights import HOST, Rights, allowing_rules, denying_rules
 from tests.simulation.workloads.table import Ledger, Table
 from tests.simulation.workloads.two_phase import TwoPhase
 
@@ -286,6 +286,9 @@ class World:
 
     async def live(self, faults: list[Fault]) -> None:
         """Run the world from the first start to the end of the last client, with all faults."""
+        if self.has_rights:
+            # A broker without super users starts only if a rule allows something.
+            self.node.write_rules(allowing_rules())
         assert await self.node.start()
         await self._create_topics()
         self._make_clients()
@@ -341,7 +344,7 @@ class World:
     async def _create_rules(self) -> None:
         broker, process = self.node.broker, self.node.process
         assert process is not None
-        rules = list(first_rules(self.transactional_ids, self.groups))
+        rules = list(denying_rules(self.transactional_ids, self.groups))
         await process.run(broker.metadata.create_acls(rules))
 
     def _make_clients(self) -> None:

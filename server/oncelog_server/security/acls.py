@@ -6,6 +6,7 @@ The checks and messages are those of Kafka's AclApis and AclControlManager.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -64,6 +65,11 @@ def rule_text(pattern: Pattern, acl: Acl) -> str:
         f"{acl.permission.name} {acl.operation.name} by {acl.principal} from {acl.host} on "
         f"{pattern.type.name} {pattern.pattern_type.name} {pattern.name}"
     )
+
+
+def allows_anything(rules: Mapping[Pattern, Collection[Acl]]) -> bool:
+    """Return True if there is a rule that allows something."""
+    return any(acl.permission is Permission.ALLOW for acls in rules.values() for acl in acls)
 
 
 class AclFilter(msgspec.Struct, frozen=True):

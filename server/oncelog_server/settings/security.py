@@ -50,7 +50,8 @@ class SecuritySettings(ImmutableSettings):
         Kind.STRING,
         "",
         "The principals that may do everything, as `User:alice;User:bob`. A client of a listener "
-        "without authentication is `User:ANONYMOUS`.",
+        "without authentication is `User:ANONYMOUS`. With an authorizer, a start is refused if "
+        "every request would be denied.",
         _principals,
         importance=LOW,
     )

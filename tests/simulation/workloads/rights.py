@@ -103,9 +103,8 @@ NEVER: Final = (
 )
 
 
-def first_rules(transactional_ids: list[str], groups: list[str]) -> Iterator[tuple[Pattern, Acl]]:
-    """Yield the rules of a new world: each client may do everything, but the client with few rights
-    nothing with these ids and groups."""
+def allowing_rules() -> Iterator[tuple[Pattern, Acl]]:
+    """Yield the rules by which each client may do everything."""
     for type in (
         ResourceType.TOPIC,
         ResourceType.GROUP,
@@ -115,6 +114,11 @@ def first_rules(transactional_ids: list[str], groups: list[str]) -> Iterator[tup
         name = CLUSTER.name if type is ResourceType.CLUSTER else WILDCARD
         everything = Acl(CLIENTS, WILDCARD, Operation.ALL, Permission.ALLOW)
         yield Pattern(type, name, PatternType.LITERAL), everything
+
+
+def denying_rules(transactional_ids: list[str], groups: list[str]) -> Iterator[tuple[Pattern, Acl]]:
+    """Yield the rules by which the client with few rights may do nothing with these ids and
+    groups."""
     others = [
         *(Right(Operation.ALL, ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids),
         *(Right(Operation.ALL, ResourceType.GROUP, name) for name in groups),
