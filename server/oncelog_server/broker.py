@@ -33,6 +33,7 @@ from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.network.new_connections import connection_rates
 from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.audit_log import logged_changes, logged_owners
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
@@ -229,7 +230,9 @@ class Broker:
             from oncelog_server.observe.timed_requests import TimedRequests
 
             requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
-        self._listener = Listener(requests, Limits.of(settings), clock, self.services.quotas)
+        rates = connection_rates(settings)
+        limits = Limits.of(settings)
+        self._listener = Listener(requests, limits, clock, self.services.quotas, rates)
         self._background_tasks = BackgroundTasks(
             settings,
             clock,

@@ -109,6 +109,8 @@ class Connection(asyncio.BufferedProtocol):
         # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
         # read the clock.
         self.heard = False
+        # True if the connection counts for the limits of connections. Only its listener uses this.
+        self.is_counted = False
 
     # --- life
 
@@ -135,6 +137,9 @@ class Connection(asyncio.BufferedProtocol):
             self._handshake.begin_sasl()
         else:
             opened.abort()
+        if not self._reading.is_active:
+            # uvloop begins to read after this call, although reading is paused.
+            self._loop.call_soon(self._reading.pause_again)
 
     def serve_by(self, serve: Serve, max_frame_bytes: int | None = None) -> None:
         """Serve all further frames by `serve`. `max_frame_bytes` is their new limit, None for no
@@ -435,6 +440,28 @@ class Connection(asyncio.BufferedProtocol):
         self._resume()
 
     # --- quotas
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if the connection is not closed."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def wait(self) -> None:
+        """Read nothing, also no handshake, before `admitted` (max.connection.creation.rate)."""
+        assert self._handshake is not None
+        self._handshake.began_ms = None
+        self.hold_requests()
+
+    def admitted(self) -> None:
+        """Begin to read. The times of authentication and of inactivity begin now."""
+        assert self._handshake is not None
+        self.last_active_ms = self._handshake.began_ms = self._server.monotonic_ms()
+        self.release_requests()
+
+    def refused(self) -> None:
+        """Close at once. The caller logs the reason."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def close_after(self, delay_ms: int, reason: str) -> None:
         """Serve no request, and close the connection after a time (KIP-612)."""

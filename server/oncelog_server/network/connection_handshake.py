@@ -42,8 +42,8 @@ class ConnectionHandshake:
         "_connection",
         "_dispatch",
         "_max_request_bytes",
-        "_opened_ms",
         "_stages",
+        "began_ms",
     )
 
     def __init__(
@@ -58,7 +58,8 @@ class ConnectionHandshake:
         self._admission = admission
         self._dispatch = dispatch
         self._max_request_bytes = max_request_bytes
-        self._opened_ms = opened_ms
+        # None while the connection waits for its admission by the rate of its listener.
+        self.began_ms: int | None = opened_ms
         self._stages = Handshake(admission.listener, admission.protocol)
 
     @property
@@ -67,7 +68,10 @@ class ConnectionHandshake:
 
     def is_late(self, now_ms: int) -> bool:
         """Return True if the client has not authenticated in time."""
-        return not self.is_complete and now_ms - self._opened_ms > AUTHENTICATION_MS
+        began_ms = self.began_ms
+        if began_ms is None or self.is_complete:
+            return False
+        return now_ms - began_ms > AUTHENTICATION_MS
 
     def transport_open(
         self, host: str, has_hung_up: Callable[[], bool], mute: Callable[[int], None]

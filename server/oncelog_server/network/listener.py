@@ -21,6 +21,7 @@ from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.quotas.connection_rates import ConnectionRates
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse
@@ -30,6 +31,7 @@ from oncelog_server.settings.listeners import connection_limits
 
 if TYPE_CHECKING:
     from oncelog_server.config import Settings
+    from oncelog_server.network.new_connections import NewConnections
 
 log = structlog.get_logger("oncelog.network")
 
@@ -75,7 +77,15 @@ class Limits(msgspec.Struct, frozen=True):
 class Listener:
     """The listening sockets and the connections of one broker."""
 
-    def __init__(self, requests: Requests, limits: Limits, clock: Clock, quotas: QuotaGate) -> None:
+    def __init__(
+        self,
+        requests: Requests,
+        limits: Limits,
+        clock: Clock,
+        quotas: QuotaGate,
+        rates: ConnectionRates | None = None,
+    ) -> None:
+        """`rates` limits the new connections of listeners, None means no limit."""
         self.serve = requests.serve
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, Spin(loop, clock, limits.spin_us))
@@ -94,6 +104,14 @@ class Listener:
         self._per_listener: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, BindAddress]] = []
         self._admissions: list[Admission] = []
+        self._rates = rates
+        self._new_connections: NewConnections[Connection] | None = None
+        if rates is not None:
+            from oncelog_server.network.new_connections import NewConnections
+
+            self._new_connections = NewConnections(
+                rates, self._admit, self.mutes, clock.monotonic_ms, limits.backlog
+            )
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
@@ -175,12 +193,28 @@ class Listener:
         self.accepted += 1
         session = connection.session
         assert session is not None
+        if self._stopping:
+            return False
+        if self._new_connections is None:
+            return self._admit(connection)
+        if self._new_connections.opened(connection, session.listener):
+            return True
+        if not connection.is_counted:
+            log.warning("too many new connections of one listener", peer=session.address)
+        return False
+
+    def _admit(self, connection: Connection) -> bool:
+        """Count a connection for the limits. Return False if it exceeds one, and must be closed."""
+        session = connection.session
+        assert session is not None
+        connection.is_counted = True
         self._per_host[session.host] += 1
         self._per_listener[session.listener] += 1
-        throttle_ms = self._quotas.after_connection(session.host, self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        throttle_ms = self._quotas.after_connection(session.host, now_ms)
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
-        if len(self.connections) > limits.max_connections:
+        if self._per_listener.total() > limits.max_connections:
             log.warning("too many connections", limit=limits.max_connections, peer=session.address)
             return False
         of_listener = connection.max_of_listener
@@ -194,17 +228,21 @@ class Listener:
             return False
         if throttle_ms:
             connection.close_after(throttle_ms, "too many new connections of one address")
-        return not self._stopping
+            if self._rates is not None:
+                self._rates.take_back(session.listener, now_ms)
+        return True
 
     def connection_closed(self, connection: Connection) -> None:
-        if self.connections.pop(connection, False) is None and connection.session is not None:
+        if self.connections.pop(connection, False) is not None or connection.session is None:
+            return
+        if connection.is_counted:
             host = connection.session.host
             self._per_listener[connection.session.listener] -= 1
             self._per_host[host] -= 1
             if not self._per_host[host]:
                 del self._per_host[host]
-            if not self.connections and self._all_closed is not None:
-                self._all_closed.set()
+        if not self.connections and self._all_closed is not None:
+            self._all_closed.set()
 
     def _close_idle(self) -> None:
         """Close connections that are idle too long, or have not completed a request in time. If

@@ -38,6 +38,11 @@ class Reading:
             self._deadline.started_ms = None  # a frame that is not read is not late
             self._transport.pause_reading()
 
+    def pause_again(self) -> None:
+        """Pause the transport, if reading is still paused."""
+        if not self.is_active and not self._transport.is_closing():
+            self._transport.pause_reading()
+
     def resume(self) -> None:
         if not self.is_active and not self._transport.is_closing():
             self.is_active = True

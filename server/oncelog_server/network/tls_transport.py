@@ -77,7 +77,11 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     def buffer_updated(self, nbytes: int) -> None:
         self._has_received = True
         self._engine.received(self._shared[:nbytes])
-        self._guard(self._progress)
+        if self._reading or self._engine.is_open:
+            self._guard(self._progress)
+        elif self._transport is not None:
+            # uvloop begins to read after `connection_made`, although that has paused it.
+            self._transport.pause_reading()
 
     def eof_received(self) -> bool:
         """Return True to keep the transport open until the connection closes it."""
@@ -185,8 +189,9 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._resume)
 
     def _resume(self) -> None:
-        if self._reading and self._transport is not None:
-            self._guard(self._deliver)
+        # The pause may have begun before the handshake.
+        if self._reading and self._transport is not None and self._has_received:
+            self._guard(self._progress)
 
     def write(self, data: Buffer) -> None:
         self.writelines((data,))

@@ -93,6 +93,14 @@ class BrokerSettings(ImmutableSettings):
         "few descriptors for files.",
         at_least(0),
     )
+    max_connection_creation_rate: int = honoured(
+        Kind.INT,
+        UNLIMITED,
+        "Maximum number of new connections per second, of all listeners and of each. Further ones "
+        "wait. A listener can have its own limit: `listener.name.<listener>.max.connection.creation"
+        ".rate`. New connections of the inter-broker listener do not count for the others.",
+        at_least(0),
+    )
     max_connections_per_ip: int = honoured(
         Kind.INT, UNLIMITED, "Maximum number of connections from one address.", at_least(0)
     )

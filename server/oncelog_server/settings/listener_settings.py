@@ -28,7 +28,7 @@ JAAS: Final = Setting(
 )
 
 _MECHANISMS: Final = {mechanism.value.lower(): mechanism for mechanism in SaslMechanism}
-_OF_BROKERS: Final = frozenset({"max.connections"})
+_OF_BROKERS: Final = frozenset({"max.connections", "max.connection.creation.rate"})
 _OF_MECHANISMS: Final = frozenset(
     {"connections.max.reauth.ms", "sasl.server.callback.handler.class"}
 )

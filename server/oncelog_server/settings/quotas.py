@@ -14,7 +14,8 @@ class QuotaSettings(ImmutableSettings):
     quota_window_num: int = honoured(
         Kind.INT,
         11,
-        "Number of samples of a client's rate, for the quotas on bytes and on request time.",
+        "Number of samples of a rate: of the bytes and the request time of a client, of new "
+        "connections.",
         at_least(1),
         importance=LOW,
     )

@@ -77,8 +77,6 @@ _REMOTE = (
 
 _DIRECTORIES = (("cordoned.log.dirs", Kind.LIST, "", MEDIUM),)
 
-_RATE = (("max.connection.creation.rate", Kind.INT, "2147483647", MEDIUM),)
-
 REFUSED: dict[str, Unhonoured] = unhonoured(
     {
         "Java classes (policies, plug-ins) cannot be loaded": _CLASSES + _LOGIN_CLASSES,
@@ -86,6 +84,5 @@ REFUSED: dict[str, Unhonoured] = unhonoured(
         "GSSAPI (Kerberos) is not built: use SCRAM, PLAIN, OAUTHBEARER or certificates": _KERBEROS,
         "remote (tiered) storage is not built": _REMOTE,
         "there is one data directory: it cannot be cordoned": _DIRECTORIES,
-        "the rate of new connections is limited by the quotas of addresses only": _RATE,
     }
 )

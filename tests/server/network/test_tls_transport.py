@@ -41,6 +41,7 @@ class Receiver:
         self.ended = False
         self.lost = asyncio.Event()
         self.pauses = False
+        self.pauses_first = False
         self.keeps_open = False
         self.refuses = False
         self.write_paused = False
@@ -48,6 +49,8 @@ class Receiver:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        if self.pauses_first:
+            transport.pause_reading()
 
     def tls_established(self, certificate: bytes | None) -> None:
         if self.refuses:
@@ -200,6 +203,29 @@ async def test_the_certificate_of_the_client_is_known_from_the_start(tmp_path: P
         _, writer = await world.connect(context)
         await world.until(lambda: world.receiver.established)
         assert world.receiver.certificate == identity.der
+        writer.close()
+
+
+async def test_a_handshake_waits_while_the_connection_does_not_read(tmp_path: Path) -> None:
+    """A connection beyond the rate of its listener waits from the start."""
+    async with listening(tmp_path) as world:
+        receiver = world.receiver
+        receiver.pauses_first = True
+        connecting = asyncio.create_task(world.connect())
+        await world.until(lambda: receiver.transport is not None)
+        # The first message of the client arrives: uvloop reads once, although reading is paused.
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert not connecting.done()
+        assert not receiver.established
+        assert receiver.transport is not None
+        receiver.transport.resume_reading()
+        async with asyncio.timeout(DEADLINE_S):
+            _, writer = await connecting
+        writer.write(b"request")
+        await world.until(lambda: receiver.received == b"request")
+        assert receiver.established
+        assert not receiver.failures
         writer.close()
 
 
