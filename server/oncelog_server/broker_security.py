@@ -116,12 +116,15 @@ class BrokerSecurity:
             return PlaintextAdmission(listener.name, limit)
         if self._admissions is None:
             from oncelog_server.network.admissions import Admissions
+            from oncelog_server.security.sasl.scram_iterations import ScramIterations
 
+            iterations = ScramIterations(lambda: self._metadata.follower.image.scram_credentials)
             self._admissions = Admissions(
                 self._settings,
                 self._clock,
                 self._timers,
                 scram=self._scram_credential,
+                scram_iterations=iterations.of,
                 random_bytes=self._random_bytes,
                 server_secret=await self._metadata.server_secret(self._random_bytes(SECRET_BYTES)),
             )

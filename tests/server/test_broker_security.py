@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 import structlog
 
+from oncelog_protocol.security.scram_credential import ScramMechanism
+from oncelog_protocol.security.scram_messages import parse_server_first
 from oncelog_server.broker import Broker
+from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.config import Settings
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.first_users import VARIABLE
+from oncelog_server.network.secured_admission import SecuredAdmission
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import CLUSTER, Operation
+from oncelog_server.security.sasl.exchange import Challenge
+from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 
 WITH_RULES = {
@@ -87,6 +93,28 @@ async def test_only_a_rule_that_allows_replaces_a_super_user(tmp_path: Path) -> 
         await starts(tmp_path, **WITH_RULES)
     (warning,) = [event for event in events if event["event"] == "no super user can log in"]
     assert "the clients of PLAINTEXT are User:ANONYMOUS" in warning["reason"]
+
+
+async def test_an_unknown_user_has_iterations_that_another_user_has(tmp_path: Path) -> None:
+    sha_512 = ScramMechanism.SCRAM_SHA_512
+    bob = ScramUpsertion("bob", sha_512, 8192, b"salt", bytes(64))
+    with broker_of(tmp_path, **SCRAM) as broker:
+        await broker.start()
+        (listener,) = listeners_of(broker.settings)
+        admission = await broker.security.admission(listener)
+        assert isinstance(admission, SecuredAdmission)
+        assert admission._sasl is not None
+        new_exchange = admission._sasl.exchanges[sha_512.sasl]
+
+        def iterations() -> int:
+            challenge = new_exchange(False).evaluate(b"n,,n=alice,r=abc")
+            assert isinstance(challenge, Challenge)
+            return parse_server_first(challenge.token).iterations
+
+        assert iterations() == 4096
+        await broker.metadata.alter_scram_credentials([], [bob])
+        assert iterations() == 8192
+        await broker.stop()
 
 
 async def test_a_super_user_can_be_a_first_user(

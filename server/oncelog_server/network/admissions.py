@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +39,9 @@ log = structlog.get_logger("oncelog.network")
 
 
 class Admissions:
-    """The admissions of one broker. `scram` returns the credential of a user, `random_bytes` secret
-    random bytes. `server_secret` is the same after a restart."""
+    """The admissions of one broker. `scram` returns the credential of a user, `scram_iterations`
+    the numbers of iterations in use, `random_bytes` secret random bytes. `server_secret` is the
+    same after a restart."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Admissions:
         timers: Timers,
         *,
         scram: Callable[[ScramMechanism, str], ScramCredential | None],
+        scram_iterations: Callable[[ScramMechanism], Collection[int]],
         random_bytes: Callable[[int], bytes],
         server_secret: bytes,
     ) -> None:
@@ -56,6 +58,7 @@ class Admissions:
         self._clock = clock
         self._timers = timers
         self._scram = scram
+        self._scram_iterations = scram_iterations
         self._random_bytes = random_bytes
         self._server_secret = server_secret
         self._tokens: list[OAuthTokens] = []
@@ -117,7 +120,12 @@ class Admissions:
         if SaslMechanism.OAUTHBEARER in mechanisms:
             oauthbearer = await self._open_tokens(listener)
         sources = SaslSources(
-            self._scram, self._random_bytes, self._server_secret, plain_users, oauthbearer
+            self._scram,
+            self._random_bytes,
+            self._server_secret,
+            plain_users,
+            self._scram_iterations,
+            oauthbearer,
         )
         own = settings.of_listener(listener.name)
         limits = {

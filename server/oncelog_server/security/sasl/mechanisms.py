@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from oncelog_protocol.security.login import RandomBytes
 from oncelog_protocol.security.mechanisms import SaslMechanism
-from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
+from oncelog_protocol.security.scram_credential import (
+    LEAST_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+)
 from oncelog_server.security.sasl.exchange import SaslExchange
 from oncelog_server.security.sasl.plain import PlainExchange, PlainUsers
 from oncelog_server.security.sasl.scram import ScramExchange
@@ -18,16 +22,18 @@ from oncelog_server.security.sasl.scram import ScramExchange
 class SaslSources(msgspec.Struct, frozen=True):
     """The credentials of a listener, and what the exchanges need beside these.
 
-    `plain_users` are the users of PLAIN, None if the listener has none. `scram` returns the
-    credential of a user. `random_bytes` returns secret random bytes. `server_secret` is the same in
-    all brokers, and after a restart. `oauthbearer` returns a new exchange of OAUTHBEARER, for a
-    re-authentication or not; it is None if tokens cannot be validated.
+    `scram` returns the credential of a user. `random_bytes` returns secret random bytes.
+    `server_secret` is the same in all brokers, and after a restart. `plain_users` are the users of
+    PLAIN, None if the listener has none. `scram_iterations` returns the numbers of iterations in
+    use. `oauthbearer` returns a new exchange of OAUTHBEARER, for a re-authentication or not; it is
+    None if tokens cannot be validated.
     """
 
     scram: Callable[[ScramMechanism, str], ScramCredential | None]
     random_bytes: RandomBytes
     server_secret: bytes
     plain_users: PlainUsers | None = None
+    scram_iterations: Callable[[ScramMechanism], Collection[int]] = lambda _: (LEAST_ITERATIONS,)
     oauthbearer: Callable[[bool], SaslExchange] | None = None
 
 
@@ -55,6 +61,7 @@ def _scram(mechanism: SaslMechanism, sources: SaslSources, reauthentication: boo
         lambda name: sources.scram(scram, name),
         sources.random_bytes,
         sources.server_secret,
+        lambda: sources.scram_iterations(scram),
         reauthentication=reauthentication,
     )
 

@@ -8,7 +8,7 @@ user at the first message.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from oncelog_protocol.security.login import TOKEN_AUTH, RandomBytes
@@ -42,6 +42,11 @@ ScramLookup = Callable[[str], ScramCredential | None]
 """Returns the credential of a user, None if there is none for the mechanism."""
 
 
+def least_iterations() -> Collection[int]:
+    """Return the iterations in use where there is no credential."""
+    return (LEAST_ITERATIONS,)
+
+
 class _Begun(NamedTuple):
     """An exchange after the first message of each side. `refusal` is the reason for the log if the
     exchange fails whatever the proof, else empty."""
@@ -58,9 +63,18 @@ class _Begun(NamedTuple):
 class ScramExchange:
     """The exchange of two tokens in each direction. `server_secret` is the key of the credentials
     of unknown users. It is the same in all brokers and after a restart: a salt that changes shows
-    that the user does not exist."""
+    that the user does not exist. `iterations` returns the numbers of iterations of the mechanism's
+    credentials. An unknown user gets one of these, or else the only other number would tell."""
 
-    __slots__ = ("_begun", "_lookup", "_mechanism", "_message", "_random_bytes", "_secret")
+    __slots__ = (
+        "_begun",
+        "_iterations",
+        "_lookup",
+        "_mechanism",
+        "_message",
+        "_random_bytes",
+        "_secret",
+    )
 
     def __init__(
         self,
@@ -68,6 +82,7 @@ class ScramExchange:
         lookup: ScramLookup,
         random_bytes: RandomBytes,
         server_secret: bytes,
+        iterations: Callable[[], Collection[int]] = least_iterations,
         *,
         reauthentication: bool = False,
     ) -> None:
@@ -76,6 +91,7 @@ class ScramExchange:
         self._lookup = lookup
         self._random_bytes = random_bytes
         self._secret = server_secret
+        self._iterations = iterations
         during = "re-authentication" if reauthentication else "authentication"
         self._message = (
             f"Authentication failed during {during} due to invalid credentials with SASL mechanism "
@@ -132,17 +148,21 @@ class ScramExchange:
         return Authenticated(server_final(signature), Principal("User", begun.name))
 
     def _derived(self, name: str) -> ScramCredential:
-        """Return the credential of an unknown user, always the same for a name. Its salt has the
-        form of Kafka's salts."""
+        """Return the credential of an unknown user, the same for a name as long as the credentials
+        have the same numbers of iterations. Its salt has the form of Kafka's salts."""
         salt, stored_key, server_key = (
-            hmac.digest(
-                self._secret,
-                f"{self._mechanism.sasl} {part} {name}".encode(),
-                self._mechanism.hash_name,
-            )
-            for part in ("salt", "stored key", "server key")
+            self._digest(part, name) for part in ("salt", "stored key", "server key")
         )
-        return ScramCredential(random_text(salt).encode(), stored_key, server_key, LEAST_ITERATIONS)
+        # The largest hash wins (rendezvous hashing). A new number of iterations then changes the
+        # number only of those names that get the new one.
+        iterations = max(
+            self._iterations(), key=lambda number: self._digest(f"{number} iterations", name)
+        )
+        return ScramCredential(random_text(salt).encode(), stored_key, server_key, iterations)
+
+    def _digest(self, part: str, name: str) -> bytes:
+        message = f"{self._mechanism.sasl} {part} {name}".encode()
+        return hmac.digest(self._secret, message, self._mechanism.hash_name)
 
     def _refused(self, reason: str) -> AuthenticationRefused:
         return AuthenticationRefused(self._message, reason)

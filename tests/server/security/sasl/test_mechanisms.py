@@ -25,7 +25,7 @@ def sources(looked_up: list[object]) -> SaslSources:
         bytes,
         b"secret",
         USERS,
-        bearer,
+        oauthbearer=bearer,
     )
 
 

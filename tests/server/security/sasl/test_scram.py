@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from itertools import count
 
 import pytest
@@ -56,6 +57,7 @@ NUMBERS = count(1)
 def exchange(
     mechanism: ScramMechanism = SHA_256,
     secret: bytes = b"secret",
+    iterations: Collection[int] = (4096,),
     *,
     reauthentication: bool = False,
 ) -> ScramExchange:
@@ -64,6 +66,7 @@ def exchange(
         lambda name: CREDENTIALS.get((mechanism, name)),
         lambda size: (next(NUMBERS) << 6).to_bytes(size, "big"),
         secret,
+        lambda: iterations,
         reauthentication=reauthentication,
     )
 
@@ -285,6 +288,35 @@ def test_the_salt_of_an_unknown_user_stays_the_same() -> None:
         salt("bob", SHA_256, b"secret"), salt("bobby", SHA_256, b"secret"),
         salt("bob", SHA_512, b"secret"), salt("bob", SHA_256, b"other"),
     }) == 4  # fmt: skip
+
+
+def unknown_iterations(in_use: Collection[int], mechanism: ScramMechanism = SHA_256) -> list[int]:
+    """Return the iterations that 1,000 unknown users get."""
+    return [
+        parse_server_first(
+            challenged(exchange(mechanism, iterations=in_use), f"n,,n=user{number},r=abc".encode())
+        ).iterations
+        for number in range(1_000)
+    ]
+
+
+def test_unknown_users_have_the_iterations_of_the_others_and_keep_them() -> None:
+    both = unknown_iterations((4096, 16384))
+    assert both == unknown_iterations((16384, 4096))
+    assert both != unknown_iterations((4096, 16384), SHA_512)
+    assert min(Counter(both).values()) > 400
+    assert set(both) == {4096, 16384}
+    assert set(unknown_iterations((8192,))) == {8192}
+
+
+def test_a_new_number_of_iterations_changes_only_the_users_that_get_it() -> None:
+    before, after = (
+        unknown_iterations((4096, 16384)),
+        unknown_iterations((4096, 8192, 16384)),
+    )
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert set(changed) == {8192}
+    assert 250 < len(changed) < 420
 
 
 def test_an_unknown_user_costs_the_hashes_of_a_wrong_password(
