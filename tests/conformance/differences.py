@@ -53,6 +53,24 @@ COMMIT_AFTER_A_ZOMBIE_ASKED = Difference(
     oncelog=ErrorCode.NONE,
     source="as ZOMBIE_ASKS_ITS_EPOCH",
 )
+NEXT_EPOCH_OF_ANOTHER_USER = Difference(
+    case="a batch with the producer id of another user, and with the next epoch",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    source="a producer id belongs to the principal that got it, which KIP-98 leaves open",
+)
+PRODUCER_FENCED_BY_ANOTHER_USER = Difference(
+    case="the next batch of the user's own producer, after that",
+    kafka=ErrorCode.INVALID_PRODUCER_EPOCH,
+    oncelog=ErrorCode.NONE,
+    source="as NEXT_EPOCH_OF_ANOTHER_USER",
+)
+ABORT_OF_A_PART = Difference(
+    case="WriteTxnMarkers of an operator, for a transaction that the coordinator will end",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_TXN_STATE,
+    source="the transaction would be aborted in one partition and could be committed in the others",
+)
 NEWER_EPOCH_IN_AN_OPEN_TRANSACTION = Difference(
     case="a batch of a newer epoch in a partition with an open transaction of an older epoch",
     kafka=ErrorCode.NONE,

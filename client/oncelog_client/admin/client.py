@@ -372,9 +372,10 @@ class Admin:
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker without the coordinator. The transaction must be unknown to the
-        coordinator (KIP-664), and the broker does not check this. If the coordinator knows the
-        transaction, the call aborts the transaction in one partition, and the other partitions may
-        still be committed. Use `force_terminate_transaction` for such a transaction."""
+        coordinator (KIP-664). If the coordinator knows the transaction, a broker of oncelog refuses
+        the marker (INVALID_TXN_STATE). Apache Kafka aborts the transaction in one partition, and
+        the other partitions may still be committed. Use `force_terminate_transaction` for such a
+        transaction."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)

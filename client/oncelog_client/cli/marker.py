@@ -22,7 +22,9 @@ from oncelog_client.cli.names import (
 from oncelog_client.cli.options import connection_options, former_name, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.two_phase import OPEN
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 COLUMNS: Final = (
     Column("Topic", "id"),
@@ -54,7 +56,8 @@ COLUMNS: Final = (
 @click.option(
     "--force",
     is_flag=True,
-    help="Do not check with the coordinators. Dangerous: other partitions may be committed.",
+    help="Do not check with the coordinators. Dangerous: other partitions may be committed."
+    " A broker of oncelog checks all the same.",
 )
 @former_name("--even-known", "force", is_flag=True)
 def abort(
@@ -93,8 +96,8 @@ async def abort_by_marker(
 ) -> int:
     """Abort a transaction in one partition and return the transaction's producer id. If `wanted` is
     an offset, abort the transaction that begins there. `force` skips the check with the
-    coordinators. Raises click.ClickException if the transaction does not exist or a coordinator may
-    still end it."""
+    coordinators. Raises click.ClickException if the transaction does not exist, or if this check or
+    the broker finds that a coordinator may still end it."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)
@@ -102,7 +105,16 @@ async def abort_by_marker(
             # The transaction may have ended while the coordinators were checked. The marker would
             # then end the producer's next transaction.
             spec = await _beginning_at(admin, place, wanted)
-    await admin.abort_transaction(spec)
+    try:
+        await admin.abort_transaction(spec)
+    except KafkaError as error:
+        if error.code is not ErrorCode.INVALID_TXN_STATE:
+            raise
+        raise click.ClickException(
+            f"the broker refuses the marker in {place}: a coordinator will end the transaction of"
+            f" producer id {spec.producer_id}. `oncelog transactions blocking {place.topic}` shows"
+            " its transactional id and ends all of it"
+        ) from error
     return spec.producer_id
 
 
@@ -138,5 +150,5 @@ async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
     raise click.ClickException(
         f"{name} has a transaction in {place} ({known.state}) that its coordinator knows. A"
         f" marker without the coordinator may abort one part of a transaction that is committed in"
-        f" the other partitions. Instead: {instead}; --force aborts this part all the same"
+        f" the other partitions. Instead: {instead}; --force skips this check"
     )

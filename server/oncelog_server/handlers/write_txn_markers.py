@@ -6,6 +6,8 @@ strictly (KIP-1228).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.write_txn_markers import (
@@ -34,6 +36,9 @@ def handle(
     allowed = context.may(Operation.ALTER, CLUSTER, logged=False) or context.may(
         Operation.CLUSTER_ACTION, CLUSTER
     )
+    code_of = None
+    if allowed and not _is_another_broker(services, context):
+        code_of = services.transactions.operator_markers.judge()
     for index, marker in enumerate(request.markers):
         partitions = _partitions(marker)
         if not allowed:
@@ -50,8 +55,10 @@ def handle(
             partitions=tuple(partitions),
         )
         settled = writing.settler(index)
-        if not (work.committed or _is_another_broker(services, context)):
-            settled.ended = _Ended(services, context, work)
+        if code_of is not None:
+            partitions = _refuse_live(work, code_of, settled)
+            if not work.committed:
+                settled.aborted = _Aborted(services, context, work)
         services.local_markers.send(work, partitions, settled)
     return writing.response.value if writing.response.done else writing.response
 
@@ -73,6 +80,22 @@ def _is_another_broker(services: BrokerServices, context: RequestContext) -> boo
     itself over a connection."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
+
+
+def _refuse_live(
+    work: MarkerWork, code_of: Callable[[int, TopicPartition], ErrorCode], settled: _Settler
+) -> list[TopicPartition]:
+    """Refuse an operator's markers of a transaction that its coordinator will end: they would split
+    the transaction. Return the other partitions. The tools look first too, but a principal sees
+    only the transactional ids that it may describe."""
+    others = []
+    for partition in work.partitions:
+        code = code_of(work.producer_id, partition)
+        if code is ErrorCode.NONE:
+            others.append(partition)
+        else:
+            settled(partition, code)
+    return others
 
 
 class _Writing:
@@ -120,7 +143,7 @@ class _Writing:
         )
 
 
-class _Ended:
+class _Aborted:
     """Reports each transaction that an operator aborts without its coordinator."""
 
     def __init__(self, services: BrokerServices, context: RequestContext, work: MarkerWork) -> None:
@@ -138,7 +161,7 @@ class _Ended:
 
     def __call__(self, partition: TopicPartition) -> None:
         if partition in self._opened:
-            self._services.transactions.ended_by_marker(
+            self._services.transactions.operator_markers.aborted(
                 self._work.producer_id, self._work.producer_epoch, self._context
             )
 
@@ -149,9 +172,9 @@ class _Settler:
     def __init__(self, writing: _Writing, index: int) -> None:
         self._writing = writing
         self._index = index
-        self.ended: _Ended | None = None
+        self.aborted: _Aborted | None = None
 
     def __call__(self, partition: TopicPartition, code: ErrorCode) -> None:
-        if self.ended is not None and code is ErrorCode.NONE:
-            self.ended(partition)
+        if self.aborted is not None and code is ErrorCode.NONE:
+            self.aborted(partition)
         self._writing.settle(self._index, partition, code)

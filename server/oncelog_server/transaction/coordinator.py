@@ -34,7 +34,7 @@ from oncelog_server.transaction.commands.init_producer_id import (
     decide_init_producer_id,
 )
 from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
-from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
+from oncelog_server.transaction.fences import Fences, Reason
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
@@ -50,6 +50,7 @@ from oncelog_server.transaction.views import TransactionViews
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.grouped.coordinator import GroupTransactions
+    from oncelog_server.transaction.operator_markers import OperatorMarkers
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
@@ -164,6 +165,13 @@ class TransactionCoordinator:
             next_producer_id=self._next_producer_id,
             wall_ms=self._wall_ms,
         )
+
+    @cached_property
+    def operator_markers(self) -> OperatorMarkers:
+        # Most brokers never need this module.
+        from oncelog_server.transaction.operator_markers import OperatorMarkers
+
+        return OperatorMarkers(self.runtime, self.fences, self.decided, self._wall_ms)
 
     # --- leadership
 
@@ -310,30 +318,6 @@ class TransactionCoordinator:
         else:
             decision = refuse_in_group(live, producer, reason, self._wall_ms(), caller=caller)
             self.runtime.run(shard.index, decision)
-
-    def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
-        """Count a transaction that an operator has aborted in one partition. The marker did not
-        come from the coordinator, so the coordinator may not know the transaction (KIP-664)."""
-        lives = (
-            transaction
-            for _, shard in self.runtime.shards()
-            for transaction in shard.transactions.values()
-        )
-        live = next((live for live in lives if live.metadata.producer_id == producer_id), None)
-        fence = fence_for(
-            "" if live is None else live.metadata.transactional_id,
-            (producer_id, producer_epoch),
-            None if live is None else live.client,
-            Reason(FenceCause.OPERATOR, caller),
-            aborted=True,
-            wall_ms=self._wall_ms(),
-        )
-        # The producer keeps its epoch, so this fence refuses no producer.
-        if live is None:
-            self.fences.log_abort(fence)
-        else:
-            live.fences = self.fences.remember_abort(live.fences, fence)
-        self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
         """Abort transactions that are past their timeout. Return the ids of these transactions. An

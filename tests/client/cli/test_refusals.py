@@ -63,6 +63,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield Broker(process, CommandLine(process.address))
 
 
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that does not verify transactions."""
+    settings = {**QUICK, VERIFICATION: "false"}
+    with Oncelog(tmp_path_factory.mktemp("trusting"), settings) as process:
+        yield Broker(process, CommandLine(process.address))
+
+
 @pytest.fixture
 def topic(broker: Broker, name: str) -> str:
     broker.call.create(name, partitions=2)
@@ -155,25 +163,26 @@ def test_a_refusal_after_force_terminate_has_the_cause_operator(
 
 
 def test_markers_written_past_the_coordinator_are_remembered_without_a_fence(
-    broker: Broker, wire: Wire, topic: str
+    trusting: Broker, name: str
 ) -> None:
-    """The operator writes markers with --force, although the coordinator knows the transaction. The
-    coordinator remembers the markers in two partitions as one cause."""
-    producer = opened(wire, topic)
-    assert (
-        produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code
-        == ErrorCode.NONE
-    )
-    for partition in ("0", "1"):
-        place = ("--topic", topic, "--partition", partition, "--start-offset", "0")
-        broker.call.text("transactions", "abort", *place, "--force")
-    (fence,) = broker.refused(topic)
-    assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
-    assert fence["by_client_id"].startswith("oncelog")
-    assert fence["by_client_address"] == "/127.0.0.1"
-    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
-    (row,) = broker.call.json("transactions", "describe", topic)
-    assert (row["client_id"], row["client_address"]) == ("the-old-one", "/127.0.0.1")
+    """The coordinator remembers the markers in two partitions as one cause. The producer can
+    continue."""
+    trusting.call.create(name, partitions=2)
+    with Wire(trusting.process.address, "the-old-one") as wire:
+        producer = hanging(wire, name)
+        sent = produce(wire, name, batch(producer, 0), producer=producer, partition=1, version=9)
+        assert sent.error_code == ErrorCode.NONE
+        for partition in ("0", "1"):
+            place = ("--topic", name, "--partition", partition, "--start-offset", "0")
+            trusting.call.text("transactions", "abort", *place, "--force")
+        (fence,) = trusting.refused(name)
+        assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
+        assert fence["by_client_id"].startswith("oncelog")
+        assert fence["by_client_address"] == "/127.0.0.1"
+        assert add_partitions(wire, producer, (name, 0)) == [ErrorCode.NONE]
+        assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
+        (row,) = trusting.call.json("transactions", "describe", name)
+        assert (row["client_id"], row["client_address"]) == ("the-old-one", "/127.0.0.1")
 
 
 def joining(group: str, member_id: str = "", **changed: Any) -> JoinGroupRequest:
@@ -314,16 +323,13 @@ def members_of(wire: Wire, group: str) -> list[str]:
 
 
 def test_l12_an_abort_that_bypasses_the_coordinator_is_a_log_event(
-    tmp_path_factory: pytest.TempPathFactory, name: str
+    trusting: Broker, name: str
 ) -> None:
-    settings = {**QUICK, VERIFICATION: "false"}
-    with Oncelog(tmp_path_factory.mktemp("trusting"), settings) as process:
-        broker = Broker(process, CommandLine(process.address))
-        broker.call.create(name)
-        with Wire(process.address) as wire:
-            hanging(wire, name)
-        place = ("--topic", name, "--partition", "0", "--start-offset", "0")
-        broker.call.text("transactions", "abort", *place)
-        (event,) = broker.events(name)
-        assert (event["event"], event["cause"]) == ("transaction aborted", "operator")
-        assert event["by_client_address"] == "/127.0.0.1"
+    trusting.call.create(name)
+    with Wire(trusting.process.address) as wire:
+        hanging(wire, name)
+    place = ("--topic", name, "--partition", "0", "--start-offset", "0")
+    trusting.call.text("transactions", "abort", *place)
+    (event,) = trusting.events(name)
+    assert (event["event"], event["cause"]) == ("transaction aborted", "operator")
+    assert event["by_client_address"] == "/127.0.0.1"

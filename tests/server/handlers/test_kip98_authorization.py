@@ -364,6 +364,9 @@ def test_writing_markers_needs_cluster_action(producers: Producers, version: int
         code = marked(producers, MALLORY, version)
     assert code == CLUSTER_DENIED
     producers.broker.allow_user(MALLORY, cluster(Operation.CLUSTER_ACTION))
+    # The coordinator will end this transaction itself.
+    assert marked(producers, MALLORY, version) == ErrorCode.INVALID_TXN_STATE
+    assert producers.end(ALICE, ALICES_ID, producers.alice) == NONE
     assert marked(producers, MALLORY, version) == NONE
 
 

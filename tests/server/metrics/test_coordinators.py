@@ -102,7 +102,7 @@ def test_decisions_are_counted_by_outcome_and_cause(world: World) -> None:
 def test_an_operators_abort_by_marker_is_counted_apart_from_the_clients(world: World) -> None:
     producer_id, epoch = world.producer()
     world.add((producer_id, epoch), DATA[0])
-    world.transactions.ended_by_marker(producer_id, epoch, Client("admin", "/127.0.0.1"))
+    world.transactions.operator_markers.aborted(producer_id, epoch, Client("admin", "/127.0.0.1"))
     world.end((producer_id, epoch), False)
     page = page_of(world)
     assert page.value(DECIDED, outcome="abort", cause="operator") == 1
