@@ -46,7 +46,8 @@ RENAMED = {
 # Phrases that no sentence contains, as expressions for whole words, and their replacement.
 PHRASES = {
     r"of which": "a second sentence",
-    r"(goes|went|going) on": "continues, or what happens",
+    r"(go|goes|went|going) on": "continues, or what happens",
+    r"(wins?|won) (over|against)": "overrides",
 }
 # Phrases that no sentence of the product contains, either.
 PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}

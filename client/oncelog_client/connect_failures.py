@@ -86,8 +86,8 @@ def described(failures: Iterable[ConnectFailure]) -> str:
 
 
 FIRST_BYTES: Final = 4
-"""Number of first bytes that show whether a peer speaks Kafka's protocol. In Kafka's protocol they
-hold the size of the first frame."""
+"""Number of first bytes that show whether a peer speaks Kafka's protocol. In Kafka's protocol these
+bytes are the size of the first frame."""
 
 _OTHERS: Final[dict[bytes, ConnectCause]] = {
     b"HTTP": ConnectCause.HTTP,

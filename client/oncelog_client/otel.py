@@ -3,7 +3,7 @@
 
 The spans follow OpenTelemetry's semantic conventions for messaging and for Kafka: `send` of a
 producer, `poll` and `commit` of a consumer, and `process`, which an application opens around its
-own work. The context of a trace travels in the headers of a record, so a trace continues at the
+own work. The headers of a record have the context of its trace, so a trace continues at the
 consumer, whatever client is on the other side.
 """
 

@@ -76,7 +76,7 @@ def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
 
 
 def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """Give up the partitions: the callback of a rebalance. With a callback, a rebalance happens in
+    """Revoke the partitions: the callback of a rebalance. With a callback, a rebalance happens in
     `consume`. Without one, it may happen while a batch is billed, and the offsets of the batch
     would be committed in the next generation."""
     consumer.unassign()

@@ -154,7 +154,7 @@ class BrokerSecurity:
         return self._admissions is not None and self._admissions.has_tls
 
     def reload_certificates(self) -> None:
-        """Read the certificates of all listeners again. An event says what came of it."""
+        """Read the certificates of all listeners again. An event has the result."""
         if self._admissions is not None:
             self._admissions.reload()
 

@@ -63,8 +63,8 @@ def serve(
     """Run a broker. Nothing has to be configured.
 
     Settings have Kafka's names and come from --config, from KAFKA_* and ONCELOG_* of the
-    environment, and from --set; a later source wins. The first signal to stop ends the broker
-    cleanly, a second one at once.
+    environment, and from --set. A later source overrides an earlier source. The first signal to
+    stop ends the broker cleanly, a second signal at once.
     """
     sys.exit(
         run_process(

@@ -107,8 +107,8 @@ def test_t6_activity_does_not_extend_the_timeout_of_a_transaction(wire: Wire, to
 
 
 def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, topic: str) -> None:
-    """The commit or the timeout may win. The producer's response agrees with the readers'
-    records."""
+    """Either the commit or the timeout takes effect. The producer's response agrees with the
+    records of readers."""
     expected = []
     for number in range(40):
         producer = new_identity(wire, topic, timeout_ms=1)

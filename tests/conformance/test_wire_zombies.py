@@ -255,7 +255,7 @@ def test_z11_a_producer_resumed_after_its_timeout_cannot_commit(
 ) -> None:
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
     hung.send_signal(signal.SIGCONT)
-    said, _ = hung.communicate("go on\n", timeout=30)
+    said, _ = hung.communicate("continue\n", timeout=30)
     assert said == f"{COMMIT_AFTER_ABORT.expected(target.name)}\n"
     assert values(wire, topic) == []
 

@@ -59,7 +59,7 @@ ACCESS_MUTANTS: Final = (
     ),
     Mutant(
         "A5",
-        "a rule that denies wins against a super user",
+        "a rule that denies overrides a super user",
         _AUTHORIZER,
         "        if principal in self._super_users:\n            return Decision(True)\n",
         "",

@@ -221,7 +221,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M21",
-        "offsets win by the order of markers, not of records",
+        "the order of markers decides between offsets, not that of records",
         f"{_SERVER}/group/offsets.py",
         "                if existing is None or existing.record_offset < value.record_offset:\n",
         "                if existing is None or existing.record_offset >= 0:\n",

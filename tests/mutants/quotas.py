@@ -39,7 +39,7 @@ QUOTA_MUTANTS: Final = (
     ),
     Mutant(
         "Q4",
-        "the quota of a user wins against that of a user and a client id",
+        "the quota of a user overrides that of a user and a client id",
         f"{_QUOTAS}/limits.py",
         "    _Level(True, True),\n    _Level(True, DEFAULT),\n    _Level(True, ABSENT),\n",
         "    _Level(True, ABSENT),\n    _Level(True, True),\n    _Level(True, DEFAULT),\n",

@@ -171,7 +171,7 @@ def remove(
     output: str,
     **given: Any,
 ) -> None:
-    """Remove the rules that have all that is given. A resource's name must be that of the rule."""
+    """Remove the rules that all the options match. A name must be exactly that of the rule."""
     patterns = resources(given, _pattern_type(prefixed))
     if every == bool(patterns or principals):
         raise click.UsageError("a resource or --principal is needed, or --all for every rule")
@@ -190,7 +190,7 @@ def remove(
     ]
     removed = ask(lambda admin: admin.delete_acls(filters))
     if not removed:
-        raise Failed("no access rule is as given; `oncelog acls list` shows the rules")
+        raise Failed("no access rule matches these options; `oncelog acls list` shows the rules")
     show(RESULT_COLUMNS, [(*_row(rule), "removed") for rule in removed], output=output)
 
 

@@ -16,7 +16,7 @@ from oncelog_protocol.secret import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A file that is not a file of a password may be large.
+# A file that is named by mistake may be large.
 MOST_BYTES: Final = 65_536
 
 

@@ -1,7 +1,7 @@
 """Explains the decision of a broker's authorizer from its access rules: the rule that decided, or
 the rules that nearly allowed the operation.
 
-The decision is that of Kafka's StandardAuthorizer (KIP-801): a rule that denies wins against every
+The decision is that of Kafka's StandardAuthorizer (KIP-801): a rule that denies overrides every
 rule that allows, and no rule is more specific than another.
 """
 
@@ -37,7 +37,7 @@ class Reason(Enum):
     """The reason of a decision."""
 
     SUPER_USER = "the principal is a super user"
-    DENIED = "a rule denies it, and no rule that allows can win against it"
+    DENIED = "a rule denies it, which overrides every rule that allows"
     ALLOWED = "a rule allows it"
     NOT_ALLOWED = "no rule allows it"
     NO_RULES = "no rule is about the resource"

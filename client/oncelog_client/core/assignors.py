@@ -164,8 +164,9 @@ def _all_partitions(partitions: Mapping[str, int]) -> list[TopicPartition]:
 def _valid_owners(
     existing: frozenset[TopicPartition], members: Members
 ) -> dict[TopicPartition, str]:
-    """Return the member that holds each partition. The higher generation wins. If two members claim
-    a partition in the same generation, neither holds it, because one claim is wrong (KIP-792)."""
+    """Return the member that holds each partition. The higher generation counts. If two members
+    claim a partition in the same generation, neither holds it, because one claim is wrong
+    (KIP-792)."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, member in members.items():
         for tp in member.owned:

@@ -73,17 +73,17 @@ _TRANSITIONS: Final[dict[tuple[MemberState, MemberEvent], MemberState]] = {
 class Reaction(Enum):
     """The meaning of a response of the group coordinator."""
 
-    GO_ON = "go on"
+    CONTINUE = "continue"
     RETRY = "ask again"
     FIND_COORDINATOR = "find the new coordinator"
     REJOIN = "join again, with the same member id"
     # The broker does not know this member any more: its partitions are lost.
     START_OVER = "join as a new member"
-    FATAL = "give up"
+    FATAL = "fatal"
 
 
 _REACTIONS: Final[dict[ErrorCode, Reaction]] = {
-    ErrorCode.NONE: Reaction.GO_ON,
+    ErrorCode.NONE: Reaction.CONTINUE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
     ErrorCode.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
@@ -200,10 +200,10 @@ class Membership:
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
     ) -> tuple[tuple[TopicPartition, ...], bool]:
-        """Return the partitions to give up before the join, and True if these partitions are lost
+        """Return the partitions to revoke before the join, and True if these partitions are lost
         already. For lost partitions the application gets `on_partitions_lost`.
 
-        An eager member gives up all partitions. A cooperative member gives up the partitions of
+        An eager member revokes all partitions. A cooperative member revokes the partitions of
         topics that it no longer subscribes to.
         """
         if self._generation_lost:
@@ -247,12 +247,12 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
-        """Take the response to a JoinGroup and return its meaning. After GO_ON the next step is a
-        SyncGroup. If this member is the leader (`is_leader`), the SyncGroup has the assignments."""
+        """Take the response to a JoinGroup and return its meaning. After CONTINUE the next step is
+        a SyncGroup. If this member is the leader (`is_leader`), it has the assignments."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
-        if outcome is Reaction.GO_ON:
+        if outcome is Reaction.CONTINUE:
             if response.protocol_name not in self.config.strategies:
                 raise KafkaError(
                     f"the group uses {response.protocol_name}, which was not offered",
@@ -298,10 +298,10 @@ class Membership:
     def synced(
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
-        """Take the response to a SyncGroup. Return the reaction. With GO_ON also return the
+        """Take the response to a SyncGroup. Return the reaction. With CONTINUE also return the
         partitions of this member."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
-        if outcome is not Reaction.GO_ON:
+        if outcome is not Reaction.CONTINUE:
             self._failed(outcome)
             return outcome, ()
         self._apply(MemberEvent.SYNCED)
@@ -365,13 +365,13 @@ class Membership:
 
     def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
         """Take the response to a heartbeat of a member of `generation_id`, and return its meaning.
-        An error of an earlier generation has no effect (GO_ON)."""
+        An error of an earlier generation has no effect (CONTINUE)."""
         outcome = reaction(ApiKey.HEARTBEAT, code)
-        if outcome is Reaction.GO_ON:
+        if outcome is Reaction.CONTINUE:
             self._session_start_ms = now_ms
             return outcome
         if generation_id != self.generation_id or self.state is not MemberState.STABLE:
-            return Reaction.GO_ON
+            return Reaction.CONTINUE
         if outcome is Reaction.REJOIN:
             self._session_start_ms = now_ms
             self.require_rejoin("the group is rebalancing")

@@ -15,7 +15,7 @@ _MS: Final = 1000
 
 
 class OAuthTokenError(Exception):
-    """No token could be had. The message contains neither the token nor the client's secret.
+    """There is no token. The message contains neither the token nor the client's secret.
     `is_retriable` is False if the same request would fail again."""
 
     def __init__(self, message: str, *, is_retriable: bool = False) -> None:
@@ -24,7 +24,7 @@ class OAuthTokenError(Exception):
 
 
 class AccessToken(NamedTuple):
-    """A token with its times, in ms since the epoch. The time is None if it is unknown."""
+    """A token with its times, in ms since the epoch. A time is None if it is unknown."""
 
     token: Secret
     expires_ms: int | None = None

@@ -105,10 +105,10 @@ def check_security(values: dict[str, Any], given: Collection[str]) -> None:
     """Check the settings of TLS and SASL among all `values` of a client, and give them their types:
     Secret for passwords and keys, tuples for lists. `given` are the names that the caller has set.
 
-    Raises ConfigError for an unknown protocol or mechanism; for stores and cipher suites that Kafka
-    refuses; for credentials that are missing,
-    given twice or for another mechanism; and for settings of TLS or SASL without
-    `security_protocol`, because the client would then send everything in plain text.
+    Raises ConfigError for an unknown protocol or mechanism, and for stores and cipher suites that
+    Kafka refuses. Also raises it for credentials that are missing, given twice or for another
+    mechanism, and for settings of TLS or SASL without `security_protocol`: the client would then
+    send everything in plain text.
     """
     for name in _SECRETS:
         if isinstance(values[name], str):

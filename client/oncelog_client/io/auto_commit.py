@@ -62,7 +62,7 @@ class AutoCommit:
             self.due_ms = monotonic_ms()
 
     async def finish(self) -> None:
-        """Commit the positions before partitions are given up, or for the last time. A failure is
+        """Commit the positions before partitions are revoked, or for the last time. A failure is
         logged. A refused commit is retried for two seconds at most, because a deleted topic is
         refused for ever."""
         if not self._config.enable_auto_commit:
@@ -71,4 +71,4 @@ class AutoCommit:
         try:
             await self._positions.commit(self._positions.consumed(), _COMMIT_MS)
         except KafkaError as error:
-            log.warning("offsets could not be committed before partitions are given up: %s", error)
+            log.warning("offsets could not be committed before partitions are revoked: %s", error)

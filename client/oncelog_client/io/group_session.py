@@ -192,7 +192,7 @@ class GroupSession:
                 timeout_ms=timeout_ms,
             )
             reaction = membership.joined(joined)
-            if reaction is Reaction.GO_ON:
+            if reaction is Reaction.CONTINUE:
                 sync = membership.sync_request(await self._assignments(joined))
                 synced = await self._cluster.call_coordinator(
                     CoordinatorType.GROUP,
@@ -203,7 +203,7 @@ class GroupSession:
                     timeout_ms=timeout_ms,
                 )
                 reaction, assigned = membership.synced(synced, monotonic_ms())
-                if reaction is Reaction.GO_ON:
+                if reaction is Reaction.CONTINUE:
                     self._failed_rounds = 0
                     return assigned
                 code = synced.error_code
@@ -337,7 +337,7 @@ class GroupSession:
     # -- leaving
 
     async def leave(self, reason: str) -> None:
-        """Give up the partitions and leave the group, if the coordinator can be reached."""
+        """Revoke the partitions and leave the group, if the coordinator can be reached."""
         try:
             if self._round is not None:
                 self._round.cancel()

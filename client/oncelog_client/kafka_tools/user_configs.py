@@ -127,8 +127,8 @@ async def alter(connection: Connection, alterations: list[UserScramCredentialAlt
 
 
 async def describe(connection: Connection, names: Sequence[str]) -> None:
-    """Print the credentials of users, of all users without names. Without credentials, print
-    nothing."""
+    """Print the credentials of the users `names`, or of all users if it is empty. Print nothing for
+    a user without credentials."""
     try:
         described = await describe_credentials(
             connection.cluster, names or None, connection.timeout_ms

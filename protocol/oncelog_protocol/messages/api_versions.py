@@ -1,4 +1,4 @@
-"""ApiVersions (key 18, versions 0 to 5): tells which APIs, versions and features a broker speaks.
+"""ApiVersions (key 18, versions 0 to 5): the APIs, versions and features that a broker speaks.
 
 * v1: throttle time (KIP-124)
 * v3: flexible; name of the client (KIP-511), features (KIP-584)

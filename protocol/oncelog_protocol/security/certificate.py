@@ -58,7 +58,7 @@ def subject_of(der: bytes) -> bytes:
 
 
 def expiry_ms(chain: tuple[bytes, ...]) -> int:
-    """Return the time at which the first certificate of a chain in DER expires, in ms since the
+    """Return the earliest time at which a certificate of a chain in DER expires, in ms since the
     epoch. Raises DerError."""
     return min(parsed(der).not_after_ms for der in chain)
 

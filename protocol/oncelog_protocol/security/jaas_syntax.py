@@ -67,7 +67,7 @@ def _property_entry(first: JaasToken, tokens: Iterator[JaasToken]) -> JaasEntry:
             raise JaasError(
                 f"has no value for option {number}; a value that is not a word needs quotes"
             )
-        # Java keeps an option with a number or a sign as its name under null, so no module sees it.
+        # If the name is a number or a sign, Java stores the option under null. No module reads it.
         if key.text is not None:
             options[key.text] = Secret(value.text)
     raise JaasError("does not end with a semicolon")

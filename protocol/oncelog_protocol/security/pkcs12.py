@@ -31,8 +31,8 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
     """Return the content of a store. Raises Pkcs12Error, and DerError for a damaged certificate.
 
     If the store has a key, certificates without an alias only complete the chain of the key, and
-    are not trusted. Java marks trusted certificates by an attribute, which the library does not
-    show: as name it writes the alias of an entry, and the subject of an issuer (`CN=…`).
+    are not trusted. Java marks trusted certificates by an attribute that the library does not show.
+    So the name decides: Java names an entry by its alias, and an issuer by its subject (`CN=…`).
     """
     try:
         from cryptography.exceptions import UnsupportedAlgorithm

@@ -18,7 +18,7 @@ from oncelog_protocol.messages.sasl_authenticate import (
 from oncelog_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from oncelog_protocol.security.mechanisms import SaslMechanism
 
-# Before version 1 of SaslHandshake, tokens travel in frames without a header (Kafka 0.10 and 0.11).
+# Before version 1 of SaslHandshake, the frames of tokens have no header (Kafka 0.10 and 0.11).
 _LEAST_HANDSHAKE_VERSION: Final = 1
 # The first version of SaslAuthenticate with the lifetime of the session (KIP-368).
 _LIFETIME_VERSION: Final = 1

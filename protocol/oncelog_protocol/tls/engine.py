@@ -162,7 +162,7 @@ class TlsEngine:
     def close(self) -> None:
         """Add close_notify to `outgoing`: this side writes no more. It may still read."""
         if self.is_open and self._failure is None:
-            # Want-read stands for the close_notify of the peer, which the caller does not await.
+            # The error is that the close_notify of the peer is missing. The caller does not wait.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 

@@ -51,7 +51,7 @@ class Owner(Enum):
     """The owner of a directory.
 
     EMPTY: it has no files, except perhaps `.lock` and `lost+found`. LOST: it is oncelog's, but its
-    metadata store is missing. UNKNOWN: it has partitions, but no file tells which program wrote
+    metadata store is missing. UNKNOWN: it has partitions, but no file shows which program wrote
     them. MIGRATING: an import or export that writes it has not ended.
     """
 

@@ -2,7 +2,7 @@
 markers changes the offsets.
 
 Source: Kafka's OffsetMetadataManager. A partition may have an offset from a plain commit (outside a
-transaction) and an offset from a transaction. The offset with the later record then wins, even if
+transaction) and an offset from a transaction. The offset with the later record then counts, even if
 the marker of the transaction follows the plain commit (KAFKA-5247).
 """
 

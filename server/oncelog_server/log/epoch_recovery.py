@@ -95,7 +95,7 @@ def _are_confirmed(loaded: LoadedLog) -> bool:
     epoch.
 
     If compaction has removed all batches of an epoch, no batch contradicts the epoch, so it counts
-    as confirmed. Without this check, a start with a damaged file could conclude that the log is
+    as confirmed. Without this check, a start with a damaged file could take the log to be
     newer than the metadata (`newer_logs.py`).
     """
     entries = list(loaded.leader_epochs)

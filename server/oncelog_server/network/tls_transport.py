@@ -105,7 +105,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         return self._new_engine()
 
     def _progress(self) -> None:
-        """Go on with the bytes that the engine has."""
+        """Continue with the bytes that the engine has."""
         if not self._engine.is_open:
             self._handshake()
         if self._engine.is_open:
@@ -185,7 +185,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         if not self._reading and self._transport is not None:
             self._reading = True
             self._transport.resume_reading()
-            # Not inside the call of the connection, which is about to return to its own work.
+            # The connection has called this method, so it gets the bytes later.
             asyncio.get_running_loop().call_soon(self._resume)
 
     def _resume(self) -> None:

@@ -53,7 +53,7 @@ _CLIENT_QUOTAS: Final = {
 }
 _ADDRESS_QUOTAS: Final = {Quota.CONNECTION: _Form(INT32_MAX, "an INT")}
 
-# Kafka accepts a value that differs from a whole number by at most this.
+# A value may exceed a whole number by this much (Kafka's getErrorForIntegralQuotaValue).
 _FRACTION: Final = 1e-6
 
 

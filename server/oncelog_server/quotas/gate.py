@@ -1,5 +1,5 @@
-"""The quotas of a broker, as requests meet them. A quota that is not defined for any client is None
-and costs a request the look at one attribute."""
+"""The throttle times of requests by all quotas of a broker. A quota that is not defined for any
+client is None, so a request only reads one attribute."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ _Pair = tuple[str | None, str | None]
 
 
 class _Level(NamedTuple):
-    """A level of definitions: for each type True if the definitions have a name of the client, and
-    otherwise the common name of all of them."""
+    """A level of definitions. A type is True if the definitions of the level have names of single
+    clients. Otherwise it is DEFAULT or ABSENT, and all definitions of the level have this."""
 
     user: bool | str | None
     client_id: bool | str | None

@@ -61,7 +61,7 @@ class Rate:
         return as_throttle_ms((rate - limit) / limit * elapsed_ms)
 
     def _advance(self, now_ms: int, windows: Windows) -> None:
-        """Begin a sample: a new one, or instead of the oldest one."""
+        """Begin a sample. If all samples are in use, it replaces the oldest."""
         times, values = self._times, self._values
         if values:
             times[2 * self._current + 1] = self._last_ms

@@ -75,7 +75,7 @@ class Usage(Generic[M]):
         return used
 
     def _look_up(self, found: FoundLimit, now_ms: int) -> Used[M]:
-        # The length tells where the user ends, because both may have any characters.
+        # The length shows where the user ends, because both may have any characters.
         key = f"{len(found.user)} {found.user}{found.client_id}"
         if len(key) > _LONGEST_KEY:
             from hashlib import blake2b  # loads OpenSSL, which a start of a broker does not need

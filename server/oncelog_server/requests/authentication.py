@@ -282,8 +282,10 @@ class Authentication:
         return self._fail(parts, refused.reason)
 
     def _fail(self, parts: Parts, reason: str) -> Deferred[Parts]:
-        """Respond and close after the delay of KIP-306. The failure is logged before it: a client
-        that closes meanwhile would else guess passwords unseen."""
+        """Log the failure. Respond and close after the delay of KIP-306.
+
+        A failure that is logged after the delay would stay unknown if the client closes earlier, so
+        passwords could be guessed without a log event."""
         self.state = State.FAILED
         self._peer.refused(reason)
         later: Deferred[Parts] = Deferred()

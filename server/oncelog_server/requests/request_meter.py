@@ -116,7 +116,7 @@ class RequestMeter:
             return self._timed(response)
         now_ms = self._monotonic_ns() // _NS_PER_MS
         if response is None and self._key == ApiKey.PRODUCE:
-            self._is_timed = False  # acks=0: no response would tell the client to wait
+            self._is_timed = False  # acks=0: no response would have the throttle time
         throttle_ms = max(self.throttle_ms, self._after_request(now_ms))
         if self._key == ApiKey.PRODUCE:
             produce_ms = self._gate.after_produce(

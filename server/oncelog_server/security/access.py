@@ -30,7 +30,7 @@ DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
-# The value of the authorized operations if the request does not want them (KIP-430).
+# The value of the authorized operations if the request does not ask for them (KIP-430).
 NOT_ASKED_FOR: Final = -(2**31)
 # Kafka's AclEntry.supportedOperations.
 _OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {

@@ -1,6 +1,6 @@
 """Kafka's StandardAuthorizer: decisions from access rules (KIP-801).
 
-A rule that denies wins against any rule that allows. No rule is more specific than another. The
+A rule that denies overrides every rule that allows. No rule is more specific than another. The
 decision is that of `StandardAuthorizerData.findResult`, and `authorize_any` that of
 `Authorizer.authorizeByResourceType`.
 """
@@ -42,7 +42,7 @@ _MAX_DECISIONS: Final = 65_536
 # A decision about a longer name is not kept: a client may name any group or transactional id, and
 # the names would take gigabytes. This is the length of the longest name of a topic.
 _LONGEST_NAME: Final = 249
-# Kafka asks for a resource of this name, and so finds the default and the prefixes of this name.
+# Kafka's authorizeByResourceType first checks a resource of this name.
 _SOME_NAME: Final = "hardcode"
 
 # The key of a decision: principal, host, operation, type and name of the resource.
@@ -175,7 +175,7 @@ class StandardAuthorizer:
 
 
 class RuleIndex:
-    """Rules by their pattern, so that a question meets only the rules about its resource."""
+    """Rules by their pattern, so that a decision reads only the rules about its resource."""
 
     def __init__(self, rules: Rules) -> None:
         self._literal: dict[tuple[ResourceType, str], list[_Rule]] = {}

@@ -24,7 +24,7 @@ This page answers: which settings does a broker have, with which defaults, and h
 Names, types, defaults and ranges are Apache Kafka 4.3's unless a row says otherwise. Each of
 Kafka's broker settings is in one of three sections: honored, accepted without effect, refused.
 
-A later source wins over an earlier one:
+A later source overrides an earlier source:
 
 1. defaults
 2. `--config server.properties`

@@ -42,7 +42,7 @@ def with_secret_files(
     environment: Mapping[str, str], read: Callable[[str], str], folder: str = SECRETS_FOLDER
 ) -> Mapping[str, str]:
     """Return the environment with the variables that the script `configure` sets: paths of stores,
-    and passwords from files. As there, these override variables that are set already.
+    and passwords from files. They override variables that are set already, as in the script.
 
     `read` returns the text of a file. It raises OSError, or ValueError for bytes that are no text;
     this function then raises UnreadablePassword.

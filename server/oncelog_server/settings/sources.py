@@ -85,7 +85,8 @@ def name_of_variable(variable: str) -> str:
 def from_environment(
     environment: Mapping[str, str], known: Iterable[str]
 ) -> list[SettingAssignment]:
-    """Return the settings of KAFKA_*, then those of KAFKA_CFG_* and of ONCELOG_*. A later one wins.
+    """Return the settings of KAFKA_*, then those of KAFKA_CFG_* and of ONCELOG_*. Of several
+    assignments of a setting, the last counts.
 
     Variables of other programs are left out. With the prefix ONCELOG_ the name of an oncelog
     setting needs no second prefix: ONCELOG_FLUSH_ON_ACK is oncelog.flush.on.ack, as

@@ -1,5 +1,4 @@
-"""The endpoint of the issuer's keys: an address of `sasl.oauthbearer.jwks.endpoint.url`, and the
-bytes that it has."""
+"""Reads the issuer's keys from the URL in `sasl.oauthbearer.jwks.endpoint.url`."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class KeySource:
 
     def _failed(self, reason: str) -> None:
         if not self._is_failing:
-            # Retries follow every few seconds, and only a change is news.
+            # Retries follow every few seconds, so only the first failure is logged.
             log.warning(
                 "token keys not fetched, the old keys stay in use",
                 url=self._endpoint.url,

@@ -52,8 +52,8 @@ def synced(*partitions: TopicPartition) -> SyncGroupResponse:
 def stable(*partitions: TopicPartition, instance: str | None = None) -> Membership:
     member = membership(instance=instance)
     member.join_request(["t"], [], 0)
-    assert member.joined(joined()) is Reaction.GO_ON
-    assert member.synced(synced(*partitions), 0) == (Reaction.GO_ON, partitions)
+    assert member.joined(joined()) is Reaction.CONTINUE
+    assert member.synced(synced(*partitions), 0) == (Reaction.CONTINUE, partitions)
     return member
 
 
@@ -146,7 +146,7 @@ def test_a_member_unknown_to_the_broker_has_lost_its_partitions() -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (ErrorCode.NONE, Reaction.GO_ON),
+        (ErrorCode.NONE, Reaction.CONTINUE),
         (ErrorCode.REBALANCE_IN_PROGRESS, Reaction.REJOIN),
         (ErrorCode.ILLEGAL_GENERATION, Reaction.START_OVER),
         (ErrorCode.UNKNOWN_MEMBER_ID, Reaction.START_OVER),
@@ -164,7 +164,7 @@ def test_each_code_in_a_heartbeat_response_has_its_reaction(
 
 def test_a_response_to_a_heartbeat_of_an_older_generation_is_ignored() -> None:
     member = stable()
-    assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.GO_ON
+    assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.CONTINUE
     assert member.state is MemberState.STABLE
 
 
@@ -247,5 +247,5 @@ def test_a_member_can_join_again_after_any_responses(
     if member.state in (MemberState.JOINING, MemberState.SYNCING):
         member.disconnected()
     member.join_request(["t"], [], 0)
-    assert member.joined(joined(9)) is Reaction.GO_ON
-    assert member.synced(synced(ONE), 0) == (Reaction.GO_ON, (ONE,))
+    assert member.joined(joined(9)) is Reaction.CONTINUE
+    assert member.synced(synced(ONE), 0) == (Reaction.CONTINUE, (ONE,))

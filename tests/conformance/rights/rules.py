@@ -87,7 +87,7 @@ def user_name(number: int) -> str:
 
 
 def drawn_rules(number: int) -> Iterator[AclCreation]:
-    """Yield the rules of a user: up to 14, three of four allow."""
+    """Yield the rules of a user: up to 14. Three quarters of them allow."""
     rng = Random(f"rules of {number}")
     for _ in range(rng.randint(0, 14)):
         kind = rng.choice(KINDS)

@@ -399,7 +399,7 @@ async def test_init_producer_id_never_asks_about_each_topic() -> None:
         await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert response.error_code == CLUSTER_DENIED
-        # Before and after the question about the type, and only the last one is logged.
+        # The checks before and after the question about the type. Only the last check is logged.
         assert authorizer.questions == 2
 
 
@@ -423,7 +423,8 @@ async def test_the_delete_right_on_the_cluster_includes_its_topics() -> None:
 async def test_a_topic_that_may_be_described_is_missing_or_may_not_be_deleted(
     topic: str, code: ErrorCode
 ) -> None:
-    """The client may know if the topic exists, so Kafka looks for it before the right to delete."""
+    """The client may learn if the topic exists. So Kafka first looks the topic up, then checks the
+    right to delete."""
     async with broker_granting(DESCRIBE_TOPIC) as services:
         response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(topic))
         assert [topic.error_code for topic in response.responses] == [code]

@@ -29,7 +29,7 @@ DAMAGED_RECORD = b"\x17\x03\x03\0\x20" + bytes(32)
 
 class Receiver:
     """A connection above TLS that notes everything. With `pauses`, it stops to read after its first
-    bytes, until the test lets it go on."""
+    bytes, until the test resumes it."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(16 << 10))

@@ -159,7 +159,7 @@ class GroupOffsets(NamedTuple):
 
 def replay_offsets(logs: list[PartitionLog]) -> GroupOffsets:
     """Replay offset records. If both a non-transactional and a transactional commit have set an
-    offset, the later record in the log wins (KAFKA-5247)."""
+    offset, the later record in the log counts (KAFKA-5247)."""
     committed: dict[GroupOffset, tuple[int, int]] = {}
     staged: dict[int, dict[GroupOffset, tuple[int, int]]] = {}
     for log in logs:

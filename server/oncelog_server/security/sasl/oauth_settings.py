@@ -1,5 +1,6 @@
 """The settings of OAUTHBEARER. A field has the name of Kafka's setting without the prefix
-`sasl.oauthbearer.`. The checks hold before a broker starts."""
+`sasl.oauthbearer.`. A broker with settings that `check`
+refuses does not start."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from oncelog_server.security.sasl.exchange import (
 class OAuthBearerExchange:
     """The `SaslExchange` of OAUTHBEARER. `now_ms` returns the time in ms since the epoch.
 
-    A refused token gets a challenge with JSON. The client's response to it, which is `%x01` by the
-    RFC, ends the exchange, whatever it is: a second token needs a new exchange, other than in
-    Kafka. SASL extensions are checked for their form and have no effect. `again` is True if the
-    connection is authenticated already (KIP-368).
+    A refused token gets a challenge with JSON. The client's next message ends the exchange. By the
+    RFC it is `%x01`. Kafka accepts a second token there; here it needs a new exchange. SASL
+    extensions are checked for their form and have no effect. `again` is True if the connection is
+    authenticated already (KIP-368).
     """
 
     def __init__(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from joserfc.jwk import Key
 
 # The types and curves of the keys for each algorithm. Algorithms that are not in this table are
-# refused: `none` has no signature, and the key of HS256 would be the public key, which all know.
+# refused: `none` has no signature, and the key of HS256 would be the public key.
 ALGORITHMS: Final[dict[str, tuple[str, frozenset[str]]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512"), ("RSA", frozenset())),
     **dict.fromkeys(("PS256", "PS384", "PS512"), ("RSA", frozenset())),

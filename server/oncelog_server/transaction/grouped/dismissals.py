@@ -1,5 +1,5 @@
-"""Translates the reason for which a group refuses a member into the reason for which the
-transaction coordinator refuses the member's producer (KIP-447)."""
+"""If a group refuses a member, the transaction coordinator refuses the member's producer (KIP-447).
+The table has the reason of the second refusal by that of the first."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ ID_KEY = encode_transaction_log_key(TransactionLogKey(ID))
 
 
 def folders(**records: CoordinatorRecords) -> Folders:
-    """Return 50 folders. The argument `p10` are the records of partition 10."""
+    """Return 50 folders. The argument `p10` has the records of partition 10."""
     return {number: records.get(f"p{number}", CoordinatorRecords()) for number in range(COUNT)}
 
 
@@ -74,7 +74,7 @@ def test_an_id_in_kafkas_partition_stays() -> None:
 
 
 @pytest.mark.parametrize("former", [OURS, KAFKAS])
-def test_the_record_at_a_former_coordinator_gives_way(former: int) -> None:
+def test_the_record_at_a_former_coordinator_is_replaced(former: int) -> None:
     """A transactional id that joins a group of transactions leaves a record behind."""
     old, new = (state(TransactionState.COMPLETE_ABORT, updated_ms=at) for at in (5, 6))
     records = {f"p{former}": CoordinatorRecords({ID_KEY: old})}

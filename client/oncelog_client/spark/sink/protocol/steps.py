@@ -75,7 +75,7 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     Step.TASK_ABORT: _BOTH,
     # 2. The commit, in another Python process of the driver.
     Step.COMMIT_READ: _BOTH,
-    # Only if an attempt that did not win has left its transaction open.
+    # Only if an attempt that Spark did not pick has left its transaction open.
     Step.COMMIT_LOSERS: _BOTH,
     Step.COMMIT_STAGE: _GROUP,
     Step.COMMIT_DECIDE: _BOTH,
