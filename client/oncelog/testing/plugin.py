@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 BrokerFactory: TypeAlias = "Callable[..., Broker]"
 
 MARKER: Final = (
-    "oncelog(settings={}, fresh=False): the settings of the broker of this test; `fresh` starts a"
-    " broker for this test alone, as `settings` does"
+    "oncelog(settings={}, fresh=False): the test gets a broker of its own, with these settings or,"
+    " with `fresh`, with the default settings"
 )
 _ARGUMENTS: Final = frozenset({"settings", "fresh"})
 _SKIPPED: Final = pytest.StashKey[bool]()

@@ -113,7 +113,7 @@ def _leader(
     broker = image.brokers.get(leader)
     endpoint = None if broker is None else broker.endpoint(context.listener_name)
     if endpoint is None:
-        # As in Kafka, this is also the code if the leader has not the client's listener.
+        # As in Kafka, this is also the code if the leader does not have the client's listener.
         name = TopicPartition(topic_name, partition.partition)
         reason = services.views.partitions.offline_reason(name)
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason or "")

@@ -17,7 +17,7 @@ from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADA
 def write_new_metadata(
     target: Path, snapshot: Snapshot, meta: MetaProperties, about_to: Callable[[str], None]
 ) -> None:
-    """Write the files, durably. A rest of an interrupted call is replaced. `about_to` gets a
+    """Write the files, durably. The files of an interrupted call are replaced. `about_to` gets a
     description of each change before the change is made. Raises OSError."""
     new = target / (METADATA_FILE + NEW)
     about_to(f"write {METADATA_FILE}")

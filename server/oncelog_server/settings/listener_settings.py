@@ -74,7 +74,7 @@ class ListenerSetting(msgspec.Struct, frozen=True):
 
 
 def listener_setting(name: str) -> ListenerSetting | None:
-    """Return the parts of a name, None if it has not the prefix."""
+    """Return the parts of a name, None without the prefix."""
     if not name.startswith(PREFIX):
         return None
     listener, _, rest = name.removeprefix(PREFIX).partition(".")

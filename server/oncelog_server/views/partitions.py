@@ -73,7 +73,7 @@ class ProducerView(msgspec.Struct, frozen=True, gc=False):
 
 class PartitionState(msgspec.Struct, frozen=True):
     """A partition in metadata responses. `leader` is -1, with LEADER_NOT_AVAILABLE, if no broker
-    serves the partition, and with LISTENER_NOT_FOUND if the leader has not the client's
+    serves the partition, and with LISTENER_NOT_FOUND if the leader does not have the client's
     listener."""
 
     code: ErrorCode

@@ -34,7 +34,7 @@ class Remembering(Driver):
 
 
 def scenario(driver: Driver) -> None:
-    """Make every kind of change of the disk that a log makes, except those of its opening."""
+    """Make every kind of change of the disk that an open log makes."""
     for turn in range(4):
         driver.send(1, turn * 2, 2, size=150)
         driver.send(2, turn, 1, transactional=True)
