@@ -1,5 +1,9 @@
-"""The number of examples that hypothesis tries for a property. If ONCELOG_EXAMPLES is "quick", it
-is a fifth of the number in the test."""
+"""The number of examples that hypothesis tries for a property, and of drawn inputs that a test
+compares with Kafka's classes.
+
+If ONCELOG_EXAMPLES is "quick", a property has a fifth of the examples in the test. If it is "all",
+a test compares all drawn inputs, otherwise a tenth of them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,24 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 
 IS_QUICK: Final = os.environ.get("ONCELOG_EXAMPLES") == "quick"
+COMPARES_ALL: Final = os.environ.get("ONCELOG_EXAMPLES") == "all"
 
 # The number for a property that sets no number. It is also the default of hypothesis.
 _MOST: Final = 100
 _SHARE: Final = 5
 _FEWEST: Final = 10
+_SHARE_OF_DRAWN: Final = 10
 
 
 def examples(count: int) -> int:
     """Return how many of `count` examples to try: all, or fewer in a quick run."""
     return min(count, max(count // _SHARE, _FEWEST)) if IS_QUICK else count
+
+
+def drawn(count: int) -> int:
+    """Return how many of `count` drawn inputs to compare with Kafka's classes: all in `make
+    nightly`, a tenth otherwise."""
+    return count if COMPARES_ALL else count // _SHARE_OF_DRAWN
 
 
 def load_profile() -> None:

@@ -37,12 +37,13 @@ from oncelog_server.security.sasl.signed_tokens import judge
 from oncelog_server.security.sasl.unsecured_tokens import UnsecuredTokens
 from oncelog_server.security.sasl.verification_keys import VerificationKeys, read_jwks
 from tests.conformance.oauthbearer import questions
+from tests.examples import drawn
 from tests.harness.bearer_tokens import NOW_MS, Issuer
 from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
-MESSAGES, TOKENS, SIGNED, OTHERS = 20_000, 20_000, 4_000, 2_000
+MESSAGES, TOKENS, SIGNED, OTHERS = map(drawn, (20_000, 20_000, 4_000, 2_000))
 TIMEOUT_S = 120.0
 REFUSED = {"refused": True}
 

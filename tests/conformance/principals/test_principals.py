@@ -17,12 +17,13 @@ from oncelog_server.security.principal_rules import (
     PrincipalRulesError,
 )
 from tests.conformance.principals.questions import rules, subject
+from tests.examples import drawn
 from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
-SUBJECTS = 20_000
-RULES = 20_000
+SUBJECTS = drawn(20_000)
+RULES = drawn(20_000)
 TIMEOUT_S = 120.0
 
 

@@ -12,12 +12,13 @@ import pytest
 
 from tests.conformance.quotas import connections
 from tests.conformance.quotas.traces import trace
+from tests.examples import drawn
 from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
-TRACES: Final = 10_000
-CONNECTION_TRACES: Final = 1_000
+TRACES: Final = drawn(10_000)
+CONNECTION_TRACES: Final = drawn(1_000)
 TIMEOUT_S: Final = 120.0
 
 

@@ -26,11 +26,12 @@ from oncelog_server.security.sasl.exchange import (
 from oncelog_server.security.sasl.mechanisms import SaslSources, new_exchange
 from oncelog_server.security.sasl.plain import PlainUsers
 from tests.conformance.sasl.oracle import OracleError, SaslOracle
+from tests.examples import drawn
 
 PLAIN, SHA_256, SHA_512 = (
     SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512
 )  # fmt: skip
-NAMES: Final = {PLAIN: 2_000, SHA_256: 500, SHA_512: 500}
+NAMES: Final = {PLAIN: drawn(2_000), SHA_256: drawn(500), SHA_512: drawn(500)}
 ITERATIONS: Final = (4096, 4097, 5000)
 
 # The characters that SCRAM escapes come often, and those that escapes are made of.

@@ -17,8 +17,9 @@ from oncelog_protocol.security.scram_messages import (
     parse_server_first,
 )
 from tests.conformance.sasl.oracle import OracleError, SaslOracle
+from tests.examples import drawn
 
-MESSAGES: Final = 10_000
+MESSAGES: Final = drawn(10_000)
 # Messages that are right, and pieces that are put into them. Kafka allows `m=`, and RFC 5802 does
 # not; names outside ASCII are the other way round. So no piece makes these.
 RIGHT: Final = {

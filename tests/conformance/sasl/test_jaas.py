@@ -13,9 +13,10 @@ from oncelog_protocol.security.jaas_syntax import (
     parse_property,
 )
 from tests.conformance.sasl.oracle import OracleError, SaslOracle
+from tests.examples import drawn
 
-TEXTS: Final = 20_000
-FILES: Final = 3_000
+TEXTS: Final = drawn(20_000)
+FILES: Final = drawn(3_000)
 
 # Pieces that meet the rules of Java's tokenizer: quotes that do not end, escapes, comments inside
 # words, signs, numbers, letters outside ASCII, characters without a class.

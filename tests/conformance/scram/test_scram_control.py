@@ -18,12 +18,13 @@ from oncelog_server.cluster.scram_changes import (
     alter_credentials,
     by_user,
 )
+from tests.examples import drawn
 from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 from tests.server.cluster.clusters import Cluster
 
-HISTORIES: Final = 3_000
+HISTORIES: Final = drawn(3_000)
 TIMEOUT_S: Final = 120.0
 # Valid values are more frequent, so that many requests change something.
 USERS: Final = ("alice", "bob", "b/b", "é,=", *map(str, range(8)), "")

@@ -13,11 +13,12 @@ from typing import Any, Final
 import pytest
 
 from oncelog_server.security.scram_arguments import parse_scram
+from tests.examples import drawn
 from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath, java
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
-ARGUMENTS: Final = 3_000
+ARGUMENTS: Final = drawn(3_000)
 TIMEOUT_S: Final = 120.0
 MECHANISMS: Final = (*("SCRAM-SHA-256", "SCRAM-SHA-512") * 6, "SCRAM-SHA-1", "PLAIN", "")
 PARTS: Final = (
