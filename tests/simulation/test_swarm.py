@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.report import failure_lines
 from tests.simulation.run import FEW_COMMITS, run_seed
 
-WORLDS = 60
+WORLDS = 20
 EACH = 10
 
 
