@@ -17,10 +17,13 @@ KAFKA: Final = "kafka"
 ORACLES: Final = "oracles"
 # The file that starts its own Kafka, with access rules.
 RIGHTS: Final = "rights"
+# Files that start Spark or Kafka for themselves alone. Any process may run them, also while another
+# process runs the other files of their folder.
+ALONE: Final = None
 
 # The key is the beginning of a path, the value is the name of the process that runs all files with
 # this beginning. Any other file shares no process.
-PROCESSES: Final[dict[str, str]] = {
+PROCESSES: Final[dict[str, str | None]] = {
     "tests/client/admin/test_admin_transactions.py": KAFKA,
     "tests/client/cli/test_abort.py": KAFKA,
     "tests/client/cli/test_config.py": KAFKA,
@@ -63,9 +66,18 @@ PROCESSES: Final[dict[str, str]] = {
     "tests/conformance/sasl/": ORACLES,
     "tests/conformance/scram/": ORACLES,
     "tests/conformance/stores/": ORACLES,
+    "tests/conformance/test_failures.py": ALONE,
+    "tests/conformance/test_id_expiry.py": ALONE,
+    "tests/conformance/test_metrics.py": ALONE,
+    "tests/conformance/test_mirror_maker.py": ALONE,
+    "tests/conformance/test_offline_partitions.py": ALONE,
+    "tests/conformance/test_restarted_apart.py": ALONE,
+    "tests/conformance/test_wire_acls.py": ALONE,
+    "tests/conformance/test_wire_quotas.py": ALONE,
     "tests/spark/around/test_listener.py": SPARK,
     "tests/spark/around/test_spark_document.py": SPARK,
     "tests/spark/faults/": SPARK,
+    "tests/spark/faults/test_standalone.py": ALONE,
     "tests/spark/record_commit/": SPARK,
     "tests/spark/records/test_range_reader.py": SPARK,
     "tests/spark/sink/test_batch.py": SPARK,
@@ -91,7 +103,8 @@ def process_of(path: str) -> str:
     """Return the name of the process that runs a file's tests, or the path if the file shares no
     process. `path` begins with `tests/`."""
     prefixes = [prefix for prefix in PROCESSES if path.startswith(prefix)]
-    return PROCESSES[max(prefixes, key=len)] if prefixes else path
+    process = PROCESSES[max(prefixes, key=len)] if prefixes else ALONE
+    return process or path
 
 
 class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

@@ -91,6 +91,7 @@ def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_mar
         ("tests/conformance/test_groups.py", "kafka"),
         ("tests/client/test_two_phase.py", "kafka"),
         ("tests/client/io/test_sender.py", "tests/client/io/test_sender.py"),
+        ("tests/conformance/test_failures.py", "tests/conformance/test_failures.py"),
         ("tests/spark/source/test_batch.py", "spark"),
         ("tests/faults/test_recover.py", "tests/faults/test_recover.py"),
     ],
