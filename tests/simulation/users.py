@@ -44,7 +44,7 @@ class Users:
 def ids_of_others(broker: Broker) -> int:
     """Return the number of requests that were refused because their producer id belongs to another
     user."""
-    return broker.services.producer_id_owners._events.total
+    return broker.services.producer_id_owners.refused
 
 
 def producers_of_others(broker: Broker, user: str) -> list[tuple[int, int]]:

@@ -40,7 +40,7 @@ class ProducerIdOwners:
     of another principal: the first of a principal and an owner at once, then at most one event a
     minute."""
 
-    __slots__ = ("_events", "by_block")
+    __slots__ = ("_events", "by_block", "refused")
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class ProducerIdOwners:
     ) -> None:
         # Empty if no block has an owner. Every Produce reads this attribute.
         self.by_block = _NO_OWNERS
+        # Number of refused uses since the start.
+        self.refused = 0
         self._events = BoundedEvents(log, monotonic_ms)
 
     def follow(self, by_block: Mapping[int, Principal]) -> None:
@@ -66,6 +68,7 @@ class ProducerIdOwners:
         session = request.session
         if owner is None or owner == session.principal:
             return True
+        self.refused += 1
         self._events.add(
             (session.principal, owner),
             principal=str(session.principal),

@@ -153,10 +153,6 @@ class Connection(asyncio.BufferedProtocol):
         assert self._handshake is not None
         self._handshake.tls_established(certificate)
 
-    def session_expired(self) -> None:
-        """Count the session, which the client did not renew in time."""
-        self._admission.expired += 1
-
     def tls_failed(self, reason: str) -> None:
         """Log the reason. The transport closes the connection."""
         self._log_end(reason)

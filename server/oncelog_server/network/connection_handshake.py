@@ -112,5 +112,9 @@ class ConnectionHandshake:
         self._connection.session = self._stages.authenticated(session, principal)
         self._connection.serve_by(serve, self._max_request_bytes)
 
+    def session_expired(self) -> None:
+        """Count the session, which the client did not renew in time."""
+        self._admission.expired += 1
+
     def drain(self) -> None:
         self._connection.drain()

@@ -24,13 +24,19 @@ def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable(
 
 def test_appended_bytes_are_counted_across_rolls_and_deletions() -> None:
     driver = Driver()
-    sizes = [driver.plain(size=40 * number).size for number in (1, 2, 3)]
-    assert driver.log.segments.appended_bytes == sum(sizes)
+    segments = driver.log.segments
+    sizes = []
+    for number in (1, 2, 3):
+        before = segments.active.size
+        driver.plain(size=40 * number)
+        sizes.append(segments.active.size - before)
+    assert segments.appended_bytes == sum(sizes)
     driver.log.roll(driver.now_ms)
-    sizes.append(driver.plain().size)
+    driver.plain()
+    sizes.append(segments.active.size)
     driver.log.delete_records_before(3, driver.now_ms)
     assert driver.log.log_start_offset == 3
-    assert driver.log.segments.appended_bytes == sum(sizes)
+    assert segments.appended_bytes == sum(sizes)
 
 
 def test_bytes_appended_before_a_restart_are_not_counted() -> None:

@@ -116,7 +116,7 @@ async def test_the_time_of_a_waiting_client_begins_with_its_admission() -> None:
         await made.use_up()
         await made.connect()
         (waiting,) = made.waiting
-        waiting._handshake._stages.stage = None  # type: ignore[union-attr,assignment]  # not READY yet
+        waiting._handshake._stages.stage = None  # type: ignore[union-attr]  # not READY yet
         assert waiting.delay(2 * AUTHENTICATION_MS) is None
         made.clock.ms += WINDOWS.length_ms
         while made.waiting:  # noqa: ASYNC110 - waits for turns of the loop

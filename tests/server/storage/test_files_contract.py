@@ -61,8 +61,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 def test_appended_bytes_are_read_back_at_their_position(disk: Disk) -> None:
     disk.files.make_directory("a/b")
     file = disk.files.open("a/b/f", create=True)
-    file.append(b"one")
-    file.append(b"two", bytearray(b"three"), memoryview(b"four"))
+    for buffer in (b"one", b"two", bytearray(b"three"), memoryview(b"four")):
+        file.append(buffer)
     assert file.size == 15
     assert file.read(3, 3) == b"two"
     assert file.read(11, 100) == b"four"
