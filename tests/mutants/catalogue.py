@@ -1,6 +1,6 @@
 """All named mutants. This module defines those that change the server on one broker. The other
-mutants come from `access.py` (access rules), `situations.py` (defects that only a special situation
-shows) and `sink.py` (the Spark sink).
+mutants come from `access.py` (access rules), `owners.py` (producer ids of principals), `quotas.py`,
+`situations.py` (defects that only a special situation shows) and `sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
@@ -300,6 +301,7 @@ MUTANTS: Final = (
         ("tests/server/handlers/test_produce.py",),
     ),
     *ACCESS_MUTANTS,
+    *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
