@@ -10,11 +10,16 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from oncelog_client import PreparedTxnState
+from oncelog_client import Producer as AsyncProducer
+from oncelog_client.errors import ProducerFencedError
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from tests.harness.certificates import Certificates
+from tests.harness.client_reading import read_decided
+from tests.harness.kafka.secured import jaas
 from tests.harness.writing import (
     batch,
     end_transaction,
@@ -39,7 +44,8 @@ Login = Callable[[str], SecuredWire]
 
 @pytest.fixture
 def broker(tmp_path: Path, certificates: Certificates) -> Iterator[SecuredOncelog]:
-    with SecuredOncelog(tmp_path, certificates) as broker:
+    settings = {"transaction.two.phase.commit.enable": "true"}
+    with SecuredOncelog(tmp_path, certificates, settings) as broker:
         yield broker
 
 
@@ -152,3 +158,37 @@ def test_h49_the_client_of_another_user_fences_the_first_client(broker: SecuredO
     second.begin_transaction()
     second.produce(TOPIC, b"committed")
     second.commit_transaction(TIMEOUT_S)
+
+
+def participant(broker: SecuredOncelog, user: str) -> AsyncProducer:
+    return AsyncProducer(
+        broker.address_of(LISTENER),
+        transactional_id="participant",
+        transaction_two_phase_commit_enable=True,
+        security_protocol=LISTENER,
+        sasl_mechanism="PLAIN",
+        sasl_jaas_config=jaas("PLAIN", user, PASSWORDS[user]),
+    )
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_h49_another_user_completes_a_prepared_transaction(
+    broker: SecuredOncelog, login: Login, committed: bool
+) -> None:
+    login(USER)
+    async with participant(broker, USER) as first:
+        await first.init_transactions()
+        await first.begin_transaction()
+        await first.send(TOPIC, b"prepared")
+        state = await first.prepare_transaction()
+        async with participant(broker, "bob") as second:
+            await second.init_transactions(keep_prepared_txn=True)
+            with pytest.raises(ProducerFencedError):
+                await first.commit_transaction()
+            broker.kill()
+            broker.start()
+            await second.complete_transaction(state if committed else PreparedTxnState(1, 2))
+            async with second.transaction():
+                await second.send(TOPIC, b"after")
+    expected = [b"prepared", b"after"] if committed else [b"after"]
+    assert await read_decided(broker.address_of("PLAINTEXT"), TOPIC) == expected

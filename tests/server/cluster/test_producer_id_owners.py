@@ -18,6 +18,7 @@ from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE, ProducerIdBlock, next_block
 from oncelog_server.cluster.store import Changes, Entry, Event, Put, Snapshot
 from oncelog_server.refusal import Refused
+from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
@@ -133,6 +134,14 @@ def test_h49_requests_with_the_id_of_another_principal_are_logged_within_bounds(
     now_ms[0] = 60_000
     owners.may_use(request_of(BOB), own)
     assert (logged[1]["count"], logged[1]["api"]) == (100, "Produce")
+
+
+def test_h49_a_recovery_of_the_metadata_keeps_the_owners() -> None:
+    store = Store()
+    store.take("User:alice")
+    snapshot = Snapshot(store.revision, tuple(store.entries.values()))
+    kept = KnownRecords(Known(snapshot, True, "the store")).others
+    assert set(kept) == {records.producer_id_block_key(0)}
 
 
 def test_the_owners_are_another_mapping_after_each_change_only() -> None:

@@ -13,6 +13,7 @@ from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import P0, P1, Driver
+from tests.server.transaction.grouped.driver import GroupDriver
 from tests.server.transaction.world import A0, World, value_of
 
 OK, BUSY = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -176,3 +177,33 @@ def test_h49_a_timeout_at_the_last_epoch_assigns_an_id_of_the_same_principal() -
     assert world.transactions.abort_overdue(100) == ["t"]
     metadata = world.transactions.find("t").metadata
     assert (metadata.producer_epoch, world.owners[metadata.producer_id]) == (0, "User:alice")
+
+
+# --- producers of a consumer group (KIP-447, early draft)
+
+
+def test_h49_another_principal_takes_a_member_of_a_group_over() -> None:
+    driver = GroupDriver()
+    parent, member = (driver.member(name, 1, caller=ALICE) for name in ("parent", "member"))
+    driver.begin(parent, P0)
+    driver.begin(member, P1)
+    assert driver.join("member", 1, caller=BOB).value.code is BUSY
+    taken = driver.member("member", 1, caller=BOB)
+    assert (driver.owner_of_id(taken.producer_id), taken.producer_epoch) == ("User:bob", 0)
+    refused = driver.commit_group(parent, member).value
+    assert (refused.code, refused.refused_member) == (FENCED, "member")
+    driver.begin(taken, P1)
+    assert driver.commit_group(parent, taken).value.code is OK
+
+
+def test_h49_members_of_a_group_commit_keep_their_principals_after_the_last_epoch() -> None:
+    driver = GroupDriver()
+    parent, member = driver.member("parent", 1), driver.member("member", 1, caller=ALICE)
+    live = driver.live_of("member")
+    live.metadata = replace(live.metadata, producer_epoch=LAST)
+    member = member._replace(producer_epoch=LAST)
+    driver.begin(parent, P0)
+    driver.begin(member, P1)
+    assert driver.commit_group(parent, member).value.code is OK
+    metadata = driver.live_of("member").metadata
+    assert (driver.owner_of_id(metadata.producer_id), metadata.producer_epoch) == ("User:alice", 0)

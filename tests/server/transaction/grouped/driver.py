@@ -3,6 +3,8 @@ group. It extends the driver of single transactions."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
@@ -55,21 +57,23 @@ class GroupDriver(Driver):
         group_id: str = GROUP, caller: Client | None = None,
     ) -> Answer:  # fmt: skip
         """Send InitProducerId of a producer in the group."""
+        command = InitProducerId(transactional_id, 60_000, caller=caller)
         decision = self.decide(
             decide_init_in_group,
             self.shard,
-            InitProducerId(transactional_id, 60_000, caller=caller),
+            command,
             GroupAssignment(group_id, generation_id, frozenset(partitions)),
             wall_ms=self.wall_ms,
-            new_producer_id=self.new_producer_id,
+            new_producer_id=partial(self.new_producer_id, command.principal),
         )
         return self.run(decision)
 
     def member(
-        self, transactional_id: str, generation_id: int, *partitions: TopicPartition
-    ) -> GroupedTransaction:
+        self, transactional_id: str, generation_id: int, *partitions: TopicPartition,
+        caller: Client | None = None,
+    ) -> GroupedTransaction:  # fmt: skip
         """Return a producer that has joined the group."""
-        result = self.join(transactional_id, generation_id, *partitions).value
+        result = self.join(transactional_id, generation_id, *partitions, caller=caller).value
         return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
     def begin(
@@ -96,7 +100,9 @@ class GroupDriver(Driver):
             self.shard,
             command,
             wall_ms=self.wall_ms,
-            next_producer_id=lambda producer_id: self.new_producer_id(),
+            next_producer_id=lambda producer_id: self.new_producer_id(
+                self.owner_of_id(producer_id)
+            ),
         )
         return self.run(decision)
 

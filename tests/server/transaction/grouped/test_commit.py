@@ -222,7 +222,7 @@ def test_without_a_new_producer_id_no_member_is_decided(
     live = driver.live_of(B)
     live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)
 
-    def none_left() -> int:
+    def none_left(principal: str) -> int:
         raise LookupError
 
     monkeypatch.setattr(driver, "new_producer_id", none_left)
