@@ -2,8 +2,8 @@
 
 `Producer` takes `key_serializer` and `value_serializer`, `Consumer` takes `key_deserializer` and
 `value_deserializer`. Each is a callable of the key or value, or an object with Kafka's method
-`serialize(topic, data)` or `deserialize(topic, data)`. None passes as None: it is the missing key,
-or the value that deletes a key of a compacted topic.
+`serialize(topic, data)` or `deserialize(topic, data)`. None is neither serialized nor deserialized:
+it is a missing key, or the value that deletes a key of a compacted topic.
 
 The classes have the names and the bytes of org.apache.kafka.common.serialization. JSON has no class
 there.

@@ -114,8 +114,8 @@ def check_stores(settings: TlsSettings) -> None:
 def check_listener(settings: TlsSettings) -> None:
     """Raise TlsSettingsError if a listener lacks a store.
 
-    Kafka starts without a key store, and then fails every handshake. Without a trust store it lets
-    every certificate in that a public authority has signed.
+    Kafka starts without a key store, and then fails every handshake. Without a trust store it
+    accepts every certificate that a public authority has signed.
     """
     if settings.keystore_location is None and settings.keystore_key is None:
         raise TlsSettingsError(

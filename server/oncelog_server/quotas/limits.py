@@ -76,8 +76,8 @@ class ClientLimits:
     def of(self, user: str, client_id: str) -> FoundLimit | None:
         """Return the limit for a client, None if there is none.
 
-        As in Kafka, no definition for client ids, not even a default, holds for an empty client id,
-        and none for users holds for an empty user.
+        As in Kafka, an empty client id has no limit by client id, not even the default. An empty
+        user has no limit by user.
         """
         for of_user, of_client_id, limits in self._levels:
             limit = limits.get(

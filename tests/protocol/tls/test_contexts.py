@@ -59,8 +59,8 @@ def test_each_form_of_a_key_store_serves(certificates: Certificates) -> None:
 def test_keys_leave_no_file(
     certificates: Certificates, memory: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where there are no files in memory, a temporary file that only the user can read has the key
-    for a moment."""
+    """If the system has no files in memory, the key is in a temporary file for a moment. Only the
+    user can read it."""
     modes: list[int] = []
 
     def seen(self: ssl.SSLContext, path: str, *rest: object, **more: object) -> None:

@@ -1,4 +1,5 @@
-"""The issuer's keys are replaced while the broker runs, and old keys serve while they cannot be."""
+"""The issuer's keys are replaced while the broker runs, and the old keys stay in use while the new keys cannot be
+fetched."""
 
 from __future__ import annotations
 
