@@ -1,5 +1,5 @@
-"""The issuer's keys are replaced while the broker runs, and the old keys stay in use while the new keys cannot be
-fetched."""
+"""The issuer's keys are replaced while the broker runs. If the new keys cannot be fetched, the old
+keys stay in use."""
 
 from __future__ import annotations
 
