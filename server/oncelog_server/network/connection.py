@@ -181,7 +181,13 @@ class Connection(asyncio.BufferedProtocol):
         self._serve_frame = self._server.serve
 
     def close(self, reason: str) -> None:
-        """End the connection now. Log the reason."""
+        """End the connection now, for a reason of the broker. Log the reason."""
+        if self._transport is not None:
+            self._server.log_closing(self._address(), reason)
+            self._transport.abort()
+
+    def fail(self, reason: str) -> None:
+        """End the connection now, because of its client. Log the reason."""
         if self._transport is not None:
             self._log_end(reason)
             self._transport.abort()
@@ -331,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._outbox is not None:
             self._outbox.flush()
         if isinstance(error, ProtocolError):
-            self.close(str(error)[:200])
+            self.fail(str(error)[:200])
             return
         # This is a defect. The connection is closed, and the operator gets this log event.
         asked = error.asked if isinstance(error, RequestFailed) else {}

@@ -254,7 +254,7 @@ class Listener:
             held += connection.held_bytes
             late = connection.delay(now_ms)
             if late is not None:
-                connection.close(late)
+                connection.fail(late)
             elif connection.heard:
                 connection.heard = False
                 connection.last_active_ms = now_ms

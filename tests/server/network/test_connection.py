@@ -36,6 +36,7 @@ from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse, Parts, RequestFailed
 from oncelog_server.requests.session import Session as ClientSession
+from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.storage.files import File
 
 DEADLINE_S = 60
@@ -457,3 +458,37 @@ async def test_a_failure_of_tls_after_the_handshake_is_no_failed_authentication(
     (connection,) = session.server.opened
     connection.tls_failed("a damaged record")
     assert session.server.closings == ["a damaged record"]
+
+
+class Secured(PlaintextAdmission):
+    """The admission of a listener with TLS. Its clients never complete the handshake here."""
+
+    protocol = SecurityProtocol.SSL
+
+    def __init__(self) -> None:
+        super().__init__("SSL")
+        self.reasons: list[str] = []
+
+    def refused(self, session: ClientSession, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+async def test_only_a_fault_of_the_client_is_a_failed_authentication() -> None:
+    """A broker also closes connections without a handshake for reasons of its own, such as the rate
+    of new connections (KIP-612)."""
+    server, admission, loop = Scripted(), Secured(), asyncio.get_running_loop()
+    listening = await loop.create_server(
+        lambda: Connection(server, admission, loop), "127.0.0.1", 0
+    )
+    address = listening.sockets[0].getsockname()
+    async with asyncio.timeout(DEADLINE_S):
+        for end, reason in ((Connection.close, "too many"), (Connection.fail, "too late")):
+            _, writer = await asyncio.open_connection(*address)
+            while not server.opened:  # noqa: ASYNC110 - waits for turns of the loop
+                await asyncio.sleep(0)
+            end(server.opened.pop(), reason)
+            await server.closed.wait()
+            server.closed.clear()
+            writer.close()
+    listening.close()
+    assert (server.closings, admission.reasons) == (["too many"], ["too late"])
