@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.network import listener as listening
+from oncelog_server.network import sweep as sweeping
 from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.connection import BACKLOG_BYTES
 from oncelog_server.network.listener import Limits, Listener
@@ -95,7 +95,7 @@ class World:
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(listening, "SWEEP_MS", 10)
+    monkeypatch.setattr(sweeping, "SWEEP_MS", 10)
     world = World()
     _, world.port = await world.listener.bind(PlaintextAdmission("PLAINTEXT"), "127.0.0.1", 0)
     await world.listener.accept()

@@ -76,9 +76,7 @@ class ClientHelloReader:
             self._message_bytes += length
             if self._message_bytes >= _MESSAGE_HEADER_BYTES + self._length:
                 return True
-        return self.has_ended or (
-            bool(data) and (data[0] != _HANDSHAKE or self._is_another_message)
-        )
+        return bool(data) and (data[0] != _HANDSHAKE or self._is_another_message)
 
     @property
     def _is_another_message(self) -> bool:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ssl
 from contextlib import suppress
+from typing import Final
 
 from oncelog_protocol.tls.client_hello import ClientHelloReader
 from oncelog_protocol.tls.failures import reason_of
 
 Bytes = bytes | bytearray | memoryview
+_CLOSED_EARLY: Final = "the peer has closed the connection during the handshake"
 
 
 class TlsFailed(Exception):
@@ -92,6 +94,8 @@ class TlsEngine:
                 if refusal is not None:
                     self._fail(refusal)
                 if not self._hello.is_whole():
+                    if self._hello.has_ended:
+                        self._fail(_CLOSED_EARLY)
                     return False
                 self._begin()
             try:
@@ -99,7 +103,7 @@ class TlsEngine:
             except ssl.SSLWantReadError:
                 return False
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                self._fail("the peer has closed the connection during the handshake")
+                self._fail(_CLOSED_EARLY)
             except ssl.SSLError as error:
                 self._fail(self._reason_of(error))
             self.is_open = True

@@ -19,6 +19,7 @@ from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Connection
 from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.spin import Spin
+from oncelog_server.network.sweep import Sweep
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.quotas.connection_rates import ConnectionRates
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("oncelog.network")
 
-SWEEP_MS: Final = 5_000
 # A client chooses the name and version of its software, so the metrics show only this number.
 MOST_SOFTWARE: Final = 100
 OTHER: Final = "other"
@@ -112,7 +112,13 @@ class Listener:
             self._new_connections = NewConnections(
                 rates, self._admit, self.mutes, clock.monotonic_ms, limits.backlog
             )
-        self._sweep: asyncio.TimerHandle | None = None
+        self._sweep = Sweep(
+            loop,
+            clock.monotonic_ms,
+            self.connections.keys(),
+            max_idle_ms=limits.max_idle_ms,
+            max_held_bytes=limits.queued_max_request_bytes,
+        )
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
         # A client that is closed connects again, perhaps for ever.
@@ -145,8 +151,7 @@ class Listener:
         """Begin to serve on all bound sockets. Raises CannotListen if a socket cannot listen."""
         for server, address in self._servers:
             await listen(server, address, self._limits.backlog)
-        loop = asyncio.get_running_loop()
-        self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
+        self._sweep.begin()
 
     @property
     def is_stopping(self) -> bool:
@@ -244,30 +249,6 @@ class Listener:
         if not self.connections and self._all_closed is not None:
             self._all_closed.set()
 
-    def _close_idle(self) -> None:
-        """Close connections that are idle too long, or have not completed a request in time. If
-        incomplete requests take more memory than `queued_max_request_bytes`, also close the
-        connection with the largest incomplete request."""
-        now_ms = self._clock.monotonic_ms()
-        held = 0
-        for connection in list(self.connections):
-            held += connection.held_bytes
-            late = connection.delay(now_ms)
-            if late is not None:
-                connection.fail(late)
-            elif connection.heard:
-                connection.heard = False
-                connection.last_active_ms = now_ms
-            elif 0 <= self._limits.max_idle_ms < now_ms - connection.last_active_ms:
-                connection.close("idle")
-        bound = self._limits.queued_max_request_bytes
-        if 0 < bound < held:
-            greedy = max(self.connections, key=lambda connection: connection.held_bytes)
-            greedy.close(f"unfinished requests hold {held} bytes; the limit is {bound}")
-        if not self._stopping:
-            loop = asyncio.get_running_loop()
-            self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
-
     def unbind(self) -> None:
         """Close the listening sockets; connections stay."""
         for server, _ in self._servers:
@@ -277,8 +258,7 @@ class Listener:
         """Accept no more connections, send the pending responses, close. After `grace_s` close the
         remaining connections."""
         self._stopping = True
-        if self._sweep is not None:
-            self._sweep.cancel()
+        self._sweep.stop()
         self.unbind()
         for connection in list(self.connections):
             connection.drain()

@@ -86,13 +86,14 @@ def test_bytes_that_are_no_hello_are_judged_by_openssl(data: bytes) -> None:
     assert not reader_of(data[:-1]).is_whole()
 
 
-def test_a_hello_that_ends_early_is_judged_by_openssl(certificates: Certificates) -> None:
+def test_h7_a_hello_that_ends_early_is_refused_without_openssl(certificates: Certificates) -> None:
     engine = TlsEngine(server_context(certificates.server_settings()))
     engine.received(hello()[:100])
     assert not engine.handshake()
     engine.received_eof()
     with pytest.raises(TlsFailed, match="has closed the connection during the handshake"):
         engine.handshake()
+    assert engine.outgoing() == b""  # OpenSSL would send an alert
 
 
 def test_h7_a_hello_in_very_many_records_is_refused() -> None:
