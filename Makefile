@@ -85,7 +85,7 @@ executors-zip: $(READY)  ## make dist/oncelog-executors.zip: the modules that Sp
 demo-failures: $(READY)  ## the purchases through each of the seven ways in which a transaction can fail
 	$(BIN)/python -m tests.deep_dive
 
-bench: $(READY)  ## oncelog beside Apache Kafka, below 60 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1, AGAINST=CHECKOUT
+bench: $(READY)  ## oncelog beside Apache Kafka, about 70 min (Java 17, Maven, cc, libssl-dev); ROWS="small txn16", QUICK=1, AGAINST=CHECKOUT
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) \
 	    $(if $(TARGETS),--targets "$(TARGETS)") $(if $(AGAINST),--against $(AGAINST))
 

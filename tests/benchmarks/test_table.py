@@ -144,6 +144,12 @@ def test_the_aim_of_a_row_is_at_least_as_good_as_its_must(place: str, baseline: 
         ("small.per_s", UNPINNED, AGAINST, 0.97),
         ("rdtxn.p99_us", PINNED, AGAINST, 1.03),
         ("idle.slower", PINNED, AGAINST, 1.5),
+        ("acl1000.kept", UNPINNED, KAFKA, 0.97),
+        ("acl1000.kept", PINNED, AGAINST, 0.97),
+        ("acl1000.per_s", PINNED, KAFKA, None),
+        ("tls16k.cpu_s_per_gb", PINNED, KAFKA, 1.0),
+        ("rdtls1k.per_s", UNPINNED, KAFKA, 1.0),
+        ("javatlsconsume1k.per_s", PINNED, AGAINST, 0.97),
     ],
 )
 def test_the_must_of_a_row_depends_on_the_placement_and_the_baseline(

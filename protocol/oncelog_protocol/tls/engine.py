@@ -117,10 +117,16 @@ class TlsEngine:
         """
         self._raise_failure()
         filled, size = 0, len(buffer)
+        incoming, tls = self._incoming, self._tls
         try:
-            # A call returns the bytes of one record, which has at most 16 KiB.
-            while filled < size and not self.peer_closed:
-                count = self._read_record(size - filled, buffer[filled:])
+            # A call returns the bytes of one record, which has at most 16 KiB. A call without bytes
+            # raises SSLWantReadError, which takes as long as a small record.
+            while (
+                filled < size
+                and not self.peer_closed
+                and (incoming.pending or incoming.eof or tls.pending())
+            ):
+                count = self._read_record(size - filled, buffer[filled:] if filled else buffer)
                 self.peer_closed = count == 0
                 filled += count
         except ssl.SSLWantReadError:
@@ -139,10 +145,11 @@ class TlsEngine:
         Pieces of 64 to 256 KiB are the fastest. Raises TlsFailed.
         """
         self._raise_failure()
-        left = memoryview(data)
         try:
-            while left:
-                left = left[self._tls.write(left) :]
+            written, size = 0, len(data)
+            while written < size:
+                # A call encrypts one record, which has at most 16 KiB.
+                written += self._tls.write(memoryview(data)[written:] if written else data)
         except ssl.SSLError as error:
             self._fail(self._reason_of(error))
 

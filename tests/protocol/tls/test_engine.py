@@ -41,6 +41,32 @@ def test_a_handshake_in_single_bytes_completes(certificates: Certificates) -> No
     assert client.description()[0] == "TLSv1.3"
 
 
+class Counted:
+    """A TLS object that counts its reads."""
+
+    def __init__(self, tls: ssl.SSLObject) -> None:
+        self._tls = tls
+        self.reads = 0
+
+    def read(self, size: int, buffer: memoryview) -> int:
+        self.reads += 1
+        return int(self._tls.read(size, buffer))
+
+    def pending(self) -> int:
+        return self._tls.pending()
+
+
+def test_openssl_is_called_once_for_each_record_and_not_without_bytes(pair: Pair) -> None:
+    client, server = pair
+    client.write(bytes(40_000))
+    carry(client, server)
+    counted = server._tls = Counted(server._tls)  # type: ignore[assignment]
+    assert len(read_all(server)) == 40_000
+    assert counted.reads == 3
+    assert read_all(server) == b""
+    assert counted.reads == 3
+
+
 @settings(max_examples=examples(60), deadline=None, database=None)
 @given(
     sizes=st.lists(st.integers(0, 50_000), max_size=6),
