@@ -113,12 +113,13 @@ def test_each_request_of_a_producer_with_an_id_is_appended(tmp_path: Path) -> No
 
 
 def test_each_request_over_tls_is_appended(tmp_path: Path) -> None:
-    """The batches fill the socket, so that OpenSSL sends them in parts."""
+    """The requests fill the socket, so that OpenSSL sends them in parts. A part may have the end of
+    a request and the beginning of the next."""
     with TLS.oncelog(tmp_path / "broker", {}) as broker:
         target = Target("oncelog", broker)
         assert target.tls is not None
         with target.topic(2) as topic:
-            content = Content(1_000, 900)
+            content = Content(7, 900)
             entries = ring(topic, 2, 1, 3, content)
             requests = write_entries(tmp_path / "requests", entries)
             found = run_loadgen(
@@ -126,7 +127,7 @@ def test_each_request_over_tls_is_appended(tmp_path: Path) -> None:
                 target.tls.port,
                 requests,
                 machine.all_cores(),
-                {"seconds": 0.2, "connections": 2, "depth": 5},
+                {"seconds": 0.5, "connections": 2, "depth": 1_000},
                 with_tls=True,
             )
             with target.wire() as wire:
