@@ -18,7 +18,7 @@ from benchmarks.targets import Target
 # A round is this many pairs of short runs. The order within a pair alternates, so that a drift of
 # the computer affects both brokers.
 PAIRS: Final = 4
-# The figures of which a round has the sums over its runs.
+# The figures that a round adds up over its runs.
 _SUMMED: Final = ("answers", "all_answers", "seconds", "broker_cpu_s")
 _SMALL: Final = small_requests(per_request=1)
 

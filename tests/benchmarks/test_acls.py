@@ -64,7 +64,7 @@ def test_rules_of_all_kinds_are_about_a_topic_of_the_loads() -> None:
         (CONTRACTOR, Operation.WRITE, False),
     ],
 )
-def test_the_rules_allow_the_client_of_the_loads_and_no_other_client(
+def test_the_rules_allow_the_client_of_the_loads_and_refuse_others(
     principal: str, operation: Operation, *, allowed: bool
 ) -> None:
     authorizer = StandardAuthorizer(rules, (), allow_if_no_acl=True)
