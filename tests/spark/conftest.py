@@ -16,8 +16,10 @@ from pyspark.sql import SparkSession
 
 from oncelog.testing.broker import QUICK
 from tests.harness.broker import Oncelog, OncelogByAddress
+from tests.harness.certificates import Certificates
 from tests.harness.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
+from tests.spark.guarded import GuardedOncelog
 from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics
 
@@ -74,6 +76,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 def fresh_broker(tmp_path: Path) -> Iterator[Oncelog]:
     """An oncelog for this test alone. The test may stop and kill it."""
     with OncelogByAddress(tmp_path / "oncelog", QUICK) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedOncelog]:
+    """One oncelog with TLS, users and access rules, for the whole session."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with GuardedOncelog(folder / "oncelog", Certificates(folder)) as running:
         yield running
 
 

@@ -20,6 +20,7 @@ from oncelog_client.cli.acl_options import (
     resource_options,
     resources,
 )
+from oncelog_client.cli.acl_recipes import Grant, recipe, recipe_options
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -33,7 +34,6 @@ from oncelog_client.core.acl_bindings import (
     AclOperation,
     AclPermissionType,
     PatternType,
-    ResourcePattern,
 )
 from oncelog_client.core.acl_explanation import (
     WILDCARD,
@@ -106,6 +106,8 @@ def list_(*, exact: bool, principals: tuple[str, ...], output: str, **given: Any
         "acls add --allow User:etl --operation write --operation describe --topic sales. "
         "--prefixed",
         "acls add --deny User:bob --operation all --cluster --host 10.0.0.1",
+        "acls add --allow User:spark --oncelog-source --topic words",
+        "acls add --allow User:spark --oncelog-sink lengths --topic lengths",
     ]
 )
 @connection_options
@@ -113,6 +115,7 @@ def list_(*, exact: bool, principals: tuple[str, ...], output: str, **given: Any
 @click.option("--deny", multiple=True, type=PRINCIPAL, help="A principal to deny.")
 @operation_option
 @resource_options(multiple=True)
+@recipe_options
 @prefixed_option
 @click.option("--host", "hosts", multiple=True, type=NAME, help="Only from this address.  [*]")
 @output_option
@@ -127,21 +130,21 @@ def add(
     **given: Any,
 ) -> None:
     """Add rules: each principal, operation, host and resource is a rule."""
-    patterns = _needed(given, prefixed)
+    chosen = recipe(given, operations, prefixed=prefixed)
+    grants = _grants(given, operations, prefixed) if chosen is None else chosen.grants
+    if chosen is not None and deny:
+        raise click.UsageError("--oncelog-source and --oncelog-sink have no --deny")
     if not allow and not deny:
         raise click.UsageError("--allow or --deny is needed")
-    if not operations:
-        raise click.UsageError("--operation is needed")
-    check_operations(patterns, operations)
     rules = [
-        AclBinding(pattern, AccessControlEntry(name, host, OPERATIONS[operation], permission))
+        AclBinding(pattern, AccessControlEntry(name, host, operation, permission))
         for names, permission in ((allow, PERMISSIONS["allow"]), (deny, PERMISSIONS["deny"]))
-        for pattern, operation, host, name in product(
-            patterns, operations, hosts or (WILDCARD,), names
-        )
+        for (pattern, operation), host, name in product(grants, hosts or (WILDCARD,), names)
     ]
     ask(lambda admin: admin.create_acls(rules))
     show(RESULT_COLUMNS, [(*_row(rule), "added") for rule in rules], output=output)
+    for sentence in () if chosen is None else chosen.optional:
+        note(f"optional: {sentence}")
 
 
 @acls.command(
@@ -310,11 +313,14 @@ async def _broker_settings(admin: Admin) -> tuple[list[str] | None, bool]:
     return [name.strip() for name in super_users.value.split(";") if name.strip()], allows
 
 
-def _needed(given: dict[str, Any], prefixed: bool) -> list[ResourcePattern]:
+def _grants(given: dict[str, Any], operations: tuple[str, ...], prefixed: bool) -> list[Grant]:
     patterns = resources(given, _pattern_type(prefixed))
     if not patterns:
         raise click.UsageError("a resource is needed, such as --topic")
-    return patterns
+    if not operations:
+        raise click.UsageError("--operation is needed")
+    check_operations(patterns, operations)
+    return [(pattern, OPERATIONS[name]) for pattern, name in product(patterns, operations)]
 
 
 def _pattern_type(prefixed: bool) -> PatternType:

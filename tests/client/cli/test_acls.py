@@ -13,6 +13,8 @@ from tests.client.cli.conftest import QUICK, CommandLine
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka
 
+SINK = ("add", "--allow", "User:a", "--oncelog-sink", "s", "--topic", "t")
+
 
 @pytest.fixture(scope="module", params=["oncelog", "kafka"])
 def authorizing(
@@ -107,6 +109,50 @@ def test_the_explanation_for_people_is_a_sentence(authorizing: CommandLine, name
     assert f"to allow it: oncelog acls add --allow User:x --operation read --group {name}" in text
 
 
+def test_a_recipe_adds_the_rules_of_a_query_of_spark(authorizing: CommandLine, name: str) -> None:
+    spark = f"User:s-{name}"
+    rules: dict[str, set[tuple[str, ...]]] = {
+        "--oncelog-source": {
+            ("READ", "TOPIC", name, "LITERAL"),
+            ("READ", "GROUP", f"{name}-lag", "LITERAL"),
+        },
+        "--oncelog-sink": {
+            ("WRITE", "TOPIC", name, "LITERAL"),
+            ("WRITE", "TRANSACTIONAL_ID", f"{name}-sink", "LITERAL"),
+            ("WRITE", "TRANSACTIONAL_ID", f"{name}-sink/", "PREFIXED"),
+            ("READ", "GROUP", f"{name}-sink", "LITERAL"),
+            ("READ", "TOPIC", "__oncelog_sink", "LITERAL"),
+            ("DESCRIBE", "TOPIC", "__spark_sink_state", "LITERAL"),
+        },
+    }
+    words = {
+        "--oncelog-source": ("--oncelog-source", "--group", f"{name}-lag"),
+        "--oncelog-sink": ("--oncelog-sink", f"{name}-sink"),
+    }
+    for option, expected in rules.items():
+        added = authorizing.json("acls", "add", "--allow", spark, *words[option], "--topic", name)
+        columns = ("operation", "resource", "name", "pattern")
+        assert {tuple(rule[column] for column in columns) for rule in added} == expected
+        assert {(rule["permission"], rule["principal"]) for rule in added} == {("ALLOW", spark)}
+    by_name = ("acls", "list", "--principal", spark)
+    authorizing.settled(lambda rows: len(rows) == 8, *by_name)
+    authorizing.text("acls", "remove", "--principal", spark)
+
+
+@pytest.mark.parametrize("authorizing", ["oncelog"], indirect=True)
+def test_the_recipe_of_a_sink_names_the_optional_rights(
+    authorizing: CommandLine, name: str
+) -> None:
+    words = ("--oncelog-sink", name, "--sink-protocol", "record", "--topic", name)
+    done = authorizing.call("acls", "add", "--allow", "User:s", *words, "--prefixed")
+    assert "WRITE" in done.stdout
+    assert "CREATE" not in done.stdout
+    assert "optional: CREATE on topic __spark_sink_state: the sink creates" in done.stderr
+    two_phase = f"TWO_PHASE_COMMIT on transactional ids that begin with {name}: "
+    assert f"optional: {two_phase}" in done.stderr
+    authorizing.text("acls", "remove", "--principal", "User:s")
+
+
 @pytest.mark.parametrize("authorizing", ["oncelog"], indirect=True)
 def test_a_super_user_is_recognized(authorizing: CommandLine, name: str) -> None:
     found = explained(authorizing, name, "User:root", "write")
@@ -124,6 +170,15 @@ def test_a_super_user_is_recognized(authorizing: CommandLine, name: str) -> None
             ("add", "--allow", "User:a", "--operation", "read", "--cluster"),
             "a cluster has no operation read",
         ),
+        ((*SINK, "--operation", "read"), "--oncelog-sink chooses the operations"),
+        ((*SINK, "--group", "g"), "--oncelog-sink chooses the resources, so --group must be"),
+        ((*SINK, "--oncelog-source"), "are for two commands"),
+        ((*SINK, "--deny", "User:a"), "have no --deny"),
+        (("add", "--allow", "User:a", "--oncelog-sink", "s"), "--oncelog-sink needs --topic"),
+        (("add", "--allow", "User:a", "--oncelog-source"), "--oncelog-source needs --topic"),
+        (("add", "--oncelog-source", "--topic", "t"), "--allow or --deny"),
+        (("add", "--allow", "User:a", "--topic", "t", "--sink-protocol", "record"),
+         "--sink-protocol needs --oncelog-sink"),
         (("remove",), "--all for every rule"),
         (("remove", "--all", "--topic", "t"), "--all for every rule"),
         (("explain", "--principal", "User:a", "--operation", "read"), "exactly one resource"),

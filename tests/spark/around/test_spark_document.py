@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from oncelog_client.core.acl_bindings import PatternType
+from oncelog_client.spark.rights import Right
 from oncelog_client.spark.settings.options import OPTIONS, Options
 from oncelog_client.spark.sink.protocol.columns import TYPES
+from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.sink_rights import sink_rights
 from oncelog_client.spark.source.plan.schema import COLUMNS
 from oncelog_client.spark.source.plan.source_options import source_options
+from oncelog_client.spark.source.plan.source_rights import source_rights
+from tests.spark.guarded import GuardedOncelog, password_of
 from tests.spark.topics import Topics
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -66,6 +72,29 @@ def test_the_documented_columns_are_the_columns_of_the_code() -> None:
     } == types
 
 
+def test_the_documented_access_rules_are_those_of_the_code() -> None:
+    documented = {
+        (query, operation, resource, name.replace("`", ""), effect.startswith("optional"))
+        for query, operation, resource, name, effect in rows("Access rules")
+    }
+    name, topics = "<sinkId>", ["<topic>"]
+    rights = {
+        "source": source_rights(topics, group="<group>"),
+        f"source with `startingOffsets=sink:{name}`": source_rights((), sink_id=name),
+        **{f"sink, `{kind}`": sink_rights(name, topics, kind) for kind in CommitKind},
+    }
+    assert documented == {
+        (query, right.operation.name, right.resource_type.name, shown(right), right.is_optional)
+        for query, of_query in rights.items()
+        for right in of_query
+    }
+
+
+def shown(right: Right) -> str:
+    is_literal = right.pattern_type is PatternType.LITERAL
+    return right.name if is_literal else f"{right.name}, {right.pattern_type.name}"
+
+
 def programs() -> list[str]:
     return re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
 
@@ -100,6 +129,34 @@ def test_the_first_program_of_the_document_runs(
         spark.streams.removeListener(names["listener"])
     read = sorted((record.key, record.value) for record in topics.read(lengths))
     assert read == [(b"every", b"5"), (b"once", b"4"), (b"word", b"4")]
+
+
+def test_the_documented_options_for_tls_and_a_user_work(
+    spark: SparkSession,
+    guarded: GuardedOncelog,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics = Topics(guarded.address)
+    topics.create(name)
+    topics.append(name, [b"once"])
+    user = guarded.user("spark", source_rights([name]))
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "authority.pem").write_text(user["kafka.ssl.truststore.certificates"])
+    (secrets / "spark.password").write_text(password_of("spark"))
+    monkeypatch.chdir(tmp_path)
+    program = with_other(
+        next(program for program in programs() if "secured" in program),
+        ("localhost:9094", user["kafka.bootstrap.servers"]),
+        ('"words"', f'"{name}"'),
+    )
+    names: dict[str, Any] = {"spark": spark}
+    exec(compile(program, "docs/spark.md", "exec"), names)
+    assert names["words"].isStreaming
+    read = spark.read.format("oncelog").options(**names["secured"]).option("subscribe", name)
+    assert [bytes(row.value) for row in read.load().collect()] == [b"once"]
 
 
 def test_the_documented_program_for_update_mode_works(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from oncelog_client.errors import KafkaError
 from oncelog_client.producer import Producer
 from oncelog_client.spark.sink.protocol.messages import Plan
 from oncelog_client.spark.sink.protocol.steps import Answer, Command
@@ -43,4 +44,9 @@ class BackEnd(Protocol):
         transactional id, which aborts the id's open transaction. After the last row, the task calls
         `Producer.hand_over_transaction`. Raises FencedInGroupError or ProducerFencedError if a
         newer driver has taken over."""
+        ...
+
+    def explain(self, error: KafkaError, topic: str = "") -> None:
+        """Add to the error of a missing right the rights that the sink needs. `topic`: the topic
+        that it writes to; empty if each row names its topic."""
         ...

@@ -263,6 +263,8 @@ def _run(
         try:
             answer = background().run(performer.perform(command), CALL_TIMEOUT_S)
         except (KafkaError, TimeoutError) as error:
+            if isinstance(error, KafkaError):
+                performer.explain(error)
             raise SinkError(f"sink step {command.step}: {error}") from error
         fail_at(f"{command.step}.after")
         state, command = step(state, answer)

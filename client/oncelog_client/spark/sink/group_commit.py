@@ -60,6 +60,13 @@ class GroupCommit:
         await producer.init_transactions((), plan.sink_id, plan.generation)
         await producer.begin_transaction()
 
+    def explain(self, error: KafkaError, topic: str = "") -> None:
+        from oncelog_client.spark.rights import explain_refusal
+
+        from .protocol.sink_rights import sink_rights
+
+        explain_refusal(error, sink_rights(self._sink_id, [topic], CommitKind.GROUP))
+
     async def perform(self, command: Command) -> Answer:
         admin = await background().client(
             ("admin", self._setup),

@@ -141,6 +141,13 @@ class RecordCommit:
 
     # -- the driver
 
+    def explain(self, error: KafkaError, topic: str = "") -> None:
+        from oncelog_client.spark.rights import explain_refusal
+
+        from .protocol.sink_rights import sink_rights
+
+        explain_refusal(error, sink_rights(self._sink_id, [topic], CommitKind.RECORD))
+
     async def perform(self, command: Command) -> Answer:
         admin = await self._admin()
         match command:
@@ -149,8 +156,7 @@ class RecordCommit:
             case FenceParent():
                 return await self._fence(admin, command)
             case Open():
-                entry = Entry(command.state)
-                return await self._append(admin, command.parent, entry, is_done=False)
+                return await self._append(admin, command.parent, Entry(command.state))
             case AbortOpen():
                 return await self._abort_open(admin, command)
             case Decide() | RollForward():
@@ -289,8 +295,7 @@ class RecordCommit:
                     answer = await self._check(admin, members)
                 case Append(parent=parent, entry=written):
                     fail_at(f"{command.step}.before")
-                    is_done = written.unfinished is None
-                    answer = await self._append(admin, parent, written, is_done=is_done)
+                    answer = await self._append(admin, parent, written)
                     fail_at(f"{command.step}.after")
                 case EndMembers(members=members):
                     fail_at(f"{command.step}.before")
@@ -336,14 +341,16 @@ class RecordCommit:
         return Done()
 
     async def _append(
-        self, admin: Admin, parent: TransactionMember, entry: Entry, *, is_done: bool
+        self, admin: Admin, parent: TransactionMember, entry: Entry
     ) -> Done | Outdated | OutcomeUnknown:
-        """Append a record in a transaction of the parent. `is_done`: the batch is done. The group's
-        offset is then committed with the record, for tools that show the offset."""
+        """Append a record in a transaction of the parent. Unless it decides a batch, the group's
+        offset is committed with the record, for tools that show the offset. A generation begins
+        with such a record. So a principal without the right to the group is refused before a batch
+        is decided, and not between the decision and its end."""
         key = (self._setup, self._sink_id)
         log = _logs.get(key, RecordLog())
         sequence = log.first_sequence(parent)
-        offsets = [(STATE_PARTITION, encode(entry.state))] if is_done else []
+        offsets = [(STATE_PARTITION, encode(entry.state))] if entry.unfinished is None else []
         try:
             await admin.state_log(STATE_PARTITION).commit(
                 parent,
@@ -366,6 +373,12 @@ async def _create_topic(admin: Admin) -> None:
     topic = NewTopic(STATE_PARTITION.topic, 1, configs=STATE_TOPIC_CONFIGS)
     try:
         await admin.create_topics([topic])
+    except AuthorizationError as error:
+        raise SinkError(
+            f"topic {topic.name} does not exist, and the principal may not create it ({error}): the"
+            f" principal needs CREATE on topic {topic.name}, or create the topic with one partition"
+            " and cleanup.policy=compact"
+        ) from error
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

@@ -137,11 +137,13 @@ class _Transaction:
 
     def _explained(self, error: KafkaError) -> Exception:
         """Return a SinkError with the cause if the producer was fenced: by a newer driver, or at
-        the transaction's timeout. Return any other error unchanged."""
+        the transaction's timeout. Return any other error. The error of a missing right gets the
+        right's name."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
             cause = cause.__cause__
         if cause is None:
+            self._back_end.explain(error, self._options.topic or "")
             return error
         duration_ms, timeout_ms = self._duration_ms(), self._options.transaction_timeout_ms
         if duration_ms < timeout_ms:

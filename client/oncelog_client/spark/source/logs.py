@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.spark.background import background
+from oncelog_client.spark.offsets.offsets import AtSink
 from oncelog_client.spark.source.plan import data_loss
 from oncelog_client.spark.source.plan.source_options import SourceOptions
 from oncelog_client.values import TopicPartition
@@ -33,7 +34,26 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
         catalogue: Catalogue = await background().client(key, lambda: Catalogue(key))
         return await work(catalogue)
 
-    return background().run(asked(), key.patience_s)
+    try:
+        return background().run(asked(), key.patience_s)
+    except KafkaError as error:
+        _explain(error, options)
+        raise
+
+
+def _explain(error: KafkaError, options: SourceOptions) -> None:
+    """Add to the error of a missing right the rights that the source needs."""
+    # Imported here: few queries need it, and each query starts several processes.
+    from oncelog_client.spark.rights import explain_refusal
+    from oncelog_client.spark.source.plan.source_rights import source_rights
+
+    start = options.start
+    rights = source_rights(
+        sorted(options.subscription.named) or [""],
+        group=options.commit_to_group,
+        sink_id=start.sink_id if isinstance(start, AtSink) else None,
+    )
+    explain_refusal(error, rights)
 
 
 async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from oncelog_client.errors import KafkaError
 from oncelog_client.spark.prompt_worker import PromptWorker
 from oncelog_client.spark.source.plan import data_loss
 from oncelog_client.spark.source.plan.source_options import SourceOptions
@@ -56,6 +57,12 @@ class PartitionReads:
                 _log.warning("%s", loss)
                 if not is_truncated:
                     return
+            except KafkaError as error:
+                from oncelog_client.spark.rights import explain_refusal
+                from oncelog_client.spark.source.plan.source_rights import source_rights
+
+                explain_refusal(error, source_rights([topic_partition.topic]))
+                raise
 
 
 def input_partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from oncelog_client.errors import TimedOutError
+from oncelog_client.errors import TimedOutError, error_for
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_offsets import fetch_offsets
@@ -13,6 +13,7 @@ from oncelog_client.io.state_log import StateLog
 from oncelog_client.spark.offsets.source_end import too_long
 from oncelog_client.spark.sink.protocol import record_log, state
 from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, SinkState
+from oncelog_protocol.errors import ErrorCode
 
 _ASK_AGAIN_S: Final = 0.01
 
@@ -38,6 +39,9 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
     cluster.watch([place.topic])
     await cluster.refresh()
     info = cluster.metadata.topics.get(place.topic)
+    if info is not None and info.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        # A sink that commits by record would seem to have no state.
+        raise error_for(info.error, place.topic)
     if info is None or not info.usable:
         return None
     entry = (await _whole(StateLog(cluster, place, timeout_ms), sink_id, timeout_ms)).entry

@@ -1,0 +1,37 @@
+"""The access rights that a source needs. READ implies DESCRIBE (KIP-11), which a source needs too.
+`tests/spark/rights` runs sources without each of the rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oncelog_client.core.acl_bindings import AclOperation, AclResourceType, PatternType
+from oncelog_client.spark.rights import Right
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION
+from oncelog_client.spark.sink.protocol.state_topic import STATE_TOPIC
+
+
+def source_rights(
+    topics: Iterable[str],
+    *,
+    group: str | None = None,
+    sink_id: str | None = None,
+    is_prefix: bool = False,
+) -> tuple[Right, ...]:
+    """Return the rights of a source that reads `topics`; with `is_prefix` they are the beginnings
+    of names. `group`: that of the option commitOffsetsToGroup. `sink_id`: the sink of
+    `startingOffsets=sink:…`; a sink that commits by group has no record in the state topic, so
+    DESCRIBE is enough there."""
+    pattern = PatternType.PREFIXED if is_prefix else PatternType.LITERAL
+    topic, of_group = AclResourceType.TOPIC, AclResourceType.GROUP
+    found = [Right(AclOperation.READ, topic, name, pattern) for name in topics]
+    if group is not None:
+        lag = "the group shows the lag; without it the source warns and continues"
+        found.append(Right(AclOperation.READ, of_group, group, pattern, lag))
+    if sink_id is not None:
+        found += [
+            Right(AclOperation.DESCRIBE, of_group, sink_id),
+            Right(AclOperation.DESCRIBE, topic, SINK_PARTITION.topic),
+            Right(AclOperation.READ, topic, STATE_TOPIC),
+        ]
+    return tuple(found)
