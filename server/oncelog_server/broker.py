@@ -461,6 +461,8 @@ class Broker:
         self._tasks.stop()
         self._marker_links.close()
         await self.security.close()
+        self.services.authorizer.flush()
+        self.services.producer_id_owners.flush()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # The checkpoints are written even if a log could not be closed, because a checkpoint in

@@ -85,5 +85,9 @@ class ProducerIdOwners:
         if not self.may_use(request, producer_id):
             raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, OF_ANOTHER.format(producer_id))
 
+    def flush(self) -> None:
+        """Log the requests that were counted and not logged, because the broker stops."""
+        self._events.flush()
+
 
 OF_ANOTHER: Final = "producer id {} belongs to another principal: request one (InitProducerId)"

@@ -167,6 +167,7 @@ class Admissions:
             self._timer.cancel()
         for tokens in self._tokens:
             await tokens.close()
+        self._failures.flush()
 
 
 def _new_exchange(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> SaslExchange:

@@ -123,6 +123,7 @@ class Listener:
         self._all_closed: asyncio.Event | None = None
         # A client that is closed connects again, perhaps for ever.
         self._closings = BoundedEvents(partial(log.info, "connection closed"), clock.monotonic_ms)
+        self._excesses = BoundedEvents(_log_excess, clock.monotonic_ms)
 
     async def bind(self, admission: Admission, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
@@ -204,8 +205,8 @@ class Listener:
             return self._admit(connection)
         if self._new_connections.opened(connection, session.listener):
             return True
-        if not connection.is_counted:
-            log.warning("too many new connections of one listener", peer=session.address)
+        if not connection.is_counted:  # else it has exceeded another limit, which is logged
+            self._refuse("too many new connections of one listener", session, self._limits.backlog)
         return False
 
     def _admit(self, connection: Connection) -> bool:
@@ -220,22 +221,28 @@ class Listener:
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
         if self._per_listener.total() > limits.max_connections:
-            log.warning("too many connections", limit=limits.max_connections, peer=session.address)
-            return False
+            return self._refuse("too many connections", session, limits.max_connections)
         of_listener = connection.max_of_listener
         if of_listener is not None and self._per_listener[session.listener] > of_listener:
-            log.warning(
-                "too many connections of one listener", limit=of_listener, peer=session.address
-            )
-            return False
+            return self._refuse("too many connections of one listener", session, of_listener)
         if self._per_host[session.host] > allowed:
-            log.warning("too many connections of one address", limit=allowed, peer=session.address)
-            return False
+            return self._refuse("too many connections of one address", session, allowed)
         if throttle_ms:
             connection.close_after(throttle_ms, "too many new connections of one address")
             if self._rates is not None:
                 self._rates.take_back(session.listener, now_ms)
         return True
+
+    def _refuse(self, event: str, session: Session, limit: int) -> bool:
+        """Log that a connection exceeds a limit. Return False."""
+        self._excesses.add(
+            (event, session.listener, session.host),
+            event=event,
+            limit=limit,
+            listener=session.listener,
+            peer=session.address,
+        )
+        return False
 
     def connection_closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, False) is not None or connection.session is None:
@@ -271,3 +278,9 @@ class Listener:
             connection.close("the broker stops")
         self.writables.close()
         self.mutes.close()
+        self._closings.flush()
+        self._excesses.flush()
+
+
+def _log_excess(*, event: str, **fields: object) -> None:
+    log.warning(event, **fields)

@@ -129,6 +129,9 @@ class Authentication:
         self._principal: Principal | None = None
         self._expires_ms: int | None = None
         self._begun_ms: int | None = None
+        # True after a challenge that refuses the client. The refusal is then logged already,
+        # because the client may close the connection and not respond.
+        self._is_refused = False
 
     def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         """Serve a frame before COMPLETE. Raises ProtocolError for a frame that is no request."""
@@ -228,6 +231,9 @@ class Authentication:
         self, evaluation: Challenge | Authenticated, header: RequestHeader | None
     ) -> Deferred[Parts]:
         if isinstance(evaluation, Challenge):
+            if evaluation.refusal:
+                self._is_refused = True
+                self._peer.refused(evaluation.refusal)
             return self._respond(_with_token(header, evaluation.token))
         principal = evaluation.principal
         if self._principal is not None and principal != self._principal:
@@ -287,7 +293,8 @@ class Authentication:
         A failure that is logged after the delay would stay unknown if the client closes earlier, so
         passwords could be guessed without a log event."""
         self.state = State.FAILED
-        self._peer.refused(reason)
+        if not self._is_refused:
+            self._peer.refused(reason)
         later: Deferred[Parts] = Deferred()
 
         def end() -> None:

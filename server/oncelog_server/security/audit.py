@@ -4,7 +4,7 @@ or with every request."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final
 
 import msgspec
@@ -16,15 +16,18 @@ MOST_KEYS: Final = 1_000
 
 
 class _Seen(msgspec.Struct):
-    """An event that was logged at `logged_ms`, and `count` like it since then."""
+    """An event that was logged at `logged_ms`, and `count` like it since then. `fields` are those
+    of the last one."""
 
     logged_ms: int
+    fields: Mapping[str, object]
     count: int = 0
 
 
 class BoundedEvents:
     """Calls `log(count, **fields)` for the first event of a key at once, then at most once a
-    minute. `count` is the number of events since the last call, this one included."""
+    minute. `count` is the number of events since the last call, this one included. The fields stay
+    in memory for a minute or longer, so they must refer to no connection."""
 
     def __init__(self, log: Callable[..., None], monotonic_ms: Callable[[], int]) -> None:
         self._log = log
@@ -39,6 +42,7 @@ class BoundedEvents:
         seen = self._seen.get(key)
         if seen is not None and now_ms - seen.logged_ms < REPEAT_MS:
             seen.count += 1
+            seen.fields = fields
             return True
         if seen is not None:
             del self._seen[key]
@@ -46,10 +50,20 @@ class BoundedEvents:
             oldest = next(iter(self._seen))
             if now_ms - self._seen[oldest].logged_ms < REPEAT_MS:
                 return False
-            del self._seen[oldest]
-        self._seen[key] = _Seen(now_ms)
+            self._log_rest(self._seen.pop(oldest))
+        self._seen[key] = _Seen(now_ms, fields)
         self._log(count=1 if seen is None else seen.count + 1, **fields)
         return True
+
+    def flush(self) -> None:
+        """Log the events that were counted and not logged, because the broker stops."""
+        for seen in self._seen.values():
+            self._log_rest(seen)
+
+    def _log_rest(self, seen: _Seen) -> None:
+        if seen.count:
+            self._log(count=seen.count, **seen.fields)
+            seen.count = 0
 
 
 class GroupedEvents:
@@ -64,6 +78,11 @@ class GroupedEvents:
         """Count an event, and log it if it is due."""
         if not self._single.add(key, **fields):
             self._grouped.add(group, **fields)
+
+    def flush(self) -> None:
+        """Log the events that were counted and not logged, because the broker stops."""
+        self._single.flush()
+        self._grouped.flush()
 
 
 def kind_of(reason: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
 
@@ -22,6 +24,14 @@ class Subject(Protocol):
 
     @property
     def listener(self) -> str: ...
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A subject without its session, which outlives the connection."""
+
+    principal: Principal
+    host: str
+    listener: str
 
 
 class Authorizer(Protocol):
@@ -54,6 +64,10 @@ class Authorizer(Protocol):
         """Count a request that `authorize` denied, and log it unless `logged` is False."""
         ...
 
+    def flush(self) -> None:
+        """Log the denied requests that were counted and not logged, because the broker stops."""
+        ...
+
 
 class AllowAll:
     """Allows every request: the authorizer if none is configured."""
@@ -75,4 +89,7 @@ class AllowAll:
         *,
         logged: bool,
     ) -> None:
+        pass
+
+    def flush(self) -> None:
         pass

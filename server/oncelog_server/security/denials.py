@@ -34,11 +34,20 @@ class Denials:
         api_key: int,
         rule: Callable[[], str],
     ) -> None:
-        """Log a denial if it is due. `rule` returns the rule that decided, as text."""
+        """Log a denial if it is due. `rule` returns the rule that decided, as text. Both arguments
+        stay in memory, so they must refer to no connection."""
+        if len(resource.name) > LOGGED_NAME:
+            # A long name must not stay in memory either.
+            text = rule()
+            resource, rule = Resource(resource.type, resource.name[:LOGGED_NAME]), lambda: text
         principal = str(subject.principal)
-        key = principal, operation, resource.type, resource.name[:LOGGED_NAME]
+        key = principal, operation, resource.type, resource.name
         denial = (subject, operation, resource, api_key, rule)
         self._events.add(key, principal, denial=denial)
+
+    def flush(self) -> None:
+        """Log the denials that were counted and not logged, because the broker stops."""
+        self._events.flush()
 
     def _logged(
         self,
@@ -53,7 +62,7 @@ class Denials:
             listener=subject.listener,
             operation=operation.name,
             resource_type=resource.type.name,
-            resource=resource.name[:LOGGED_NAME],
+            resource=resource.name,
             api=APIS[api_key].name,
             rule=rule(),
         )

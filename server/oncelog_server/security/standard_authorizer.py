@@ -23,7 +23,7 @@ from oncelog_server.security.acls import (
     Permission,
     rule_text,
 )
-from oncelog_server.security.authorizer import Subject
+from oncelog_server.security.authorizer import Caller, Subject
 from oncelog_server.security.denials import Denials
 from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
@@ -130,13 +130,18 @@ class StandardAuthorizer:
     ) -> None:
         self.denied_total += 1
         if logged and self._denials is not None:
+            caller = Caller(subject.principal, subject.host, subject.listener)
             self._denials.add(
-                subject,
+                caller,
                 operation,
                 resource,
                 api_key,
-                lambda: _rule_text(self.decide(subject, operation, resource)),
+                lambda: _rule_text(self.decide(caller, operation, resource)),
             )
+
+    def flush(self) -> None:
+        if self._denials is not None:
+            self._denials.flush()
 
     def decide(self, subject: Subject, operation: Operation, resource: Resource) -> Decision:
         """Return the decision with the rule that decides, by the rules of this moment."""

@@ -337,6 +337,28 @@ def test_a_client_that_has_gone_is_not_authenticated() -> None:
     assert client.principal is None
 
 
+def test_a_client_that_closes_after_a_challenge_that_refuses_it_is_logged_once() -> None:
+    """A refused bearer token gets a challenge. The client's response to it is without meaning."""
+
+    class Refusing:
+        def __init__(self) -> None:
+            self._challenged = False
+
+        def evaluate(self, token: bytes) -> Challenge | Authenticated:
+            if self._challenged:
+                raise AuthenticationRefused("no", "the token has expired")
+            self._challenged = True
+            return Challenge(b"{}", "the token has expired")
+
+    client = Client(exchange=Refusing)
+    client.authenticate(b"token")
+    assert client.failures == ["the token has expired"]
+
+    waiting = Client(exchange=Refusing)
+    waiting.authenticate(b"token", b"\x01")
+    assert waiting.failures == ["the token has expired"]
+
+
 # --- re-authentication (KIP-368)
 
 

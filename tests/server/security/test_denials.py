@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -92,6 +94,37 @@ def test_a_repeated_denial_is_logged_once_a_minute_with_a_count() -> None:
         world.now_ms = second * 1_000
         world.deny()
     assert [event["count"] for event in world.events] == [1, 60, 60]
+
+
+def test_the_denials_that_are_not_logged_yet_are_logged_at_a_stop() -> None:
+    world = World(DENY_BOB)
+    for _ in range(4):
+        world.deny()
+    world.deny(ALICE)
+    for number in range(MOST_KEYS + 5):
+        world.deny(resource=Resource(ResourceType.TOPIC, f"t{number}"))
+    del world.events[:]
+    world.authorizer.flush()
+    world.authorizer.flush()
+    # Four of the same, and those that are not remembered by resource, of which one is logged.
+    assert [event["count"] for event in world.events] == [3, 6]
+    assert world.events[0]["rule"] == "DENY ALL by User:bob from * on TOPIC PREFIXED ord"
+
+
+def test_what_is_remembered_of_a_denial_refers_to_no_connection() -> None:
+    world = World(DENY_BOB)
+
+    def has_hung_up() -> bool:
+        return False
+
+    reference = weakref.ref(has_hung_up)
+    subject = Session(BOB.principal, BOB.host, BOB.listener, has_hung_up)
+    for _ in range(2):
+        world.deny(subject, Resource(ResourceType.GROUP, "g" * 30_000))
+        world.deny(subject)
+    del subject, has_hung_up
+    gc.collect()
+    assert reference() is None
 
 
 def test_another_principal_operation_or_resource_is_another_event() -> None:

@@ -12,9 +12,11 @@ from oncelog_server.security.resources import Principal
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """The broker's token. The client must respond to it with a further token."""
+    """The broker's token. The client must respond to it with a further token. If `refusal` is not
+    empty, the client is refused for this reason, whatever its response is."""
 
     token: bytes
+    refusal: str = ""
 
 
 class Authenticated(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class OAuthBearerExchange:
     ) -> Challenge | Authenticated:
         if isinstance(verdict, InvalidToken):
             self._refused = verdict
-            return Challenge(_failure(verdict))
+            return Challenge(_failure(verdict), verdict.reason)
         if authorization_id not in ("", verdict.subject):
             raise AuthenticationRefused(
                 f"Authentication failed: Client requested an authorization id ({authorization_id})"

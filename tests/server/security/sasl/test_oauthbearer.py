@@ -54,7 +54,7 @@ def test_a_good_token_authenticates_its_subject_until_it_expires() -> None:
 def test_a_refused_token_gets_json_and_then_an_error(response: bytes) -> None:
     """Also a good token in the second message is refused. Kafka would accept it."""
     begun = exchange()
-    assert begun.evaluate(BAD) == Challenge(b'{"status":"invalid_token"}')
+    assert begun.evaluate(BAD) == Challenge(b'{"status":"invalid_token"}', REFUSAL.reason)
     with pytest.raises(AuthenticationRefused) as caught:
         begun.evaluate(response)
     assert str(caught.value) == '{"status":"invalid_token"}'
@@ -92,7 +92,7 @@ def test_a_verdict_that_comes_later_has_the_same_effects() -> None:
     validator.asked[0].complete(Claims("alice", 5_000))
     validator.asked[1].complete(REFUSAL)
     assert accepted.value == ALICE
-    assert refused.value == Challenge(b'{"status":"invalid_token"}')
+    assert refused.value == Challenge(b'{"status":"invalid_token"}', REFUSAL.reason)
     with pytest.raises(AuthenticationRefused):
         begun.evaluate(b"\x01")
 
@@ -123,4 +123,6 @@ def test_a_missing_scope_is_named_in_the_challenge() -> None:
             return InvalidToken("missing", "insufficient_scope", "[produce]")
 
     challenge = OAuthBearerExchange(Scoped(), lambda: NOW_MS).evaluate(GOOD)
-    assert challenge == Challenge(b'{"status":"insufficient_scope", "scope":"[produce]"}')
+    assert challenge == Challenge(
+        b'{"status":"insufficient_scope", "scope":"[produce]"}', "missing"
+    )
