@@ -3,6 +3,7 @@ renews before it ends (KIP-368)."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,8 +22,10 @@ from oncelog_protocol.security.sasl_client import (
     AuthenticationFailed,
     SaslClient,
     SaslRequest,
+    SaslResponse,
     authenticate,
 )
+from oncelog_protocol.security.scram_client import preparation
 
 from .clock import monotonic_ms
 from .randomness import fraction
@@ -39,17 +42,26 @@ Call = Callable[[Any], Awaitable[Any]]
 
 
 class Login:
-    """The credentials of a client, for all its connections. Tokens belong to one event loop."""
+    """The credentials of a client, for all its connections on one event loop."""
 
     def __init__(self, config: ClientConfig) -> None:
         """Raises ConfigError for a token endpoint that cannot be used."""
         self._password = password_login(vars(config))
         place = token_place(vars(config))
         self._tokens: TokenSource | None = None
+        self._preparing = asyncio.Lock()
         if place is not None:
             from .token_sources import token_source
 
             self._tokens = token_source(place)
+
+    async def prepare(self, client: SaslClient, response: SaslResponse) -> None:
+        """Run the slow part of the step that follows a response on a thread. Connections that open
+        at the same time need its result once."""
+        work = preparation(client, response)
+        if work is not None:
+            async with self._preparing:
+                await asyncio.to_thread(work)
 
     async def client(self) -> SaslClient:
         """Return the client's side of one exchange. For OAUTHBEARER, get a token first.
@@ -84,7 +96,9 @@ async def authenticate_connection(
     try:
         request: SaslRequest = next(exchange)
         while True:
-            request = exchange.send(await call(request))
+            response = await call(request)
+            await login.prepare(client, response)
+            request = exchange.send(response)
     except StopIteration as finished:
         return renewal_ms(finished.value)
     except AuthenticationFailed as error:

@@ -4,12 +4,18 @@ and the broker must prove that it knows the password's keys."""
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Final
 
+from oncelog_protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from oncelog_protocol.secret import Secret
-from oncelog_protocol.security.sasl_client import SaslClientError, sendable
+from oncelog_protocol.security.sasl_client import (
+    SaslClient,
+    SaslClientError,
+    SaslResponse,
+    sendable,
+)
 from oncelog_protocol.security.scram_credential import (
     LEAST_ITERATIONS,
     ScramMechanism,
@@ -19,6 +25,7 @@ from oncelog_protocol.security.scram_credential import (
 from oncelog_protocol.security.scram_messages import (
     GS2_HEADER,
     InvalidScramMessage,
+    ServerFirst,
     auth_message,
     client_final_unproven,
     client_first_bare,
@@ -37,7 +44,7 @@ _MOST_CLIENT_ITERATIONS: Final = 1_000_000
 @lru_cache(maxsize=64)
 def _salted(mechanism: ScramMechanism, password: Secret, salt: bytes, iterations: int) -> bytes:
     """Return SaltedPassword. A process opens many connections with few passwords, and each would
-    take 8 ms."""
+    take 8 ms. Threads may call this."""
     return salted_password(mechanism, password.reveal(), salt, iterations)
 
 
@@ -102,7 +109,18 @@ class ScramClient:
         self._complete = True
         return None
 
-    def _final(self, challenge: bytes) -> bytes:
+    def preparation(self, challenge: bytes) -> Callable[[], object] | None:
+        """Return the slow part of `next(challenge)`, None if there is none. After a call of it, on
+        any thread, `next` takes no time. An invalid challenge has no slow part."""
+        if self._complete or self._server_signature is not None:
+            return None
+        try:
+            server = self._server_first(challenge)
+        except (InvalidScramMessage, SaslClientError):
+            return None
+        return partial(_salted, self._scram, self._password, server.salt, server.iterations)
+
+    def _server_first(self, challenge: bytes) -> ServerFirst:
         server = parse_server_first(challenge)
         if not server.nonce.startswith(self._nonce) or len(server.nonce) == len(self._nonce):
             raise SaslClientError("the broker's nonce does not continue the client's nonce")
@@ -111,6 +129,10 @@ class ScramClient:
                 f"the broker asks for {server.iterations} iterations, not "
                 f"{LEAST_ITERATIONS} to {_MOST_CLIENT_ITERATIONS}"
             )
+        return server
+
+    def _final(self, challenge: bytes) -> bytes:
+        server = self._server_first(challenge)
         salted = _salted(self._scram, self._password, server.salt, server.iterations)
         unproven = client_final_unproven(GS2_HEADER, server.nonce)
         message = auth_message(self._bare, challenge, unproven)
@@ -124,3 +146,15 @@ class ScramClient:
             raise SaslClientError(f"the broker reports {server.error!r}")
         if not hmac.compare_digest(server.signature, expected):
             raise SaslClientError("the broker does not know the password: its signature is wrong")
+
+
+def preparation(client: SaslClient, response: SaslResponse) -> Callable[[], object] | None:
+    """Return work that an event loop must run on a thread before it passes `response` on to
+    `authenticate`: PBKDF2, which takes 8 ms for 4,096 iterations. None if there is none."""
+    if (
+        not isinstance(client, ScramClient)
+        or not isinstance(response, SaslAuthenticateResponse)
+        or response.error_code
+    ):
+        return None
+    return client.preparation(response.auth_bytes)

@@ -191,6 +191,18 @@ class BrokerLink(asyncio.Protocol):
         authentication = self._authentication
         if response is None or authentication is None:
             return  # the link broke
+        work = authentication.preparation(response)
+        if work is None:
+            self._authenticate(authentication, response)
+            return
+        preparing = asyncio.get_running_loop().run_in_executor(None, work)
+        preparing.add_done_callback(lambda _: self._prepared(authentication, response))
+
+    def _prepared(self, authentication: LinkAuthentication, response: Any) -> None:
+        if self._authentication is authentication:  # else the link broke meanwhile
+            self._authenticate(authentication, response)
+
+    def _authenticate(self, authentication: LinkAuthentication, response: Any) -> None:
         following = authentication.next(response)
         if following is not None:
             self._ask(*following)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from oncelog_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -13,6 +14,7 @@ from oncelog_protocol.security.sasl_client import (
     SaslResponse,
     authenticate,
 )
+from oncelog_protocol.security.scram_client import preparation
 
 # Brokers speak the same versions.
 _VERSIONS: Final[dict[type, int]] = {SaslHandshakeRequest: 1, SaslAuthenticateRequest: 2}
@@ -23,6 +25,7 @@ class LinkAuthentication:
     `lifetime_ms` is the time until the session ends, 0 if it does not end."""
 
     def __init__(self, client: SaslClient) -> None:
+        self._client = client
         self._steps = authenticate(client, *_VERSIONS.values())
         self.failure: str | None = None
         self.lifetime_ms = 0
@@ -30,6 +33,10 @@ class LinkAuthentication:
     def first(self) -> tuple[SaslRequest, int]:
         """Return the first request and its version."""
         return _with_version(next(self._steps))
+
+    def preparation(self, response: SaslResponse) -> Callable[[], object] | None:
+        """Return work that must run on a thread before `next(response)`, None if there is none."""
+        return preparation(self._client, response)
 
     def next(self, response: SaslResponse) -> tuple[SaslRequest, int] | None:
         """Return the request after a response, with its version. Return None at the end."""

@@ -7,10 +7,14 @@ from base64 import b64encode
 import pytest
 from scramp import ScramMechanism as Scramp
 
+from oncelog_protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from oncelog_protocol.messages.sasl_handshake import SaslHandshakeResponse
 from oncelog_protocol.secret import Secret
+from oncelog_protocol.security import scram_client
+from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_protocol.security.sasl_client import SaslClientError
-from oncelog_protocol.security.scram_client import ScramClient
-from oncelog_protocol.security.scram_credential import ScramMechanism
+from oncelog_protocol.security.scram_client import ScramClient, preparation
+from oncelog_protocol.security.scram_credential import ScramMechanism, salted_password
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"  # RFC 7677, section 3
 SERVER_NONCE = NONCE + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -41,6 +45,48 @@ def test_an_exchange_is_that_of_rfc_7677() -> None:
     assert not started.is_complete
     assert started.next(SERVER_FINAL) is None
     assert started.is_complete
+
+
+def test_the_slow_part_of_a_step_can_run_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a thread, for example. The step itself then computes no PBKDF2."""
+    computed: list[int] = []
+
+    def recorded(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+        computed.append(iterations)
+        return salted_password(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr(scram_client, "salted_password", recorded)
+    scram_client._salted.cache_clear()
+    started = client()
+    started.first()
+    response = SaslAuthenticateResponse(auth_bytes=SERVER_FIRST)
+    work = preparation(started, response)
+    assert work is not None
+    assert not computed
+    work()
+    assert computed == [4096]
+    assert started.next(SERVER_FIRST)
+    assert computed == [4096]
+    assert preparation(started, SaslAuthenticateResponse(auth_bytes=SERVER_FINAL)) is None
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        SaslHandshakeResponse(),
+        SaslAuthenticateResponse(error_code=58, auth_bytes=SERVER_FIRST),
+        SaslAuthenticateResponse(auth_bytes=b"no message"),
+        SaslAuthenticateResponse(auth_bytes=SERVER_FIRST.replace(b"i=4096", b"i=2000000000")),
+        SaslAuthenticateResponse(auth_bytes=SERVER_FIRST.replace(b"r=", b"r=x")),
+    ],
+)
+def test_a_response_that_will_be_refused_has_no_slow_part(
+    response: SaslHandshakeResponse | SaslAuthenticateResponse,
+) -> None:
+    started = client()
+    started.first()
+    assert preparation(started, response) is None
+    assert preparation(PlainClient("alice", Secret("x")), response) is None
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)

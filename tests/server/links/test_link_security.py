@@ -4,6 +4,7 @@ makes them to itself."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import structlog
 
 from oncelog_protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from oncelog_protocol.security import scram_client
 from oncelog_protocol.security.scram_credential import ScramMechanism, salted_password
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.scram_changes import ScramUpsertion
@@ -83,6 +85,23 @@ async def test_markers_reach_a_broker_over_its_secured_listener(
     async with links_to_itself(tmp_path, protocol, mechanism) as links:
         for _ in range(3):
             assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is not None
+
+
+async def test_pbkdf2_of_a_link_runs_on_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def recorded(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+        threads.append(threading.current_thread())
+        return salted_password(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr(scram_client, "salted_password", recorded)
+    scram_client._salted.cache_clear()
+    async with links_to_itself(tmp_path, "SASL_PLAINTEXT", "SCRAM-SHA-512") as links:
+        assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is not None
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_a_refused_link_loses_its_requests_and_logs_the_reason(tmp_path: Path) -> None:
