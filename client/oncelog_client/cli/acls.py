@@ -33,6 +33,7 @@ from oncelog_client.core.acl_bindings import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
+    AclResourceType,
     PatternType,
 )
 from oncelog_client.core.acl_explanation import (
@@ -42,7 +43,8 @@ from oncelog_client.core.acl_explanation import (
     Reason,
     explain,
 )
-from oncelog_client.errors import KafkaError
+from oncelog_client.core.own_principal import own_principal
+from oncelog_client.errors import AuthorizationError, KafkaError
 
 COLUMNS: Final = (
     Column("Permission"),
@@ -231,7 +233,7 @@ def explain_(*, principal: str, host: str, operation: str, output: str, **given:
     )
 
     async def call(admin: Admin) -> tuple[AclExplanation, bool]:
-        rules = await admin.describe_acls(AclBindingFilter(pattern.resource_type))
+        rules = await _rules(admin, AclBindingFilter(pattern.resource_type))
         super_users, allow_if_no_acl = await _broker_settings(admin)
         found = explain(
             question, rules, super_users=super_users or (), allow_if_no_acl=allow_if_no_acl
@@ -330,7 +332,7 @@ def _pattern_type(prefixed: bool) -> PatternType:
 async def _described(admin: Admin, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
     found: set[AclBinding] = set()
     for chosen in filters:
-        found.update(await admin.describe_acls(chosen))
+        found.update(await _rules(admin, chosen))
     return sorted(found)
 
 
@@ -339,3 +341,27 @@ def _row(rule: AclBinding) -> tuple[str, ...]:
     return (
         permission.name, operation.name, principal, host, kind.name, name, pattern.name
     )  # fmt: skip
+
+
+async def _rules(admin: Admin, chosen: AclBindingFilter) -> list[AclBinding]:
+    """Return rules of the cluster. Raises Failed, which names the missing right and the principal,
+    if the client may not see them."""
+    try:
+        return await admin.describe_acls(chosen)
+    except AuthorizationError as error:
+        raise Failed(_lacks_describe(error, own_principal(vars(admin.config)))) from None
+
+
+def _lacks_describe(error: AuthorizationError, principal: str | None) -> str:
+    """Return the message for a client that may not see rules. `principal` is None if unknown."""
+    lacking = AclBinding(
+        ResourcePattern(AclResourceType.CLUSTER, "kafka-cluster"),
+        AccessControlEntry(
+            principal or "PRINCIPAL", WILDCARD, AclOperation.DESCRIBE, AclPermissionType.ALLOW
+        ),
+    )
+    client = "the principal of this client does" if principal is None else f"{principal} does"
+    return (
+        f"{error.code.name}: access rules are shown to principals with DESCRIBE on CLUSTER "
+        f"kafka-cluster, which {client} not have; an operator allows it by: {add_command(lacking)}"
+    )
