@@ -78,11 +78,12 @@ async def test_records_groups_transactions_and_admin_work_on_each_listener(
 async def test_sessions_are_renewed_under_load_and_every_record_is_written_once_in_order(
     secured_kafka: SecuredKafka, mechanism: str, name: str
 ) -> None:
-    """The broker ends a session after 2 s. Three connections work for four of these times."""
+    """The broker ends a session after 2 s. Three connections work for 2.5 of these times, so each
+    renews its session at least twice."""
     settings = secured_kafka.client_settings("SASL_SSL", mechanism)
     address = secured_kafka.addresses["SASL_SSL"]
     await _topic(address, settings, name)
-    end = monotonic() + 4 * MAX_REAUTH_MS / 1000
+    end = monotonic() + 2.5 * MAX_REAUTH_MS / 1000
     sent = 0
     got: list[bytes | None] = []
     used: set[Connection] = set()
@@ -106,7 +107,7 @@ async def test_sessions_are_renewed_under_load_and_every_record_is_written_once_
         busy = [made for made in used if made.last_used_ms > late_ms]
         assert len(busy) >= 2
         assert all(made._renew_at_ms > end * 1000 - 0.2 * MAX_REAUTH_MS for made in busy)
-    assert sent > 500
+    assert sent > 300
     assert got == [b"%d" % number for number in range(sent)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -366,25 +365,37 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
 # -- lost responses
 
 
-@pytest.fixture(params=["oncelog", "kafka"])
-def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LossyProxy]:
+@pytest.fixture(scope="module", params=["oncelog", "kafka"])
+def proxy_of_module(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LossyProxy]:
     """A proxy in front of a broker, which advertises the proxy's address to its clients."""
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
     kind = Kafka if request.param == "kafka" else Oncelog
-    with LossyProxy() as proxy, kind(tmp_path, {**QUICK, **proxy.advertised}) as broker:
+    folder = tmp_path_factory.mktemp("proxied")
+    with LossyProxy() as proxy, kind(folder, {**QUICK, **proxy.advertised}) as broker:
         proxy.target = broker.address
         yield proxy
 
 
+@pytest.fixture
+def proxy(proxy_of_module: LossyProxy) -> Iterator[LossyProxy]:
+    """The proxy of the module. It loses no response until the test says so."""
+    proxy_of_module.lost = 0
+    yield proxy_of_module
+    proxy_of_module.to_lose.clear()
+
+
 async def test_a_transaction_is_committed_once_although_a_response_is_lost(
-    proxy: LossyProxy,
+    proxy: LossyProxy, name: str
 ) -> None:
+    source, group = f"{name}-in", f"{name}-group"
     async with (
-        Producer(proxy.address, transactional_id="lossy") as producer,
+        Producer(proxy.address, transactional_id=name) as producer,
         Admin(proxy.address) as admin,
     ):
-        await admin.create_topics([NewTopic("out", 1, 1), NewTopic("in", 1, 1)])
+        await admin.create_topics([NewTopic(name, 1, 1), NewTopic(source, 1, 1)])
         proxy.to_lose[ApiKey.INIT_PRODUCER_ID] = 1
         await producer.init_transactions()
         losses = (
@@ -397,20 +408,20 @@ async def test_a_transaction_is_committed_once_although_a_response_is_lost(
         for number, api in enumerate(losses):
             proxy.to_lose[api] = 1
             async with producer.transaction():
-                await producer.send("out", b"%d" % number)
-                offsets = {TopicPartition("in", 0): OffsetAndMetadata(number)}
-                await producer.send_offsets_to_transaction(offsets, "g")
+                await producer.send(name, b"%d" % number)
+                offsets = {TopicPartition(source, 0): OffsetAndMetadata(number)}
+                await producer.send_offsets_to_transaction(offsets, group)
         assert proxy.lost >= 4
         proxy.to_lose.clear()
-        assert await admin.list_group_offsets("g", require_stable=True) == {
-            TopicPartition("in", 0): OffsetAndMetadata(len(losses) - 1)
+        assert await admin.list_group_offsets(group, require_stable=True) == {
+            TopicPartition(source, 0): OffsetAndMetadata(len(losses) - 1)
         }
-        committed = await read_values(proxy.address, "out", committed=True)
+        committed = await read_values(proxy.address, name, committed=True)
     assert committed == [b"%d" % number for number in range(len(losses))]
 
 
 async def commit_in_vain(
-    producer: Producer, proxy: LossyProxy, value: bytes
+    producer: Producer, proxy: LossyProxy, topic: str, value: bytes
 ) -> CommitOutcomeUnknown:
     """Commit a record, and return the error of the commit. The coordinator commits, but all
     responses to EndTxn are lost. Only this commit has the time limit COMMIT_TIMEOUT_MS."""
@@ -422,18 +433,18 @@ async def commit_in_vain(
         patch.setattr(session, "commit", lambda _: commit(monotonic_ms() + COMMIT_TIMEOUT_MS))
         with pytest.raises(CommitOutcomeUnknown) as caught:
             async with producer.transaction():
-                await producer.send("out", value)
+                await producer.send(topic, value)
     return caught.value
 
 
 async def test_a_commit_with_an_unknown_outcome_cannot_be_aborted_but_can_be_retried(
-    proxy: LossyProxy,
+    proxy: LossyProxy, name: str
 ) -> None:
-    async with Producer(proxy.address, transactional_id="patient") as producer:
+    async with Producer(proxy.address, transactional_id=name) as producer:
         await producer.init_transactions()
         async with producer.transaction():
-            await producer.send("out", b"first")
-        assert not (await commit_in_vain(producer, proxy, b"second")).fatal
+            await producer.send(name, b"first")
+        assert not (await commit_in_vain(producer, proxy, name, b"second")).fatal
         with pytest.raises(IllegalStateError):
             await producer.abort_transaction()
         with pytest.raises(IllegalStateError):
@@ -441,21 +452,21 @@ async def test_a_commit_with_an_unknown_outcome_cannot_be_aborted_but_can_be_ret
         proxy.to_lose.clear()
         await producer.commit_transaction()
         async with producer.transaction():
-            await producer.send("out", b"third")
-        values = await read_values(proxy.address, "out", committed=True)
+            await producer.send(name, b"third")
+        values = await read_values(proxy.address, name, committed=True)
     assert sorted(value or b"" for value in values) == [b"first", b"second", b"third"]
 
 
 async def test_a_fenced_retry_of_a_commit_with_an_unknown_outcome_leaves_it_unknown(
-    proxy: LossyProxy,
+    proxy: LossyProxy, name: str
 ) -> None:
-    async with Producer(proxy.address, transactional_id="doubtful") as producer:
+    async with Producer(proxy.address, transactional_id=name) as producer:
         await producer.init_transactions()
-        await commit_in_vain(producer, proxy, b"decided")
-        async with Producer(proxy.address, transactional_id="doubtful") as newer:
+        await commit_in_vain(producer, proxy, name, b"decided")
+        async with Producer(proxy.address, transactional_id=name) as newer:
             await newer.init_transactions()
         proxy.to_lose.clear()
         with pytest.raises(CommitOutcomeUnknown) as caught:
             await producer.commit_transaction()
         assert caught.value.fatal
-    assert await read_values(proxy.address, "out", committed=True) == [b"decided"]
+    assert await read_values(proxy.address, name, committed=True) == [b"decided"]
