@@ -1,8 +1,9 @@
-"""Broker processes that share one import of the sources.
+"""Processes that share one import of the sources: brokers, and our tools with Kafka's names.
 
-A template process imports the broker, and forks for each start. A forked broker is a process of its
-own, with its own environment, folder and output, and it dies by a signal as any other process. A
-forked start takes 0.06 s of processor time. A start as `python -m oncelog_server` takes 0.4 s.
+A template process imports the program, and forks for each start. A forked process is a process of
+its own, with its own environment, folder and output, and it dies by a signal as any other process.
+A forked start of a broker takes 0.06 s of processor time. A start as `python -m oncelog_server`
+takes 0.4 s.
 """
 
 from __future__ import annotations
@@ -19,18 +20,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from tempfile import TemporaryFile
 from typing import BinaryIO, Final
 
 from oncelog.testing.broker import PROGRAM
+
+BROKER: Final = PROGRAM[-1]
+TOOLS: Final = "oncelog_client.kafka_tools"
 
 # Variables with these beginnings take effect when an interpreter starts.
 _OF_THE_INTERPRETER: Final = ("PYTHON", "LD_")
 
 _LARGEST_REQUEST: Final = 1 << 18
+# What a pipe holds without a reader.
+_LARGEST_INPUT: Final = 1 << 16
 
 
 class PreloadedProcess:
-    """A forked broker, with the methods of Popen that tests use. `returncode` is negative after a
+    """A forked process, with the methods of Popen that tests use. `returncode` is negative after a
     signal."""
 
     def __init__(self, pid: int, status: socket.socket) -> None:
@@ -84,25 +91,60 @@ def _interpreter(environment: Mapping[str, str]) -> dict[str, str]:
 def start_preloaded(
     command: Sequence[str], environment: Mapping[str, str], output: BinaryIO, log: BinaryIO
 ) -> PreloadedProcess:
-    """Start a command as a fork of the template (see `can_be_forked`)."""
+    """Start a broker's command as a fork of the template (see `can_be_forked`)."""
     arguments = command[len(PROGRAM) :]
+    with open(os.devnull, "rb") as nothing:
+        return _fork(BROKER, arguments, environment, (nothing, output, log))
+
+
+def run_preloaded_tool(
+    words: Sequence[str], text: str, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run one of our tools with a text of up to 64 KiB as its input, as a fork of the template.
+    `words`: the tool's name and arguments. Raises TimeoutExpired."""
+    given = text.encode()
+    assert len(given) <= _LARGEST_INPUT
+    reading, writing = os.pipe()
+    with open(reading, "rb") as source, TemporaryFile() as output, TemporaryFile() as log:
+        with open(writing, "wb") as pipe:
+            pipe.write(given)
+        process = _fork(TOOLS, words, os.environ, (source, output, log))
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            process.kill()
+            process.wait()
+        printed = []
+        for file in (output, log):
+            file.seek(0)
+            printed.append(file.read().decode())
+    return subprocess.CompletedProcess([*words], code, *printed)
+
+
+def _fork(
+    program: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    streams: tuple[BinaryIO, BinaryIO, BinaryIO],
+) -> PreloadedProcess:
     # As with Popen, a test without the marker `process` fails here: see `tests.lanes`.
     sys.audit("subprocess.Popen", sys.executable, arguments, None, environment)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         request = json.dumps([[*arguments], {**environment}, os.getcwd()])
-        descriptors = [output.fileno(), log.fileno(), theirs.fileno()]
-        socket.send_fds(_template(), [request.encode()], descriptors)
+        descriptors = [*(stream.fileno() for stream in streams), theirs.fileno()]
+        socket.send_fds(_template(program), [request.encode()], descriptors)
     return PreloadedProcess(int(ours.recv(64)), ours)
 
 
 @cache
-def _template() -> socket.socket:
-    """Return the connection to the template. The template ends with the connection."""
+def _template(program: str) -> socket.socket:
+    """Return the connection to the template of BROKER or TOOLS. The template ends with the
+    connection."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            [sys.executable, "-m", __name__, str(theirs.fileno()), program],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
         )
@@ -119,30 +161,30 @@ def _template() -> socket.socket:
 
 
 def _serve(requests: socket.socket) -> list[str]:
-    """Fork for each request. Return only in a forked broker, with its command line."""
+    """Fork for each request. Return only in a forked process, with its command line."""
     while True:
-        request, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+        request, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 4)
         if not request:
             os._exit(0)
         if not os.fork():
             requests.close()
-            return _become_broker(request, descriptors)
+            return _become_program(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _become_broker(request: bytes, descriptors: list[int]) -> list[str]:
-    """Fork the broker. The parent reports the broker's id and exit code. Return in the broker, with
-    its command line."""
+def _become_program(request: bytes, descriptors: list[int]) -> list[str]:
+    """Fork the program. The parent reports the program's id and exit code. Return in the program,
+    with its command line."""
     arguments, environment, directory = json.loads(request)
-    output, log, status = descriptors
+    *streams, status = descriptors
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid:
         _report(pid, status)
     os.close(status)
-    os.dup2(output, 1)
-    os.dup2(log, 2)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
     os.closerange(3, max(descriptors) + 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
@@ -165,10 +207,15 @@ def _report(pid: int, status: int) -> None:
 
 
 def main() -> None:
-    # The kernel collects the ended processes that report for their broker.
+    # The kernel collects the ended processes that report for their program.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # A Ctrl-C of the terminal reaches all processes. This one ends with its connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection, program = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    {BROKER: _serve_brokers, TOOLS: _serve_tools}[program](connection)
+
+
+def _serve_brokers(connection: socket.socket) -> None:
     from oncelog_server.__main__ import main as command_line
     from oncelog_server.late_imports import MODULES
 
@@ -176,8 +223,19 @@ def main() -> None:
     for module in MODULES:
         import_module(module)
     gc.freeze()
-    sys.argv[1:] = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv[1:] = _serve(connection)
     command_line(prog_name="oncelog_server")
+
+
+def _serve_tools(connection: socket.socket) -> None:
+    from oncelog_client.kafka_tools import tools
+    from oncelog_client.process import run
+
+    for module in tools.TOOLS.values():
+        import_module(f"oncelog_client.kafka_tools.{module}")
+    gc.freeze()
+    sys.argv[1:] = _serve(connection)
+    run(tools.main)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A preloaded broker is a fork of a process that has imported the sources. It behaves as one that
-`python -m oncelog_server` starts."""
+"""A preloaded program is a fork of a process that has imported the sources. It behaves as one that
+`python -m` starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from oncelog.testing.broker import PROGRAM
+from oncelog.testing.wire import Wire
 from tests.harness.broker import Oncelog
-from tests.harness.preloaded import can_be_forked
+from tests.harness.driving import create, values
+from tests.harness.preloaded import TOOLS, can_be_forked, run_preloaded_tool
 
 
 @pytest.mark.parametrize("preloaded", [True, False])
@@ -68,3 +70,39 @@ def test_another_program_or_interpreter_is_not_forked(
 ) -> None:
     """A fork would silently run this process's sources instead."""
     assert can_be_forked([*command, "serve"], {**os.environ, **given}) is expected
+
+
+# The tool reads standard input until its end.
+WORDS = ("kafka-console-producer.sh", "--bootstrap-server", "BROKER", "--topic", "t")
+
+
+@pytest.mark.parametrize(
+    "words", [WORDS, (*WORDS, "--nosuch"), ("kafka-topics.sh", "--version"), ("nosuch.sh",)]
+)
+def test_a_tool_has_the_output_and_the_exit_code_of_a_new_interpreter(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with Oncelog(tmp_path) as broker, Wire(broker.address) as wire:
+        create(wire, "t")
+        words = tuple(word.replace("BROKER", broker.address) for word in words)
+        forked = run_preloaded_tool(words, "one\ntwo\n", 60)
+        started = subprocess.run(
+            [sys.executable, "-m", TOOLS, *words],
+            input="one\ntwo\n",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (forked.returncode, forked.stdout, forked.stderr) == (
+            started.returncode, started.stdout, started.stderr
+        )  # fmt: skip
+        expected = [b"one", b"two"] * 2 if words[-1] == "t" else []
+        assert values(wire, "t") == expected
+
+
+def test_a_tool_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    with Oncelog(tmp_path) as broker:
+        words = ("kafka-console-consumer.sh", "--bootstrap-server", broker.address, "--topic", "t")
+        with pytest.raises(subprocess.TimeoutExpired):
+            run_preloaded_tool(words, "", 0.5)
