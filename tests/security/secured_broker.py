@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from oncelog.testing.broker import QUICK
 from oncelog.testing.faults import Faults
@@ -36,6 +36,9 @@ class SecuredOncelog(Oncelog):
     """`port` is that of PLAINTEXT; `ports` has those of all listeners. `faults` needs the argument
     `--allow-faults`."""
 
+    # Settings with shorter waits than Kafka's.
+    waits: ClassVar[Mapping[str, str]] = QUICK
+
     def __init__(
         self,
         directory: Path,
@@ -49,7 +52,7 @@ class SecuredOncelog(Oncelog):
         keys = directory / "jwks.json"
         keys.write_bytes(self._issuer.jwks(_KID))
         secured = {
-            **QUICK,
+            **self.waits,
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in LISTENERS.items()
             ),

@@ -6,10 +6,13 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
+from tests.harness.certificates import Certificates
 from tests.harness.kafka.kafka import Kafka
 from tests.torture.audit import Verdict
 from tests.torture.rounds import SYNCED, Round
@@ -34,6 +37,12 @@ from tests.torture.run import BROKER_SETTINGS, torture
     help="Apache Kafka is the control; it needs seconds per kill.",
 )
 @click.option(
+    "--secured",
+    is_flag=True,
+    help="Clients connect by SASL_SSL, authenticate again every three seconds, and have exactly "
+    "the rights that they need.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker."
 )
 @click.option(
@@ -46,6 +55,7 @@ def main(
     faults: int,
     seed: int | None,
     target: str,
+    secured: bool,
     settings: tuple[str, ...],
     keep: Path | None,
 ) -> None:
@@ -53,38 +63,54 @@ def main(
 
     Every second round on oncelog syncs before it acknowledges, and has power losses.
     """
+    if secured and target == "kafka":
+        raise click.UsageError("--secured needs --target oncelog")
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     chosen = dict(setting.split("=", 1) for setting in settings)
-    clean = True
+    verdicts: list[Verdict] = []
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oncelog-torture-") as temporary:
-        number = killed = 0
-        while number < rounds or killed < kills:
+        certificates = Certificates(Path(temporary)) if secured else None
+        while len(verdicts) < rounds or killed_in(verdicts) < kills:
+            number = len(verdicts)
             directory = (Path(temporary) if keep is None else keep) / f"round-{number}"
             directory.mkdir(parents=True)
             synced = target == "oncelog" and number % 2 == 1
-            mode = ", acknowledged once synced, with power losses" if synced else ""
+            mode = ", over SASL_SSL" if secured else ""
+            mode += ", acknowledged once synced, with power losses" if synced else ""
             click.echo(f"round {number + 1}: {records:,} records through {target}{mode}")
             click.echo(f"  seed {seed + number}")
             if target == "kafka":
-                with Kafka(directory / target, {**BROKER_SETTINGS, **chosen}) as broker:
-                    verdict = torture(
-                        broker,
-                        records,
-                        seed + number,
-                        directory,
-                        click.echo,
-                        faults_wanted=faults,
-                    )
+                verdict = on_kafka(directory, chosen, records, seed + number, faults)
             else:
-                synced_settings = SYNCED if synced else {}
-                round_settings = {**synced_settings, **chosen}
-                round_ = Round(directory, round_settings, synced, seed + number, faults)
+                chosen_here = {**(SYNCED if synced else {}), **chosen}
+                round_ = Round(
+                    directory, chosen_here, synced, seed + number, faults, certificates=certificates
+                )
                 verdict = round_.run(records, click.echo)
             show(verdict)
-            clean = clean and verdict.is_clean
-            number, killed = number + 1, killed + verdict.kills
-        click.echo(f"the broker was killed {killed} times in {number} rounds")
-    sys.exit(0 if clean else 1)
+            verdicts.append(verdict)
+        took_s = time.monotonic() - began
+        click.echo(
+            f"the broker was killed {killed_in(verdicts)} times in {len(verdicts)} rounds and "
+            f"{took_s:.0f} s: {sum(verdict.records for verdict in verdicts):,} records, "
+            f"{sum(verdict.duplicates for verdict in verdicts)} duplicates, "
+            f"{sum(verdict.losses for verdict in verdicts)} losses"
+        )
+    sys.exit(0 if all(verdict.is_clean for verdict in verdicts) else 1)
+
+
+def killed_in(verdicts: Iterable[Verdict]) -> int:
+    """Return the number of times that SIGKILL ended the broker in these rounds."""
+    return sum(verdict.kills for verdict in verdicts)
+
+
+def on_kafka(
+    directory: Path, settings: Mapping[str, str], records: int, seed: int, faults: int
+) -> Verdict:
+    """Run a round on Apache Kafka."""
+    with Kafka(directory / "kafka", {**BROKER_SETTINGS, **settings}) as broker:
+        return torture(broker, records, seed, directory, click.echo, faults_wanted=faults)
 
 
 def show(verdict: Verdict) -> None:

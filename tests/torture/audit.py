@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests.torture.access import Access, Role
 from tests.torture.copier import GROUP, INPUT, OUTPUT
 from tests.torture.workload import PARTITIONS
 
@@ -63,12 +64,13 @@ def committed_offsets(consumer: Consumer) -> dict[int, int]:
 
 
 def audit(
-    address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
+    access: Access, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
     """Compare the fed records with those that the live reader and new readers got. Compare the end
     offsets and the group's committed offsets."""
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
+    settings = access.settings(Role.AUDITOR)
+    admin = AdminClient({**settings, "log_level": 0})
+    consumer = Consumer({**settings, "group.id": GROUP, "log_level": 0})
     try:
         committed = committed_offsets(consumer)
     finally:
@@ -80,8 +82,8 @@ def audit(
             verdict.violations.append(f"{topic}: LSO {stable} is not HW {ends}")
         if topic == INPUT and committed != ends:
             verdict.violations.append(f"committed {committed} is not the end {ends}")
-    source = read_all(address, INPUT)
-    sink = read_all(address, OUTPUT)
+    source = read_all(settings, INPUT)
+    sink = read_all(settings, OUTPUT)
     verdict.records = sum(map(len, sink.values()))
     compare("input", written, source, verdict)
     compare("output", written, sink, verdict)
@@ -131,14 +133,14 @@ def some(values: Iterable[str]) -> str:
     return ", ".join(sorted(values)[:5])
 
 
-def read_all(address: str, topic: str) -> dict[int, list[str]]:
+def read_all(settings: Mapping[str, Any], topic: str) -> dict[int, list[str]]:
     """Return all committed records of a topic by partition, up to the last stable offset.
 
     Raises TimeoutError if the reader gets stuck before that offset.
     """
     consumer = Consumer(
         {
-            "bootstrap.servers": address,
+            **settings,
             "group.id": "torture-audit",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

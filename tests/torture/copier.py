@@ -1,20 +1,25 @@
 """A copier process. It copies the input to the output in transactions, and aborts some on purpose.
 
-`python -m tests.torture.copier ADDRESS NUMBER SEED`. The process ends with code 3 if its producer
+`python -m tests.torture.copier SETTINGS NUMBER SEED`. SETTINGS is a JSON file with the address of
+the broker and the login, as settings of librdkafka. The process ends with code 3 if its producer
 cannot continue (it is fenced, or librdkafka reports a fatal error). Its supervisor then starts the
 next instance.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 INPUT, OUTPUT, GROUP = "torture-input", "torture-output", "torture-copiers"
+# The beginning of all transactional ids.
+TRANSACTIONAL_IDS = "torture-copier-"
 RECORDS_PER_TRANSACTION = 20
 ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
@@ -60,9 +65,9 @@ def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
 class Copier:
     """Copies every record of its input partitions to the same partition of the output."""
 
-    def __init__(self, address: str, number: int, randomness: random.Random) -> None:
+    def __init__(self, settings: Mapping[str, Any], number: int, randomness: random.Random) -> None:
         self._randomness = randomness
-        common = {"bootstrap.servers": address, **RECONNECT}
+        common = {**settings, **RECONNECT}
         self._consumer = Consumer(
             {
                 **common,
@@ -85,7 +90,7 @@ class Copier:
         self._producer = Producer(
             {
                 **common,
-                "transactional.id": f"torture-copier-{number}",
+                "transactional.id": f"{TRANSACTIONAL_IDS}{number}",
                 "transaction.timeout.ms": 10_000,
                 "linger.ms": 1,
                 # The transaction has several batches in flight, as in Kafka's own copier.
@@ -152,9 +157,9 @@ class Copier:
 
 def main() -> int:
     """Run the process."""
-    address, number, seed = sys.argv[1:]
+    settings, number, seed = sys.argv[1:]
     try:
-        Copier(address, int(number), random.Random(seed)).run()
+        Copier(json.loads(Path(settings).read_text()), int(number), random.Random(seed)).run()
     except KafkaException as error:
         sys.stderr.write(f"copier {number}: {error}\n")
     return FATAL_EXIT_CODE

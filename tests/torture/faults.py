@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from oncelog.testing.wire import Closed, Wire
+from oncelog.testing.wire import Closed
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.torture.access import Access
 from tests.torture.copier import OUTPUT
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers
@@ -43,6 +44,7 @@ class Faults:
     the fault are committed or aborted."""
 
     broker: Broker
+    access: Access
     copiers: Copiers
     randomness: random.Random
     power: PowerLoss | None = None
@@ -107,7 +109,7 @@ class Faults:
 
     def _ends(self, *, committed: bool) -> dict[int, int] | None:
         with suppress(OSError, Closed, ProtocolError):
-            return ends(self.broker.address, committed=committed)
+            return ends(self.access, committed=committed)
         return None
 
     def figures(self) -> list[str]:
@@ -177,13 +179,13 @@ def kinds_of(*, loses_power: bool) -> list[str]:
     return [kind for kind in KINDS if loses_power or kind != POWER_LOSS]
 
 
-def ends(address: str, *, committed: bool) -> dict[int, int]:
+def ends(access: Access, *, committed: bool) -> dict[int, int]:
     """Return the last stable offset (`committed`) or the high watermark of each partition of the
     output topic. Raises Closed, ProtocolError or OSError without a usable response, and
     ConnectionError for a partition without a leader."""
     wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
-    with Wire(address) as wire:
+    with access.connect() as wire:
         found = wire.call(request, 7).topics[0].partitions
     if any(response.error_code != ErrorCode.NONE for response in found):
         raise ConnectionError("a partition has no leader yet")

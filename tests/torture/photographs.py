@@ -4,7 +4,7 @@ real clients have open transactions and groups."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.harness.broker import Oncelog
@@ -19,18 +19,22 @@ class Photographed(Oncelog):
     """A broker that copies its data directory after each kill, at most `most` times. `photographs`
     lists the copies."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str], most: int) -> None:
-        super().__init__(directory, settings)
-        self.photographs: list[Path] = []
-        self._most = most
+    most = 0
+
+    @property
+    def photographs(self) -> list[Path]:
+        places = map(self._photograph, range(self.most))
+        return [place for place in places if place.exists()]
 
     def kill(self) -> None:
         was_running = self._process is not None
         super().kill()
-        if was_running and len(self.photographs) < self._most:
-            place = self.directory / f"photograph-{len(self.photographs)}" / "data"
-            shutil.copytree(self.data, place)
-            self.photographs.append(place.parent)
+        taken = len(self.photographs)
+        if was_running and taken < self.most:
+            shutil.copytree(self.data, self._photograph(taken) / "data")
+
+    def _photograph(self, number: int) -> Path:
+        return self.directory / f"photograph-{number}"
 
 
 def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], None]) -> list[Path]:
@@ -39,7 +43,8 @@ def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], No
     found: list[Path] = []
     while len(found) < count:
         place = directory / f"round-{seed}"
-        broker = Photographed(place, BROKER_SETTINGS, count - len(found))
+        broker = Photographed(place, BROKER_SETTINGS)
+        broker.most = count - len(found)
         with broker:
             verdict = torture(broker, RECORDS, seed, place, tell, faults_wanted=count - len(found))
             assert verdict.is_clean, verdict

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.torture.access import Access, PlainAccess, Role
 from tests.torture.audit import Verdict, audit, committed_offsets, end_offsets
 from tests.torture.copier import GROUP, INPUT, OUTPUT, RECONNECT
 from tests.torture.faults import Faults
@@ -37,23 +39,27 @@ def torture(
     tell: Callable[[str], None],
     power: PowerLoss | None = None,
     faults_wanted: int = 0,
+    access: Access | None = None,
 ) -> Verdict:
     """Copy at least `records` records while faults follow each other, and audit the result.
 
     Copying continues until `faults_wanted` faults and every kind of fault have occurred. The broker
     must be running. `seed` determines all choices, but the times of the faults depend on the
-    computer. `power` adds power losses to the faults.
+    computer. `power` adds power losses to the faults. Without `access`, the broker needs no login.
     """
     randomness = random.Random(seed)
-    create_topics(broker.address)
-    begin_group(broker.address)
-    feeder, reader = Feeder(broker.address, records, RECORDS_PER_S), Reader(broker.address)
+    access = access or PlainAccess(broker.address)
+    auditor = access.settings(Role.AUDITOR)
+    create_topics(auditor)
+    begin_group(auditor)
+    feeder = Feeder(access.settings(Role.FEEDER), records, RECORDS_PER_S)
+    reader = Reader(access.settings(Role.READER))
     feeder.start()
     reader.start()
     start = time.monotonic()
     verdict = Verdict()
-    with Copiers(broker.address, COPIERS, randomness, directory / "copiers.log") as copiers:
-        faults = Faults(broker, copiers, randomness, power)
+    with Copiers(access, COPIERS, randomness, directory) as copiers:
+        faults = Faults(broker, access, copiers, randomness, power)
         while not feeder.is_done:
             time.sleep(randomness.uniform(0, LONGEST_PEACE_S))
             has_struck = faults.strike()
@@ -66,27 +72,28 @@ def torture(
                     f"{reader.count:6} read  {copiers.restarts:3} copiers started again"
                 )
         feeder.stop()
-        drain(broker.address, copiers, verdict)
+        drain(auditor, copiers, verdict)
     verdict.violations += feeder.failures[:3] + faults.violations
     wait_for(lambda: max(len(feeder.written) - reader.count, 0), "the live reader", verdict)
     reader.stop()
-    audit(broker.address, feeder.written, reader.read, verdict)
-    verdict.kinds, verdict.figures = faults.counts, faults.figures()
+    audit(access, feeder.written, reader.read, verdict)
+    verdict.violations += access.violations()
+    verdict.kinds, verdict.figures = faults.counts, faults.figures() + access.figures()
     verdict.kills = faults.kills
     return verdict
 
 
-def create_topics(address: str) -> None:
+def create_topics(settings: Mapping[str, Any]) -> None:
     """Create the input and the output topic."""
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    admin = AdminClient({**settings, "log_level": 0})
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in (INPUT, OUTPUT)]
     for created in admin.create_topics(topics).values():
         created.result()
 
 
-def begin_group(address: str) -> None:
+def begin_group(settings: Mapping[str, Any]) -> None:
     """Commit offset 0 of every input partition for the copiers' group."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, **RECONNECT})
+    consumer = Consumer({**settings, "group.id": GROUP, **RECONNECT})
     try:
         beginning = [TopicPartition(INPUT, partition, 0) for partition in range(PARTITIONS)]
         consumer.commit(offsets=beginning, asynchronous=False)
@@ -94,10 +101,10 @@ def begin_group(address: str) -> None:
         consumer.close()
 
 
-def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
+def drain(settings: Mapping[str, Any], copiers: Copiers, verdict: Verdict) -> None:
     """Wait until the copiers have committed the last offset of the input."""
-    admin = AdminClient({"bootstrap.servers": address, **RECONNECT})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, **RECONNECT})
+    admin = AdminClient({**settings, **RECONNECT})
+    consumer = Consumer({**settings, "group.id": GROUP, **RECONNECT})
 
     def left() -> int | None:
         copiers.supervise()

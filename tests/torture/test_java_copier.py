@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
     """A stopped broker with a filled input topic."""
     with Oncelog(tmp_path / "oncelog", BROKER_SETTINGS) as running:
         settings = {"bootstrap.servers": running.address, **RECONNECT}
-        create_topics(running.address)
+        create_topics(settings)
         producer = Producer(settings)
         for number in range(RECORDS):
             producer.produce(INPUT, f"{number:05}", partition=number % PARTITIONS)
@@ -76,5 +76,9 @@ def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
         copier.kill()
         copier.wait()
     assert not kills_left
-    copied = [value for values in read_all(broker.address, OUTPUT).values() for value in values]
+    copied = [
+        value
+        for values in read_all({"bootstrap.servers": broker.address}, OUTPUT).values()
+        for value in values
+    ]
     assert sorted(copied) == [f"{number:05}" for number in range(RECORDS)]

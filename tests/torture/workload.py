@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +18,11 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.torture.access import Access, Role
 from tests.torture.copier import INPUT, OUTPUT, RECONNECT
 
 PARTITIONS = 9
+READERS = "torture-readers"
 FLUSH_TIMEOUT_S = 60.0
 
 
@@ -76,7 +79,7 @@ class Feeder(_Thread):
     """Writes at least `total` unique values idempotently, and continues until `may_end` is called.
     `written`: the acknowledged values."""
 
-    def __init__(self, address: str, total: int, records_per_s: int) -> None:
+    def __init__(self, settings: Mapping[str, Any], total: int, records_per_s: int) -> None:
         super().__init__("feeder")
         self.written: Counter[str] = Counter()
         self.failures: list[str] = []
@@ -86,7 +89,7 @@ class Feeder(_Thread):
         self._pause_s = 1 / records_per_s
         self._producer = Producer(
             {
-                "bootstrap.servers": address,
+                **settings,
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.timeout.ms": 0,  # 0: no limit, so that no value expires
@@ -129,13 +132,13 @@ class Reader(_Thread):
     """Reads the output as a read_committed reader during the whole run. `read`: the values in their
     order."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__("reader")
         self.read: dict[int, list[str]] = {partition: [] for partition in range(PARTITIONS)}
         self._consumer = Consumer(
             {
-                "bootstrap.servers": address,
-                "group.id": "torture-reader",
+                **settings,
+                "group.id": READERS,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
@@ -162,10 +165,13 @@ class Reader(_Thread):
 class Copiers:
     """The copier processes. `supervise` starts a copier again after it ended or was killed."""
 
-    def __init__(self, address: str, count: int, randomness: random.Random, log: Path) -> None:
-        self._address = address
+    def __init__(
+        self, access: Access, count: int, randomness: random.Random, directory: Path
+    ) -> None:
+        self._settings = directory / "copiers.json"
+        self._settings.write_text(json.dumps(access.settings(Role.COPIER)))
         self._randomness = randomness
-        self._log = log
+        self._log = directory / "copiers.log"
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
         self.restarts = 0
 
@@ -179,7 +185,7 @@ class Copiers:
             command = [sys.executable, "-m", "tests.torture.copier"]
             with self._log.open("ab") as log:
                 self._processes[number] = subprocess.Popen(
-                    [*command, self._address, str(number), seed], stdout=log, stderr=log
+                    [*command, str(self._settings), str(number), seed], stdout=log, stderr=log
                 )
 
     def kill_one(self) -> bool:
