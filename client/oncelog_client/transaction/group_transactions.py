@@ -258,7 +258,7 @@ def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError
     if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
         return GroupCommitError(
             f"the parent {transactional_id} was not initialized with group {group_id}, or has got "
-            "another producer id since",
+            "another producer id since, or its producer id belongs to another principal",
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             member=transactional_id,
         )

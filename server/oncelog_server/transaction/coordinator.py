@@ -39,6 +39,7 @@ from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
 from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import (
     EFFECTS,
@@ -231,12 +232,21 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
-    def knows(self, transactional_id: str, group_id: str | None) -> bool:
-        """Return True if the transactional id exists. Raises Refused as `owner` does."""
-        if transactional_id in self._grouped:
-            return True
-        _, shard = self.owner(transactional_id if group_id is None else group_id)
-        return shard.get(transactional_id) is not None
+    def keeps_id(self, command: InitProducerId, group_id: str | None) -> bool:
+        """Return True if the transactional id exists, and the caller need not get a new producer id
+        from its principal. The last epoch of an id does not count. Raises Refused as `owner`
+        does."""
+        name = command.transactional_id
+        if name in self._grouped:
+            shards = [shard for _, shard in self.runtime.shards()]
+        else:
+            shards = [self.owner(name if group_id is None else group_id)[1]]
+        lives = [live for shard in shards if (live := shard.get(name)) is not None]
+        return any(
+            command.producer_id != NO_PRODUCER_ID
+            or self._owner_of_id(live.metadata.owner[0]) == command.principal
+            for live in lives
+        )
 
     def init_producer_id(
         self,

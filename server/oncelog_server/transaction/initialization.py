@@ -49,7 +49,7 @@ class Initialization:
         """Check and decide the request. Raises Refused if the group has another generation, if the
         quota of new ids is spent, or if the coordinator refuses."""
         is_current = self._membership is not None and self._is_current(self._membership)
-        if self._is_known():
+        if self._keeps_id():
             return self._init(is_current=is_current)
         return self._init_new(is_current=is_current)
 
@@ -80,10 +80,11 @@ class Initialization:
         )
 
     def _init_new(self, *, is_current: bool) -> Answer:
-        """Initialize an unknown transactional id. The quota is charged first, because many requests
-        may be in flight at once. An error response takes the charge back, because the request was
-        refused or must be retried. There is one exception: if this broker does not coordinate the
-        id any more, the charge stays, because the record of the id may be committed."""
+        """Initialize a transactional id that is unknown, or that the caller's principal takes over
+        from another one. The quota is charged first, because many requests may be in flight at
+        once. An error response takes the charge back, because the request was refused or must be
+        retried. There is one exception: if this broker does not coordinate the id any more, the
+        charge stays, because the record of the id may be committed."""
         quota, client = self._quota, quota_client(self._caller)
         quota.charge(client, self._monotonic_ms())
 
@@ -99,10 +100,11 @@ class Initialization:
             raise
         return then(result, settle)
 
-    def _is_known(self) -> bool:
-        """Return True if the coordinator has the id. Raises Refused."""
+    def _keeps_id(self) -> bool:
+        """Return True if the coordinator has the transactional id, with a producer id that the
+        caller can use. Raises Refused."""
         group_id = None if self._membership is None else self._membership.group_id
-        return self._transactions.knows(self._command.transactional_id, group_id)
+        return self._transactions.keeps_id(self._command, group_id)
 
     def _is_coordinated(self) -> bool:
         """Return True if this broker coordinates the id. The id need not exist."""

@@ -30,15 +30,17 @@ def initialization(
     transactional_id: str,
     timeout_ms: int = 1_000,
     membership: GroupAssignment | None = None,
+    principal: str = "",
 ) -> Initialization:
+    client = Client("client", "/10.0.0.1", principal)
     return Initialization(
         world.transactions,
         world.groups,
         quota,
         ProducerIds(lambda principal: None),
         world.now,
-        Client("client", "/10.0.0.1"),
-        InitProducerId(transactional_id, timeout_ms),
+        client,
+        InitProducerId(transactional_id, timeout_ms, caller=client),
         membership,
     )
 
@@ -49,6 +51,24 @@ def test_h60_only_a_new_id_counts_in_the_quota() -> None:
     assert code_of(world, quota, "known") is ErrorCode.NONE
     with pytest.raises(Refused) as refused:
         code_of(world, quota, "new")
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h49_h60_a_takeover_by_another_principal_counts_in_its_quota() -> None:
+    """Two principals that take turns with one transactional id get a producer id each time."""
+    world, quota = World(), ProducerIdQuota(2)
+
+    def init(principal: str) -> ErrorCode:
+        response = initialization(world, quota, "t", principal=principal).run()
+        world.settle()
+        return ErrorCode(value_of(response).code)
+
+    assert [init("User:alice") for _ in range(5)] == [ErrorCode.NONE] * 5
+    turns = [init(principal) for principal in ("User:bob", "User:alice")]
+    assert turns == [ErrorCode.NONE] * 2
+    assert init("User:bob") is ErrorCode.NONE
+    with pytest.raises(Refused) as refused:
+        init("User:alice")
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 

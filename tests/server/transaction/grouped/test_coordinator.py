@@ -156,7 +156,7 @@ def test_an_id_with_a_failed_join_can_be_initialized_without_a_group() -> None:
     member(world, "other", 1, IN1)
     world.files.fail_append(match="__transaction_state", reason=NO_SPACE)
     assert value_of(join(world, name, 1, IN0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert not world.transactions.knows(name, None)
+    assert not world.transactions.keeps_id(InitProducerId(name, 60_000), None)
     assert value_of(world.init(name)).code is NONE
 
 
