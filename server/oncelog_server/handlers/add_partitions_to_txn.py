@@ -145,8 +145,8 @@ def _add(
             for partition in partitions
         }
     try:
+        # In later versions, another broker has checked the producer id of its client.
         if context.api_version < BROKERS_SINCE:
-            # Another broker has checked the id for its client.
             services.producer_id_owners.require(context, command.producer_id)
         result = services.transactions.add_partitions(command)
     except Refused as error:

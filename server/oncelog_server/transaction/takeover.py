@@ -5,7 +5,11 @@ id (KIP-360). An id of every principal is replaced too, if a principal takes it 
 from __future__ import annotations
 
 from oncelog_server.transaction.caller_role import CallerRole
-from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, TransactionMetadata
+from oncelog_server.transaction.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
 from oncelog_server.transaction.shard import TransactionShard
 
 
@@ -28,6 +32,6 @@ def is_known(shard: TransactionShard, metadata: TransactionMetadata, producer_id
     present = metadata.owner[0]
     if producer_id in (metadata.producer_id, present):
         return True
-    return producer_id == metadata.previous_producer_id and (
-        shard.owner_of_id(producer_id) != shard.owner_of_id(present)
-    )
+    return producer_id == metadata.previous_producer_id != NO_PRODUCER_ID and shard.owner_of_id(
+        producer_id
+    ) != shard.owner_of_id(present)

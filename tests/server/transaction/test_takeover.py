@@ -50,6 +50,17 @@ def test_h49_another_principal_gets_an_id_of_its_own_and_fences_the_producer() -
     assert driver.add(*bob, P0).value.code is OK
 
 
+@pytest.mark.parametrize("producer_id", [-1, 5])
+def test_h49_only_the_producer_before_a_takeover_is_fenced(producer_id: int) -> None:
+    """Every other id is unknown to the transactional id, as without a takeover."""
+    driver = Driver()
+    init(driver, ALICE)
+    for _ in range(2):
+        assert driver.add(producer_id, 0, P0).value.code is UNKNOWN
+        assert driver.end(producer_id, 0, committed=True).value.code is UNKNOWN
+        init(driver, BOB)
+
+
 def test_h49_the_same_principal_gets_the_next_epoch() -> None:
     driver = Driver()
     producer_id, _ = init(driver, ALICE)
