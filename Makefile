@@ -92,8 +92,8 @@ bench: $(READY)  ## oncelog beside Apache Kafka, about 70 min (Java 17, Maven, c
 bench-compare: $(READY)  ## several runs of bench in one table, judged by the worst run: RUNS="a.json b.json c.json"
 	$(BIN)/python -m benchmarks --compare $(RUNS)
 
-bench-spark: $(READY) $(CONNECTOR)  ## oncelog's Spark format beside Spark's own Kafka connector, 7 min; QUICK=1
-	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
+bench-spark: $(READY) $(CONNECTOR)  ## oncelog's Spark format beside Spark's own Kafka connector, 7 min; QUICK=1; SECURED=1 beside itself without TLS
+	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) $(if $(SECURED),--secured)
 
 bench-stalls: $(READY)  ## the latency of a producer while the broker serves large requests, 4 min
 	$(BIN)/python -m benchmarks.stalls
@@ -129,6 +129,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	$(MAKE) mutate
 	$(MAKE) test-ecosystem
 	$(MAKE) torture KILLS=200
+	ONCELOG_SPARK_KILLS=all $(BIN)/python -m pytest -q tests/spark/faults/test_secured_kills.py
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \

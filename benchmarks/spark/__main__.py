@@ -8,7 +8,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.__main__ import RESULTS
 from benchmarks.arguments import names_of
-from benchmarks.spark.loads import FULL, KB, LOADS, QUICK, Bench
+from benchmarks.spark.loads import FULL, KB, LOADS, QUICK, Bench, Pace
 from benchmarks.spark.parties import NAMES, running
 from benchmarks.spark.parts import (
     REQUEST_HEADINGS,
@@ -30,17 +31,22 @@ from benchmarks.spark.parts import (
     requests,
     sink_parts,
 )
-from benchmarks.spark.rows import MS_FIGURE, ROWS
+from benchmarks.spark.rows import MS_FIGURE, ROWS, SECURED_ROWS
+from benchmarks.spark.secured import PLAIN, SECURED_FULL, SECURED_QUICK, secured_benches
 from benchmarks.table import Figures, Result, cells, results
 from benchmarks.table import headings as headings_beside
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import free_ports
 from tests.spark.connector.official import SPARK_VERSION, ConnectorUnavailable
 
-HEADINGS = headings_beside("connector")
 TOPICS = {100: "bench-100", KB: "bench-1000"}
 METRICS_PORT = "oncelog.metrics.port"
 SETTINGS = {"num.partitions": "2", "oncelog.metrics.host": "127.0.0.1"}
+
+TITLES = {
+    "connector": 'format("oncelog") / Spark\'s own Kafka connector',
+    PLAIN: 'format("oncelog") over SASL_SSL / without security',
+}
 
 Measured = dict[str, dict[str, list[Figures]]]
 
@@ -49,7 +55,8 @@ def main() -> int:
     """Run the command line. Return 2 if the bench cannot run, and 1 if a row of the result misses
     its limit (`must`) in a run without --quick. Otherwise return 0."""
     args = arguments()
-    pace = QUICK if args.quick else FULL
+    full, quick = (SECURED_FULL, SECURED_QUICK) if args.secured else (FULL, QUICK)
+    pace = quick if args.quick else full
     rounds = args.rounds or (1 if args.quick else 3)
     begin, (port,) = time.monotonic(), free_ports(1)
 
@@ -59,35 +66,56 @@ def main() -> int:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder,
-            Oncelog(Path(folder, "broker"), SETTINGS | {METRICS_PORT: str(port)}) as broker,
-            running(args.formats, Path(folder)) as parties,
+            benches_of(args, Path(folder), port, pace) as benches,
         ):
-            benches = [
-                Bench(name, party, broker, port, pace, TOPICS) for name, party in parties.items()
-            ]
             fill(benches[0], args.rows, say)
             measured = run(benches, args.rows, rounds, say)
     except ConnectorUnavailable as reason:
         print(f"the bench cannot run: {reason}", file=sys.stderr)
         return 2
-    found = results(ROWS, measured)
-    show(found, measured, as_text=args.markdown)
+    found = results(SECURED_ROWS, measured, PLAIN) if args.secured else results(ROWS, measured)
+    show(found, measured, PLAIN if args.secured else "connector", as_text=args.markdown)
     write(args, found, measured)
     missed = [result for result in found if result.reaches(result.row.must) is False]
     return int(bool(missed) and not args.quick)
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the command line. `--rows` takes names of loads."""
+    """Parse the command line. `--rows` takes names of loads. By default they are all, or with
+    `--secured` those of SECURED_ROWS."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
-    parser.add_argument("--rows", type=names_of(LOADS), default=list(LOADS), help=", ".join(LOADS))
+    parser.add_argument("--rows", type=names_of(LOADS), help=", ".join(LOADS))
     parser.add_argument("--formats", type=names_of(NAMES), default=list(NAMES))
+    parser.add_argument(
+        "--secured", action="store_true", help="our format over SASL_SSL beside no security"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--rounds", type=int, help="measured rounds: 3, or 1 with --quick")
     parser.add_argument("--directory", help="the folder of all data; not on a tmpfs")
     parser.add_argument("--json", type=Path, help="the file of the result; in results/ by default")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.rows is None:
+        args.rows = [row.load for row in SECURED_ROWS] if args.secured else list(LOADS)
+    return args
+
+
+@contextmanager
+def benches_of(
+    args: argparse.Namespace, folder: Path, port: int, pace: Pace
+) -> Iterator[list[Bench]]:
+    """Start a broker and the Sparks, and yield what takes turns: the formats, or with --secured our
+    format without security and with it. Raises ConnectorUnavailable."""
+    settings = SETTINGS | {METRICS_PORT: str(port)}
+    if args.secured:
+        with secured_benches(folder / "secured", settings, port, pace, TOPICS) as benches:
+            yield benches
+        return
+    with (
+        Oncelog(folder / "broker", settings) as broker,
+        running(args.formats, folder) as parties,
+    ):
+        yield [Bench(name, party, broker, port, pace, TOPICS) for name, party in parties.items()]
 
 
 def run(
@@ -124,11 +152,11 @@ def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
         say(f"{topic}: {rows:,} rows")
 
 
-def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
-    """Print four tables: the ratios of the formats, the parts of a micro-batch's time, the part of
+def show(found: list[Result], measured: Measured, baseline: str, *, as_text: bool) -> None:
+    """Print four tables: the ratios to the baseline, the parts of a micro-batch's time, the part of
     addBatch that our sink takes, and the requests of a micro-batch."""
     tables = {
-        'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
+        TITLES[baseline]: (headings_beside(baseline), list(map(cells, found))),
         "parts of a micro-batch, ms": (headings(), parts(measured)),
         "our sink's part of addBatch": (SINK_HEADINGS, sink_parts(measured)),
         "requests of a micro-batch": (REQUEST_HEADINGS, requests(measured)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -14,12 +14,15 @@ from benchmarks.spark.request_counts import requests_so_far
 from benchmarks.spark.rows import MS_FIGURE
 from benchmarks.spark.sink_log import sink_figures
 from benchmarks.table import Figures
-from benchmarks.targets import ONCELOG
+from benchmarks.targets import KAFKA
 from tests.harness.broker import Oncelog
 from tests.spark.connector.process import SparkProcess
 
 CALL_TIMEOUT_S: Final = 900.0
 KB: Final = 1000
+WRITTEN: Final = "bench-written"
+SINKS: Final = "bench-"
+"""The beginning of the sinks' names."""
 REQUESTS: Final = "requests."
 """Prefix of figures that count requests of an API per micro-batch."""
 
@@ -44,7 +47,8 @@ QUICK = Pace(400_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
 @dataclass(frozen=True, slots=True)
 class Bench:
     """One format at one broker. `topics`: the topics to read, by the size of their values in
-    bytes."""
+    bytes. `more`: options of the source and of the sink, which may name another listener of the
+    broker."""
 
     name: str
     party: SparkProcess
@@ -52,22 +56,24 @@ class Bench:
     metrics_port: int
     pace: Pace
     topics: Mapping[int, str]
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, operation: str, **fields: Any) -> Any:
         return self.party.call(operation, timeout_s=CALL_TIMEOUT_S, **fields)
 
     def source(self, size: int) -> dict[str, str]:
         options = {"kafka.bootstrap.servers": self.broker.address, "subscribe": self.topics[size]}
-        return options | {"kafka.isolation.level": "read_committed"}
+        return options | {"kafka.isolation.level": "read_committed"} | dict(self.more)
 
     def sink(self) -> dict[str, str]:
         """Return options to write to the topic that all loads write to."""
-        return {"kafka.bootstrap.servers": self.broker.address, "topic": "bench-written"}
+        options = {"kafka.bootstrap.servers": self.broker.address, "topic": WRITTEN}
+        return options | dict(self.more)
 
     def stream_sink(self) -> dict[str, str]:
         """Return the options of a streaming query that writes to the topic of `sink`. With our
         format, each query has its own sink id."""
-        return self.sink() | ({"sinkId": f"bench-{next(_names)}"} if self.name == ONCELOG else {})
+        return self.sink() | ({} if self.name == KAFKA else {"sinkId": f"{SINKS}{next(_names)}"})
 
 
 Turn = Callable[[Bench], Figures]

@@ -11,6 +11,7 @@ RATE, MS = "rows/s", "ms"
 
 SOURCE_SLOWER: Final = 1.2
 SINK_SLOWER: Final = 1.3
+SECURED_SLOWER: Final = 1.2
 
 MS_FIGURE: Final = "triggerExecution"
 """Spark's name in `durationMs` for the time of a whole micro-batch."""
@@ -31,3 +32,11 @@ ROWS = (
     Row("noop100", MS_FIGURE, "neither: Spark alone, 100 rows", MS, LOWER),
     Row("noop100k", MS_FIGURE, "neither: Spark alone, 100 k rows", MS, LOWER),
 )
+
+SECURED_ROWS = (
+    Row("source100", MS_FIGURE, "source, micro-batch of 100 rows", MS, LOWER, must=SECURED_SLOWER),
+    Row("sink100", MS_FIGURE, "sink, micro-batch of 100 rows", MS, LOWER, must=SECURED_SLOWER),
+    Row("source10k", MS_FIGURE, "source, micro-batch of 10 k rows", MS, LOWER),
+    Row("sink10k", MS_FIGURE, "sink, micro-batch of 10 k rows", MS, LOWER),
+)
+"""Rows of our format over SASL_SSL, beside our format without security."""

@@ -10,10 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.sink_rights import sink_rights
+from oncelog_client.spark.source.plan.source_rights import source_rights
 from tests.harness.broker import Oncelog
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.line import Line
 from tests.spark.faults.running import audited
+from tests.spark.guarded import GuardedOncelog
 from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark
 
@@ -22,12 +25,27 @@ from tests.spark.session import Spark
 LIMIT = {"maxOffsetsPerTrigger": "6"}
 # The sink commits by record, although oncelog could commit the transactions of all tasks at once.
 RECORD = {"sinkProtocol": "record"}
+# The broker's fixture and the commit of a kind of line, if they are not `broker` and RECORD.
+BROKERS = {"kafka": "kafka", "secured": "guarded"}
+COMMITS = {"group": CommitKind.GROUP, "secured": CommitKind.GROUP}
 
 
 @pytest.fixture
 def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
     """A pipeline on oncelog, with one decision for all tasks of a micro-batch."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
+
+
+def secured(pipeline: Pipeline, broker: GuardedOncelog) -> Pipeline:
+    """Return the pipeline for a user of SASL_SSL who has exactly the rights that it needs."""
+    rights = (
+        *source_rights([pipeline.purchases]),
+        *sink_rights(pipeline.name, [pipeline.invoices, pipeline.shipments], CommitKind.GROUP),
+    )
+    user = broker.user(pipeline.name, [right for right in rights if not right.is_optional])
+    return pipeline._replace(
+        options={**pipeline.options, **user}, source_options={**pipeline.source_options, **user}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +55,7 @@ def lines(
     """A function that returns the pipeline of all tests of a module. After a failed test, it
     returns a new pipeline."""
     kind = request.param
-    bootstrap = request.getfixturevalue("kafka" if kind == "kafka" else "broker").address
+    broker = request.getfixturevalue(BROKERS.get(kind, "broker"))
     options: Mapping[str, str] = RECORD if kind == "record" else {}
     open_lines: list[Line] = []
     with ExitStack() as stack:
@@ -46,10 +64,12 @@ def lines(
             if not open_lines or open_lines[-1].failed:
                 name = f"{kind}-{uuid4().hex[:8]}"
                 checkpoint = str(tmp_path_factory.mktemp("checkpoint"))
-                pipeline = Pipeline(bootstrap, name, checkpoint, options, LIMIT)
+                pipeline = Pipeline(broker.address, name, checkpoint, options, LIMIT)
+                if kind == "secured":
+                    pipeline = secured(pipeline, broker)
                 audit = stack.enter_context(audited(pipeline))
                 session, fail_points = spark_driver.session, spark_driver.fail_points
-                commits = CommitKind.GROUP if kind == "group" else CommitKind.RECORD
+                commits = COMMITS.get(kind, CommitKind.RECORD)
                 open_lines.append(Line(pipeline, audit, session, fail_points, commits))
                 open_lines[-1].go_on()
             return open_lines[-1]
