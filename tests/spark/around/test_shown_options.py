@@ -24,7 +24,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding=
 
 @pytest.fixture
 def user(guarded: GuardedOncelog, name: str) -> dict[str, str]:
-    """The options of a user with a password and a certificate, who may copy a topic."""
+    """The options of a user with a password, a certificate and the rights to copy a topic."""
     topics = Topics(guarded.address)
     topics.create_all([name, f"{name}-from"])
     topics.append(f"{name}-from", [b"once"])
