@@ -35,6 +35,7 @@ from oncelog_client.core.acl_bindings import (
     AclPermissionType,
     AclResourceType,
     PatternType,
+    ResourcePattern,
 )
 from oncelog_client.core.acl_explanation import (
     WILDCARD,

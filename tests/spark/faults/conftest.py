@@ -37,7 +37,7 @@ def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
 
 
 def secured(pipeline: Pipeline, broker: GuardedOncelog) -> Pipeline:
-    """Return the pipeline for a user of SASL_SSL with exactly the rights that the pipeline needs."""
+    """Return the pipeline for a user of SASL_SSL with exactly the rights of the documentation."""
     rights = (
         *source_rights([pipeline.purchases]),
         *sink_rights(pipeline.name, [pipeline.invoices, pipeline.shipments], CommitKind.GROUP),
