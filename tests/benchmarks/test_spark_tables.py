@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.spark.loads import LOADS, REQUESTS, SIZES, figures
+from benchmarks.spark.loads import LOADS, REQUESTS, SIZES, Pace, figures
 from benchmarks.spark.parts import parts, requests, sink_parts
-from benchmarks.spark.rows import ROWS
+from benchmarks.spark.rows import ROWS, SECURED_ROWS
+from benchmarks.spark.secured import SECURED_FULL, SECURED_QUICK
 from benchmarks.spark.sink_log import FIGURES, sink_figures
 from benchmarks.targets import KAFKA, ONCELOG
 
@@ -25,6 +26,15 @@ def batch(rows: int, **durations: int) -> dict[str, object]:
 
 def test_every_row_of_the_table_belongs_to_a_load() -> None:
     assert {row.load for row in ROWS} == set(LOADS)
+
+
+@pytest.mark.parametrize("pace", [SECURED_FULL, SECURED_QUICK])
+def test_the_topic_beside_no_security_has_the_rows_of_all_micro_batches(pace: Pace) -> None:
+    loads = {row.load for row in SECURED_ROWS}
+    sizes = {size for name, size in SIZES.items() if f"source{name}" in loads}
+    assert loads <= set(LOADS)
+    assert sizes == set(pace.micro_batches)
+    assert all(size * sum(batches) <= pace.rows for size, batches in pace.micro_batches.items())
 
 
 def test_figures_are_the_median_of_each_part_and_the_rows_a_second() -> None:

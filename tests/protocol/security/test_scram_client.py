@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from base64 import b64encode
 
 import pytest
@@ -13,7 +14,7 @@ from oncelog_protocol.secret import Secret
 from oncelog_protocol.security import scram_client
 from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_protocol.security.sasl_client import SaslClientError
-from oncelog_protocol.security.scram_client import ScramClient, preparation
+from oncelog_protocol.security.scram_client import ScramClient, _salted, preparation
 from oncelog_protocol.security.scram_credential import ScramMechanism, salted_password
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"  # RFC 7677, section 3
@@ -56,7 +57,7 @@ def test_the_slow_part_of_a_step_can_run_before_it(monkeypatch: pytest.MonkeyPat
         return salted_password(mechanism, password, salt, iterations)
 
     monkeypatch.setattr(scram_client, "salted_password", recorded)
-    scram_client._salted.cache_clear()
+    _salted.cache_clear()
     started = client()
     started.first()
     response = SaslAuthenticateResponse(auth_bytes=SERVER_FIRST)
@@ -87,6 +88,19 @@ def test_a_response_that_will_be_refused_has_no_slow_part(
     started.first()
     assert preparation(started, response) is None
     assert preparation(PlainClient("alice", Secret("x")), response) is None
+
+
+def test_a_process_computes_the_salted_password_of_a_user_once() -> None:
+    """PBKDF2 takes 8 ms, and a worker of Spark opens several connections. A pickled password is
+    the same password."""
+    first = client(password="once").first()
+    _salted.cache_clear()
+    for password in ("once", "once", "twice"):
+        secret = pickle.loads(pickle.dumps(Secret(password)))
+        started = ScramClient(SHA_256, "user", secret, NONCE)
+        assert started.first() == first
+        assert started.next(SERVER_FIRST)
+    assert _salted.cache_info()[:2] == (1, 2)
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
