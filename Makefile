@@ -21,7 +21,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -98,11 +98,14 @@ bench-spark: $(READY) $(CONNECTOR)  ## oncelog's Spark format beside Spark's own
 bench-stalls: $(READY)  ## the latency of a producer while the broker serves large requests, 4 min
 	$(BIN)/python -m benchmarks.stalls
 
+bench-floods: $(READY)  ## the latency of a producer while other clients connect and never authenticate, 6 min; as root REALTIME=1
+	$(BIN)/python -m benchmarks.floods $(if $(REALTIME),--realtime)
+
 bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
 	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
 
-torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker
-	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS)
+torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker; SECURED=1
+	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS) $(if $(SECURED),--secured)
 
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
@@ -129,11 +132,13 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	$(MAKE) mutate
 	$(MAKE) test-ecosystem
 	$(MAKE) torture KILLS=200
+	$(MAKE) torture KILLS=200 SECURED=1
 	ONCELOG_SPARK_KILLS=all $(BIN)/python -m pytest -q tests/spark/faults/test_secured_kills.py
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \
 	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram
+	ONCELOG_RELOADS=100 $(BIN)/python -m pytest -q -rP tests/security/test_reauthentication.py
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 # The kernel's encoding of a process id as a clock: posix-timers.h, make_process_cpuclock.
 _CLOCK_BITS: Final = 3
@@ -79,6 +79,31 @@ def on_cores(cores: Set[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Priority(NamedTuple):
+    """How the system schedules a process: a policy of `os`, and a priority of that policy."""
+
+    policy: int
+    priority: int = 0
+
+    def give(self, pid: int) -> None:
+        """Schedule all threads of a process so. Its later threads and processes inherit this.
+        Raises PermissionError."""
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(task.name), self.policy, os.sched_param(self.priority))
+
+
+@contextmanager
+def with_priority(priority: Priority) -> Iterator[None]:
+    """Schedule all processes that this thread starts inside the block so. Raises
+    PermissionError."""
+    before = Priority(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
+    priority.give(os.getpid())
+    try:
+        yield
+    finally:
+        before.give(os.getpid())
 
 
 def facts() -> dict[str, str | int]:
