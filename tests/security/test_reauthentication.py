@@ -120,7 +120,11 @@ def test_a_copy_loop_over_sessions_certificates_and_a_password(
     reloaded = stays_connected(broker, connected)
     assert "wrong password" not in broker.log.read_text()
     rotate_password(broker, loop)
-    wait_until(lifetimes(3), "the sessions have expired, and the renewed ones too")
+    wait_until(lifetimes(1), "all sessions are renewed")
+    if "wrong password" in broker.log.read_text():
+        # A client authenticated between the two changes. librdkafka then closes connections itself.
+        connected = peers(broker.ports[LISTENER])
+    wait_until(lifetimes(2), "the renewed sessions have expired twice")
     rotated = stays_connected(broker, connected)
     loop.finish(lambda: committed(broker))
     assert loop.failures == []
