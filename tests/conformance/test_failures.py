@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -74,13 +74,6 @@ def topic(broker: Mortal, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     create_topic(admin, name, partitions=3)
     return name
-
-
-def killed(broker: Mortal) -> Wire:
-    """Kill and restart the broker, and return a new connection."""
-    broker.kill()
-    broker.start()
-    return Wire(broker.address)
 
 
 def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | None = None) -> int:
@@ -159,64 +152,95 @@ def test_the_records_of_a_consumer_that_dies_before_its_commit_are_read_again(
         reader.close()
 
 
-def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -> None:
+# The topics of the producers that were active before a crash. The transactional id or the group of
+# a producer has the name of its topic.
+OPEN, RETRIED, HALF = "open", "retried", "half"
+PENDING = {True: "pending-commit", False: "pending-abort"}
+# The open transactions must not time out before the last test.
+LONG_MS = 600_000
+
+
+class Crashed(NamedTuple):
+    """A broker after a crash, and its producers from before the crash. `pending`: producers with
+    pending offsets, by the outcome of their transactions."""
+
+    broker: Mortal
+    open: Identity
+    idempotent: Identity
+    pending: dict[bool, Identity]
+
+
+@pytest.fixture(scope="module")
+def crashed(broker: Mortal) -> Crashed:
+    """All tests of a crash share one crash, because Kafka takes 10 s to start again."""
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    for topic in (OPEN, RETRIED, HALF, *PENDING.values()):
+        create_topic(admin, topic)
+    with Wire(broker.address) as wire, Wire(broker.address) as half:
+        idempotent = new_identity(wire)
+        for sequence in range(7):
+            send_again(wire, RETRIED, batch(idempotent, sequence))
+        producer = new_identity(wire, OPEN, timeout_ms=LONG_MS)
+        send_again(wire, OPEN, batch(producer, 0), producer)
+        pending = {}
+        for outcome, topic in PENDING.items():
+            find_coordinator(wire, topic, key_type=0)
+            pending[outcome] = new_identity(wire, topic, timeout_ms=LONG_MS)
+            assert commit_offset(wire, pending[outcome], topic, 42) == ErrorCode.NONE
+        half.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
+        broker.kill()
+    broker.start()
+    return Crashed(broker, producer, idempotent, pending)
+
+
+def test_the_coordinator_dies_during_a_transaction(crashed: Crashed) -> None:
     """The transaction continues after the restart, without an abort and without a duplicate."""
-    with Wire(broker.address) as wire:
-        producer = new_identity(wire, topic)
-        send_again(wire, topic, batch(producer, 0), producer)
-    with killed(broker) as wire:
-        find_coordinator(wire, topic)
-        assert send_again(wire, topic, batch(producer, 1), producer) == 1
-        assert last_stable_offset(wire, topic) == (0, 2)
+    producer = crashed.open
+    with Wire(crashed.broker.address) as wire:
+        find_coordinator(wire, OPEN)
+        assert send_again(wire, OPEN, batch(producer, 1), producer) == 1
+        assert last_stable_offset(wire, OPEN) == (0, 2)
         assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
-        wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "the marker")
+        wait_until(lambda: last_stable_offset(wire, OPEN) == (3, 3), "the marker")
 
 
 def test_r10_a_batch_retried_after_a_crash_of_the_leader_is_not_duplicated(
-    broker: Mortal, topic: str
+    crashed: Crashed,
 ) -> None:
     """The sequence numbers survive the crash: a retry is a duplicate, and a gap is refused."""
-    with Wire(broker.address) as wire:
-        producer = new_identity(wire)
-        for sequence in range(7):
-            send_again(wire, topic, batch(producer, sequence))
-    with killed(broker) as wire:
-        assert send_again(wire, topic, batch(producer, 6)) == 6
-        gap = produce(wire, topic, batch(producer, 9))
+    producer = crashed.idempotent
+    with Wire(crashed.broker.address) as wire:
+        assert send_again(wire, RETRIED, batch(producer, 6)) == 6
+        gap = produce(wire, RETRIED, batch(producer, 9))
         assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert send_again(wire, topic, batch(producer, 7)) == 7
-        assert send_again(wire, topic, build_batch(records())) == 8
+        assert send_again(wire, RETRIED, batch(producer, 7)) == 7
+        assert send_again(wire, RETRIED, build_batch(records())) == 8
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_o7_pending_offsets_survive_a_crash_of_the_group_coordinator(
-    broker: Mortal, topic: str, commit: bool
+    crashed: Crashed, commit: bool
 ) -> None:
     """The offsets are pending before and after the crash. They count when the transaction
     commits."""
-    with Wire(broker.address) as wire:
-        find_coordinator(wire, topic, key_type=0)
-        producer = new_identity(wire, topic)
-        assert commit_offset(wire, producer, topic, 42) == ErrorCode.NONE
-    with killed(broker) as wire:
-        find_coordinator(wire, topic, key_type=0)
-        find_coordinator(wire, topic)
+    group, producer = PENDING[commit], crashed.pending[commit]
+    with Wire(crashed.broker.address) as wire:
+        find_coordinator(wire, group, key_type=0)
+        find_coordinator(wire, group)
         wait_until(
             lambda: (
-                committed_offset(wire, topic, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+                committed_offset(wire, group, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
             ),
             "the offset is pending after the restart",
         )
         assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(
-            lambda: committed_offset(wire, topic, stable=True) == (42 if commit else -1, 0),
+            lambda: committed_offset(wire, group, stable=True) == (42 if commit else -1, 0),
             "the offset is decided",
         )
 
 
-def test_half_a_request_before_the_crash(broker: Mortal, topic: str) -> None:
+def test_half_a_request_before_the_crash(crashed: Crashed) -> None:
     """The broker never writes a batch that arrived only in part."""
-    with Wire(broker.address) as wire:
-        wire.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
-        with killed(broker) as after:
-            assert send_again(after, topic, build_batch(records())) == 0
+    with Wire(crashed.broker.address) as wire:
+        assert send_again(wire, HALF, build_batch(records())) == 0
