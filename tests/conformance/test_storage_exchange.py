@@ -225,29 +225,6 @@ def rules_of(broker: Kafka | Oncelog) -> set[AclBinding]:
         return set(admin.describe_acls())
 
 
-def test_access_rules_go_to_oncelog_and_back(tmp_path: Path, kafka_jars: str) -> None:
-    settings = QUICK | {"authorizer.class.name": STANDARD_AUTHORIZER}
-    settings |= {"super.users": "User:ANONYMOUS"}
-    with Kafka(tmp_path / "kafka", settings | QUICK_RESTART) as kafka:
-        with Admin(kafka.address) as admin:
-            admin.create_acls(RULES)
-        wait_until(lambda: rules_of(kafka) == RULES, "the rules")
-    broker = Oncelog(tmp_path / "oncelog", settings)
-    broker.directory.mkdir()
-    imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
-    assert imported.exit_code == 0, imported.output
-    assert f"access rules (ACLs): {len(RULES)}" in imported.output
-    with broker:
-        assert rules_of(broker) == RULES
-        broker.stop()
-    after = Kafka(tmp_path / "after", settings | QUICK_RESTART)
-    after.directory.mkdir()
-    exported = invoke("export", str(after.data), "--data", str(broker.data), "--yes")
-    assert exported.exit_code == 0, exported.output
-    with after:
-        wait_until(lambda: rules_of(after) == RULES, "Kafka has the same rules")
-
-
 class KafkaWithScram(Kafka):
     """A node with a listener for users with SCRAM, at the address `sasl`."""
 
@@ -289,37 +266,13 @@ def can_log_in(address: str, user: str, password: str) -> bool:
     return True
 
 
-def test_credentials_go_to_oncelog_and_back_and_their_users_log_in(
-    tmp_path: Path, kafka_jars: str
-) -> None:
-    users = {"alice": [USUAL], "b/ö,=": [ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)]}
-    with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as kafka:
-        with Admin(kafka.address) as admin:
-            admin.alter_user_scram_credentials(
-                UserScramCredentialUpsertion(user, Secret("a-password"), info)
-                for user, (info,) in users.items()
-            )
-        wait_until(lambda: credentials_of(kafka) == users, "the credentials")
-    broker = Oncelog(tmp_path / "oncelog", QUICK)
-    broker.directory.mkdir()
-    imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
-    assert imported.exit_code == 0, imported.output
-    assert f"SCRAM credentials of users: {len(users)}" in imported.output
-    with broker:
-        assert credentials_of(broker) == users
-        with Admin(broker.address) as admin:
-            carol = UserScramCredentialUpsertion("carol", Secret("of-oncelog"), USUAL)
-            admin.alter_user_scram_credentials([carol])
-        broker.stop()
-    after = KafkaWithScram(tmp_path / "after", QUICK | QUICK_RESTART)
-    after.directory.mkdir()
-    exported = invoke("export", str(after.data), "--data", str(broker.data), "--yes")
-    assert exported.exit_code == 0, exported.output
-    with after:
-        wait_until(lambda: credentials_of(after) == users | {"carol": [USUAL]}, "Kafka's users")
-        assert can_log_in(after.sasl, "alice", "a-password")
-        assert can_log_in(after.sasl, "carol", "of-oncelog")
-        assert not can_log_in(after.sasl, "alice", "of-oncelog")
+def write_orders(address: str, count: int) -> None:
+    """Create the topic `orders` with this number of records."""
+    create_topic(AdminClient({"bootstrap.servers": address, "log_level": 0}), ORDERS)
+    producer = ck.Producer({"bootstrap.servers": address, "log_level": 0})
+    for number in range(count):
+        producer.produce(ORDERS, b"%d" % number)
+    producer.flush()
 
 
 def poll_and_commit(address: str, count: int, **settings: str) -> None:
@@ -357,30 +310,51 @@ def committed(address: str) -> int:
     return offset
 
 
-def test_a_group_of_the_consumer_protocol_goes_on_with_the_classic_protocol(
+def test_rules_credentials_and_a_group_go_to_oncelog_and_back(
     tmp_path: Path, kafka_jars: str
 ) -> None:
-    """oncelog does not have the protocol of KIP-848. The group keeps its offsets, and Kafka accepts
-    the records of both protocols."""
-    with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as kafka:
-        admin: Any = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
-        create_topic(admin, ORDERS)
-        producer = ck.Producer({"bootstrap.servers": kafka.address, "log_level": 0})
-        for number in range(30):
-            producer.produce(ORDERS, b"%d" % number)
-        producer.flush()
+    """Each broker has the same access rules, users with the same passwords can log in, and a group
+    keeps its offsets. oncelog does not have the protocol of KIP-848, so the group goes on with the
+    classic protocol. Kafka accepts the records of both protocols."""
+    settings = QUICK | {"authorizer.class.name": STANDARD_AUTHORIZER}
+    settings |= {"super.users": "User:ANONYMOUS"}
+    users = {"alice": [USUAL], "b/ö,=": [ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)]}
+    with Kafka(tmp_path / "kafka", settings | QUICK_RESTART) as kafka:
+        with Admin(kafka.address) as admin:
+            admin.create_acls(RULES)
+            admin.alter_user_scram_credentials(
+                UserScramCredentialUpsertion(user, Secret("a-password"), info)
+                for user, (info,) in users.items()
+            )
+        write_orders(kafka.address, 30)
         poll_and_commit(kafka.address, 5, **CONSUMER_PROTOCOL)
-    broker = Oncelog(tmp_path / "oncelog", QUICK)
+        wait_until(lambda: rules_of(kafka) == RULES, "the rules")
+        wait_until(lambda: credentials_of(kafka) == users, "the credentials")
+    broker = Oncelog(tmp_path / "oncelog", settings)
     broker.directory.mkdir()
     imported = invoke("import", str(kafka.data), "--into", str(broker.data), "--yes")
+    assert imported.exit_code == 0, imported.output
+    assert f"access rules (ACLs): {len(RULES)}" in imported.output
+    assert f"SCRAM credentials of users: {len(users)}" in imported.output
     assert f"group {GROUP} keeps its offsets" in imported.output
     with broker:
+        assert rules_of(broker) == RULES
+        assert credentials_of(broker) == users
+        with Admin(broker.address) as admin:
+            carol = UserScramCredentialUpsertion("carol", Secret("of-oncelog"), USUAL)
+            admin.alter_user_scram_credentials([carol])
         wait_until(lambda: committed(broker.address) == 5, "the committed offset")
         poll_and_commit(broker.address, 5)
         broker.stop()
-    after = Kafka(tmp_path / "after", QUICK | QUICK_RESTART)
+    after = KafkaWithScram(tmp_path / "after", settings | QUICK_RESTART)
     after.directory.mkdir()
-    assert invoke("export", str(after.data), "--data", str(broker.data), "--yes").exit_code == 0
+    exported = invoke("export", str(after.data), "--data", str(broker.data), "--yes")
+    assert exported.exit_code == 0, exported.output
     with after:
+        wait_until(lambda: rules_of(after) == RULES, "Kafka has the same rules")
+        wait_until(lambda: credentials_of(after) == users | {"carol": [USUAL]}, "Kafka's users")
+        assert can_log_in(after.sasl, "alice", "a-password")
+        assert can_log_in(after.sasl, "carol", "of-oncelog")
+        assert not can_log_in(after.sasl, "alice", "of-oncelog")
         poll_and_commit(after.address, 5, **CONSUMER_PROTOCOL)
         assert committed(after.address) == 15
