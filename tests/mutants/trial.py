@@ -51,6 +51,7 @@ def first_failure(
     paths = [str(root / package) for package in ("protocol", "server", "client")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     environment["PYTHONDONTWRITEBYTECODE"] = "" if sound else "1"
+    environment["ONCELOG_EXAMPLES"] = "all"  # all drawn inputs, and more models of the Spark sink
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     command += [f"--deselect={name}" for name in passing_over]
     try:

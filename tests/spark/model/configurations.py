@@ -1,5 +1,5 @@
 """Configurations of the sink's model. The states of each one are searched completely: the small
-configurations in each test run, the others by `make explore`."""
+configurations in each test run, the others by `make explore`. The mutants need the medium ones."""
 
 from __future__ import annotations
 
@@ -53,9 +53,6 @@ SOME_EMPTY: Final = Size(batches=3, partitions=1, processes=2, empty=frozenset({
 SMALL: Final = (
     Configuration(GROUP, TWO_BATCHES, Budget(crashes=1)),
     Configuration(GROUP, TWO_TASKS, Budget(crashes=1)),
-    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, heirs=1)),
-    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, losses=1)),
-    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, rests=1)),
     Configuration(GROUP, TWO_BATCHES, Budget(copies=2, restarts=1)),
     Configuration(GROUP, TWO_BATCHES, Budget(attempts=1, timeouts=1, losses=1, restarts=1)),
     Configuration(GROUP, TWO_TASKS, Budget(attempts=1, timeouts=1, restarts=1)),
@@ -64,9 +61,16 @@ SMALL: Final = (
     Configuration(GroupSink(knows_query=False), TWO_BATCHES, Budget(attempts=1, losses=1)),
     Configuration(RECORD, TWO_BATCHES, Budget(crashes=1)),
     Configuration(RECORD, TWO_TASKS, Budget(crashes=1)),
-    Configuration(RECORD, TWO_BATCHES, Budget(crashes=1, timeouts=1)),
     Configuration(RECORD, TWO_BATCHES, Budget(attempts=1, losses=1, restarts=1, heirs=1)),
     Configuration(RECORD, SOME_EMPTY, Budget(switches=2, losses=1, restarts=1)),
+)
+
+# A crash and another fault: half of the processor time of all small configurations.
+MEDIUM: Final = (
+    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, heirs=1)),
+    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, losses=1)),
+    Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, rests=1)),
+    Configuration(RECORD, TWO_BATCHES, Budget(crashes=1, timeouts=1)),
 )
 
 _LARGE: Final = (
@@ -80,6 +84,7 @@ _LARGE: Final = (
     (ONE_BY_ONE, Budget(crashes=2)),
 )
 LARGE: Final = (
+    *MEDIUM,
     *(Configuration(sink, *row) for sink in (GROUP, RECORD) for row in _LARGE),
     Configuration(GROUP, TWO_BATCHES, Budget(crashes=1, copies=1)),
     Configuration(GROUP, ONE_BY_ONE, Budget(crashes=1, copies=1, restarts=1)),

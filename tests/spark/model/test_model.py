@@ -21,8 +21,10 @@ from oncelog_client.spark.sink.protocol.steps import (
     Stored,
 )
 from oncelog_client.values import TransactionMember
+from tests.examples import COMPARES_ALL
 from tests.spark.model.configurations import (
     GROUP,
+    MEDIUM,
     ONE_BY_ONE,
     RECORD,
     SMALL,
@@ -34,7 +36,7 @@ from tests.spark.model.record_sink import RecordSink
 from tests.spark.model.world import Budget
 
 
-@pytest.mark.parametrize("configuration", SMALL, ids=str)
+@pytest.mark.parametrize("configuration", SMALL + MEDIUM * COMPARES_ALL, ids=str)
 def test_no_order_of_events_breaks_an_invariant(configuration: Configuration) -> None:
     found = search(configuration)
     print(found)  # noqa: T201 - the trace, for the author of the defect
