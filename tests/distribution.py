@@ -87,7 +87,7 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/spark/sink/test_streaming.py": SPARK,
     "tests/spark/source/": SPARK,
     "tests/spark/test_session.py": SPARK,
-    "tests/testing/test_plugin.py": KAFKA,
+    "tests/testing/test_plugin_on_kafka.py": KAFKA,
 }
 # The fixtures that start Spark or Kafka, or that give a test the address of a running one. Each has
 # the folder of its conftest.py, because fixtures of other folders may have the same name.

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kafka.kafka import Kafka
-
 INNER_SUITE = Path(__file__).with_name("inner_suite.py")
 CONFIGURATION = "[pytest]\nasyncio_mode = auto\n"
 
@@ -43,14 +41,6 @@ def test_a_suite_of_an_application_passes(tmp_path: Path) -> None:
 def test_with_xdist_each_worker_has_a_broker(tmp_path: Path) -> None:
     done = run(tmp_path, INNER_SUITE.read_text(), "-n", "2")
     assert outcomes(done.stdout) == {"passed": 8}, done.stdout
-
-
-def test_the_same_suite_passes_on_apache_kafka_without_its_faults(
-    tmp_path: Path, kafka: Kafka
-) -> None:
-    done = run(tmp_path, INNER_SUITE.read_text(), "--oncelog-broker", kafka.address)
-    assert outcomes(done.stdout) == {"passed": 4, "skipped": 4}, done.stdout
-    assert "the broker of --oncelog-broker has no faults" in done.stdout
 
 
 LEAVING = """
