@@ -74,6 +74,7 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/conformance/test_restarted_apart.py": ALONE,
     "tests/conformance/test_wire_acls.py": ALONE,
     "tests/conformance/test_wire_quotas.py": ALONE,
+    "tests/image/test_secured_compose.py": ORACLES,
     "tests/spark/around/test_listener.py": SPARK,
     "tests/spark/around/test_shown_options.py": SPARK,
     "tests/spark/around/test_spark_document.py": SPARK,

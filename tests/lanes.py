@@ -32,6 +32,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/docs/test_site.py": ("process", "slow"),
     "tests/ecosystem/": ("process", "java"),
     "tests/exploration/": SLOW,
+    "tests/image/test_secured_compose.py": ("process", "java"),
     "tests/monitoring/": PROCESS,
     "tests/mutants/": ("process", "slow"),
     "tests/protocol/": NONE,

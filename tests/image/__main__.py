@@ -20,11 +20,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.harness.certificates import Certificates
+from tests.harness.kafka.jars import KafkaUnavailable
 from tests.image.compose_files import SERVICES, ComposeService
 from tests.image.engine import Engine, Unavailable, exclusive_engine, say
 from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import read_committed, write_transactions
-from tests.image.secured_services import SECURED, SecuredService, client_settings, write_secrets
+from tests.image.secured_services import (
+    SECURED,
+    SecuredService,
+    client_settings,
+    compose_text,
+    write_secrets,
+    write_tool_properties,
+)
+from tests.image.tool_round_trip import RECORDS, TIMEOUT_MS, TOPIC, check_tools
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT = "oncelog-image-test"
@@ -160,21 +169,20 @@ class ImageTest:
             self.engine.run("podman", "rm", "--force", "--time=5", name)
 
     def check_secured(self, service: SecuredService) -> None:
-        """Start the image with the secrets of a compose file, wait until the health check of the
-        image passes, and write and read transactions through the published port."""
+        """Start the image by a compose file with its secrets, and wait until the health check of
+        the image passes. Then write and read transactions through the published port, by librdkafka
+        and by Kafka's own tools, and read them by the tools in the container."""
         name = f"{PROJECT}-secured"
-        variables = [f"--env={name}={value}" for name, value in service.environment.items()]
         with tempfile.TemporaryDirectory() as folder:
             Path(folder).chmod(0o755)
             certificates = Certificates(Path(folder))
             write_secrets(Path(folder), certificates)
-            self.engine.run(
-                *("podman", "run", "--detach", f"--name={name}", "--hostname=broker"),
-                f"--publish=127.0.0.1:{service.port}:{service.port}",
-                f"--volume={folder}:/etc/kafka/secrets:ro",
-                *variables,
-                f"{IMAGE}:latest",
-            )
+            inside = "/etc/kafka/secrets"
+            write_tool_properties(service, certificates, Path(folder), inside)
+            file = Path(folder) / "compose.yaml"
+            file.write_text(compose_text(service, f"{IMAGE}:latest", name, Path(folder)))
+            project = ("podman-compose", "--project-name", name, "--file", str(file))
+            self.engine.run(*project, "up", "--detach")
 
             def is_healthy() -> bool:
                 health = ("podman", "exec", name, "oncelog-health")
@@ -187,11 +195,42 @@ class ImageTest:
                 self.wait_for(f"{service.name}: health", is_healthy)
                 written = write_transactions(address, "secured", security)
                 compare(written, read_committed(address, "secured", security))
+                by_tools = self.check_kafkas_tools(service, certificates, address)
+                compare(by_tools, self.read_inside(name, address, f"{inside}/client.properties"))
             except BaseException:
                 sys.stderr.write(self.logs(name)[-4000:])
                 raise
             finally:
-                self.engine.run("podman", "rm", "--force", "--time=5", name)
+                self.engine.run(*project, "down")
+
+    def check_kafkas_tools(
+        self, service: SecuredService, certificates: Certificates, address: str
+    ) -> list[str]:
+        """Return the records of a transactional round trip by Kafka's own tools, none without
+        Java."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                properties = write_tool_properties(service, certificates, Path(folder))
+                return check_tools(address, properties)
+            except KafkaUnavailable as missing:
+                if os.environ.get("CI") == "true":
+                    raise
+                say(f"skipped Kafka's own tools: {missing}")
+                return []
+
+    def read_inside(self, container: str, address: str, properties: str) -> list[str]:
+        """Return what the tools of the image, which have Kafka's names, read in the container."""
+        where = ("--bootstrap-server", address, "--command-config", properties)
+        tool = ("podman", "exec", container)
+        topics = self.engine.run(*tool, "/opt/kafka/bin/kafka-topics.sh", *where, "--list").stdout
+        if TOPIC not in topics.split():
+            return []
+        consumer = (
+            *("kafka-console-consumer.sh", *where, "--topic", TOPIC, "--from-beginning"),
+            *("--isolation-level", "read_committed", "--max-messages", str(RECORDS)),
+            *("--timeout-ms", str(TIMEOUT_MS)),
+        )
+        return self.engine.run(*tool, *consumer).stdout.splitlines()
 
     def run_module(self, module: Module, environment: dict[str, str]) -> None:
         self.engine.run("podman", "tag", f"{IMAGE}:latest", f"{IMAGE}:{module.tag}")

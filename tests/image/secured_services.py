@@ -1,8 +1,9 @@
 """Brokers of compose files with TLS and SASL, their folder /etc/kafka/secrets, and the settings of
-librdkafka that log in to them."""
+librdkafka and of Kafka's tools that log in to them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -158,3 +159,51 @@ def client_settings(service: SecuredService, certificates: Certificates) -> dict
         "sasl.username": USER,
         "sasl.password": USER_PASSWORD,
     }
+
+
+def write_tool_properties(
+    service: SecuredService, certificates: Certificates, folder: Path, seen_as: str = ""
+) -> Path:
+    """Write the file of Kafka's `--command-config` and its stores into a folder. Return its path.
+    The tool sees the folder as `seen_as`, by default under its own path."""
+    here = seen_as or str(folder)
+    authority = folder / "authority.pem"
+    authority.write_text(certificates.authority_pem)
+    lines = ["ssl.truststore.type=PEM", f"ssl.truststore.location={here}/{authority.name}"]
+    readable = [authority]
+    if service.is_mutual:
+        store = folder / "client.p12"
+        store.write_bytes(certificates.client("compose").pkcs12_path.read_bytes())
+        readable.append(store)
+        lines += [
+            "security.protocol=SSL",
+            "ssl.keystore.type=PKCS12",
+            f"ssl.keystore.location={here}/{store.name}",
+            f"ssl.keystore.password={PASSWORD}",
+            f"ssl.key.password={PASSWORD}",
+        ]
+    else:
+        lines += [
+            "security.protocol=SASL_SSL",
+            "sasl.mechanism=PLAIN",
+            "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+            f'username="{USER}" password="{USER_PASSWORD}";',
+        ]
+    properties = folder / "client.properties"
+    properties.write_text("\n".join(lines) + "\n")
+    for path in (*readable, properties):
+        path.chmod(0o644)
+    return properties
+
+
+def compose_text(service: SecuredService, image: str, container: str, secrets: Path) -> str:
+    """Return a compose file for the service. It is JSON, which is also YAML."""
+    broker = {
+        "image": image,
+        "hostname": "broker",
+        "container_name": container,
+        "ports": [f"127.0.0.1:{service.port}:{service.port}"],
+        "volumes": [f"{secrets}:/etc/kafka/secrets:ro"],
+        "environment": service.environment,
+    }
+    return json.dumps({"services": {"broker": broker}}, indent=2)

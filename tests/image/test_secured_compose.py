@@ -16,12 +16,21 @@ from oncelog_server.broker import Broker
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
 from tests.harness.certificates import Certificates
+from tests.harness.kafka.jars import KafkaUnavailable
 from tests.image.round_trip import read_committed, write_transactions
-from tests.image.secured_services import SECURED, SecuredService, client_settings, write_secrets
+from tests.image.secured_services import (
+    SECURED,
+    SecuredService,
+    client_settings,
+    write_secrets,
+    write_tool_properties,
+)
+from tests.image.tool_round_trip import check_tools
 
 TIMEOUT_S = 10.0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("service", SECURED, ids=lambda service: service.name)
 async def test_transactions_with_the_settings_of_a_compose_file(
     service: SecuredService, request: pytest.FixtureRequest, tmp_path: Path
@@ -60,5 +69,13 @@ async def test_transactions_with_the_settings_of_a_compose_file(
         written = await asyncio.to_thread(write_transactions, address, "secured", security)
         read = await asyncio.to_thread(read_committed, address, "secured", security)
         assert read == written
+        if service.name.startswith("apache"):  # each takes the start of four JVMs
+            tools = tmp_path / "tools"
+            tools.mkdir()
+            properties = write_tool_properties(service, certificates, tools)
+            try:
+                await asyncio.to_thread(check_tools, address, properties)
+            except KafkaUnavailable as reason:
+                pytest.skip(f"Kafka's tools cannot be run: {reason}")
     finally:
         await broker.stop()
