@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from oncelog_protocol.character_ranges import DIGIT, WORD, Ranges, others
+
 # The first limit is RE2's maximum of a repetition (`x{1000}`). The other limits are for one
 # pattern: the number of its steps, of the steps that all matches reach together, of cached results,
 # and of groups inside each other.
@@ -18,14 +20,9 @@ MOST_EFFORT: Final = 300_000
 MOST_CACHED: Final = 500
 MOST_NESTED: Final = 100
 
-_LAST_CHARACTER: Final = chr(0x10FFFF)
-_DIGIT: Final = (("0", "9"),)
-_WORD: Final = (("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z"))
-_SPACE: Final = (("\t", "\n"), ("\f", "\r"), (" ", " "))
-_CLASSES: Final = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_SPACE: Final[Ranges] = (("\t", "\n"), ("\f", "\r"), (" ", " "))
+_CLASSES: Final = {"d": DIGIT, "w": WORD, "s": _SPACE}
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
-
-Ranges = tuple[tuple[str, str], ...]
 
 
 class PatternError(ValueError):
@@ -234,7 +231,7 @@ class _Parser:
         if character == "[":
             return self._single(self._class())
         if character == ".":
-            return self._single(_others((("\n", "\n"),)))
+            return self._single(others((("\n", "\n"),)))
         if character in "^$":
             return self._single(edge=character)
         if character in "*+?":
@@ -276,7 +273,7 @@ class _Parser:
         """Return the characters that `\\character` matches, within a class or outside."""
         if character.lower() in _CLASSES:
             ranges = _CLASSES[character.lower()]
-            return ranges if character.islower() else _others(ranges)
+            return ranges if character.islower() else others(ranges)
         if character in _CONTROLS:
             character = _CONTROLS[character]
         elif character == "x":
@@ -319,7 +316,7 @@ class _Parser:
             if last < character:
                 raise PatternError(f"invalid range {character}-{last}")
             ranges.append((character, last))
-        return _others(tuple(ranges)) if negated else tuple(ranges)
+        return others(tuple(ranges)) if negated else tuple(ranges)
 
     # -- the text
 
@@ -337,16 +334,3 @@ class _Parser:
             raise PatternError("the pattern ends too early")
         self._at += 1
         return self._source[self._at - 1]
-
-
-def _others(ranges: Ranges) -> Ranges:
-    """Return every character outside of these ranges."""
-    others = []
-    free = 0
-    for first, last in sorted(ranges):
-        if ord(first) > free:
-            others.append((chr(free), chr(ord(first) - 1)))
-        free = max(free, ord(last) + 1)
-    if free <= ord(_LAST_CHARACTER):
-        others.append((chr(free), _LAST_CHARACTER))
-    return tuple(others)

@@ -1,8 +1,8 @@
-"""The text of a client's address, as access rules compare it: that of Java's getHostAddress."""
+"""Addresses as text: as access rules compare them, and those of this computer."""
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import AddressValueError, IPv6Address, ip_address
 from typing import Final
 
 _GROUPS: Final = 8
@@ -10,9 +10,9 @@ _GROUP_BYTES: Final = 2
 
 
 def host_text(text: str) -> str:
-    """Return an address as Java writes it: an IPv6 address as eight numbers without leading zeros
-    and without `::`, and an IPv4 address that is mapped to IPv6 as IPv4. Return any other text
-    unchanged.
+    """Return an address as Java's getHostAddress writes it: an IPv6 address as eight numbers
+    without leading zeros and without `::`, and an IPv4 address that is mapped to IPv6 as IPv4.
+    Return any other text unchanged.
 
     A listener of both families shows an IPv4 client as `::ffff:10.0.0.1`.
     """
@@ -28,3 +28,11 @@ def host_text(text: str) -> str:
         for start in range(0, _GROUPS * _GROUP_BYTES, _GROUP_BYTES)
     )
     return ":".join(f"{number:x}" for number in numbers) + percent + scope
+
+
+def is_loopback(host: str) -> bool:
+    """Return True for `localhost` and the loopback addresses."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from oncelog_protocol.character_ranges import Ranges
 from oncelog_server.security.java_pattern_syntax import (
     Alternatives,
     Edge,
     Group,
     JavaPatternError,
     Node,
-    Ranges,
     Repeat,
     Sequence,
     parsed,

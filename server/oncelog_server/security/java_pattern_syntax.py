@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from oncelog_protocol.character_ranges import DIGIT, WORD, Ranges, others
+
 # The largest number in a repetition, and the depth of groups inside each other.
 MOST_REPEATS: Final = 1_000
 MOST_NESTED: Final = 100
 
-_LAST: Final = chr(0x10FFFF)
-_DIGIT: Final = (("0", "9"),)
-_WORD: Final = (("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z"))
-_SPACE: Final = (("\t", "\r"), (" ", " "))
-_CLASSES: Final = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_SPACE: Final[Ranges] = (("\t", "\r"), (" ", " "))
+_CLASSES: Final = {"d": DIGIT, "w": WORD, "s": _SPACE}
 _TERMINATORS: Final = (("\n", "\n"), ("\r", "\r"), ("\x85", "\x85"), ("\u2028", "\u2029"))
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _HEXADECIMAL: Final = {"x": 2, "u": 4}
@@ -36,8 +35,6 @@ _REFUSED_GROUPS: Final = (
     ("!", "a lookahead"),
     (">", "an independent group"),
 )
-
-Ranges = tuple[tuple[str, str], ...]
 
 
 class JavaPatternError(ValueError):
@@ -176,7 +173,7 @@ class _Parser:
         if letter == "[":
             return self._class()
         if letter == ".":
-            return _others(_TERMINATORS)
+            return others(_TERMINATORS)
         if letter in "^$":
             return Edge(letter)
         if letter in "*+?{":
@@ -268,7 +265,7 @@ class _Parser:
             ranges.append((letter, self._end_of_range(letter)))
         self._at += 1
         folded = self._folded(tuple(ranges))
-        return _others(folded) if is_negated else folded
+        return others(folded) if is_negated else folded
 
     def _end_of_range(self, first: str) -> str:
         if self._peek() != "-" or self._source[self._at + 1 : self._at + 2] in ("]", "", "["):
@@ -317,17 +314,4 @@ class _Parser:
 
 def _predefined(letter: str) -> Ranges:
     ranges = _CLASSES[letter.lower()]
-    return ranges if letter.islower() else _others(ranges)
-
-
-def _others(ranges: Ranges) -> Ranges:
-    """Return every character outside of these ranges."""
-    others = []
-    free = 0
-    for first, last in sorted(ranges):
-        if ord(first) > free:
-            others.append((chr(free), chr(ord(first) - 1)))
-        free = max(free, ord(last) + 1)
-    if free <= ord(_LAST):
-        others.append((chr(free), _LAST))
-    return tuple(others)
+    return ranges if letter.islower() else others(ranges)

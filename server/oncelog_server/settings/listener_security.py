@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Final
 
 from oncelog_protocol.secret import Secret
+from oncelog_protocol.security.hosts import is_loopback
 from oncelog_protocol.security.jaas import JaasModule, LoginModule, jaas_module, plain_users
 from oncelog_protocol.security.jaas_syntax import JaasError
 from oncelog_protocol.security.mechanisms import SaslMechanism
@@ -193,7 +193,7 @@ def _check_mechanism(
         oauth_settings(settings, listener)
     if mechanism is SaslMechanism.PLAIN:
         users_of_plain(settings, listener)
-        is_safe = listener.protocol.has_tls or _is_loopback(listener.host)
+        is_safe = listener.protocol.has_tls or is_loopback(listener.host)
         if not is_safe and not own.oncelog_sasl_plain_without_tls:
             raise SecurityProblem(
                 MECHANISMS,
@@ -224,10 +224,3 @@ def _module(
 def jaas_name(listener: ListenerAddress, mechanism: SaslMechanism) -> str:
     """Return the name of the setting with the JAAS configuration of a listener's mechanism."""
     return f"{PREFIX}{listener.name.lower()}.{mechanism.lower()}.{JAAS.name}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

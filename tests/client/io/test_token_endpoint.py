@@ -11,7 +11,8 @@ import trustme
 
 from oncelog_client.core.oauth_token import OAuthTokenError
 from oncelog_client.errors import ConfigError
-from oncelog_client.io.token_endpoint import MOST_BYTES, HttpResponse, TokenEndpoint
+from oncelog_client.io.token_endpoint import TokenEndpoint
+from oncelog_protocol.tls.http_exchange import MOST_BYTES, HttpResponse
 from tests.harness.https_issuer import always, dribbling, serving, trusting
 
 HEADERS = {"Authorization": "Basic S3cret"}

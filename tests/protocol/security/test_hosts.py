@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_protocol.security.hosts import host_text
+from oncelog_protocol.security.hosts import host_text, is_loopback
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.security.standard_authorizer import StandardAuthorizer
@@ -69,3 +69,15 @@ def test_a_rule_holds_for_an_ipv6_address_in_any_form(host: str) -> None:
     for address, expected in (("::1", False), ("::2", True)):
         subject = Asking("User:a", host_text(address))
         assert authorizer.authorize(subject, Operation.READ, topic) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [
+        ("localhost", True), ("127.0.0.1", True), ("127.8.9.1", True), ("::1", True),
+        ("0.0.0.0", False), ("", False), ("::", False), ("localhost.example", False),
+        ("10.0.0.1", False),
+    ],
+)  # fmt: skip
+def test_an_address_of_this_computer(host: str, is_local: bool) -> None:
+    assert is_loopback(host) is is_local

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from oncelog_protocol.tls.http_exchange import MOST_BYTES
 from oncelog_server.security.sasl.oauth_settings import OAuthSettingsError
 from oncelog_server.tokens.endpoint import (
-    MOST_BYTES,
     FileEndpoint,
     HttpEndpoint,
     JwksUnavailable,
