@@ -95,7 +95,7 @@ class NewConnections(Generic[C]):
                 return
 
     def _end_wait(self, connection: C) -> None:
-        # A client that has given up counts, as in Kafka, because its connection was accepted.
+        # A client that has closed counts, as in Kafka, because its connection was accepted.
         if not connection.is_open:
             return
         if self._admit(connection):

@@ -49,7 +49,7 @@ def least_iterations() -> Collection[int]:
 
 class _Begun(NamedTuple):
     """An exchange after the first message of each side. `refusal` is the reason for the log if the
-    exchange fails whatever the proof, else empty."""
+    exchange fails with every proof, else empty."""
 
     name: str
     credential: ScramCredential
@@ -64,7 +64,8 @@ class ScramExchange:
     """The exchange of two tokens in each direction. `server_secret` is the key of the credentials
     of unknown users. It is the same in all brokers and after a restart: a salt that changes shows
     that the user does not exist. `iterations` returns the numbers of iterations of the mechanism's
-    credentials. An unknown user gets one of these, or else the only other number would tell."""
+    credentials. An unknown user gets one of these, because any other number would show that the
+    user does not exist."""
 
     __slots__ = (
         "_begun",
@@ -153,8 +154,8 @@ class ScramExchange:
         salt, stored_key, server_key = (
             self._digest(part, name) for part in ("salt", "stored key", "server key")
         )
-        # The largest hash wins (rendezvous hashing). A new number of iterations then changes the
-        # number only of those names that get the new one.
+        # The number with the largest hash is chosen (rendezvous hashing). So a new number of
+        # iterations changes only the names that get the new number.
         iterations = max(
             self._iterations(), key=lambda number: self._digest(f"{number} iterations", name)
         )

@@ -28,7 +28,7 @@ class ScramIterations:
 
     def of(self, mechanism: ScramMechanism) -> Collection[int]:
         """Return the numbers in use, without those of credentials with which no user can log in.
-        The least number alone if there is none."""
+        If there is none, return the least number alone."""
         credentials = self._credentials()
         if credentials is not self._collected:
             self._collect(credentials)
