@@ -238,11 +238,14 @@ def test_kafkas_tool_adds_lists_and_removes_rules(wire: Wire, broker: Broker) ->
     wait_until(lambda: not described(wire), "no rules")
 
 
-@pytest.fixture(params=["oncelog", "kafka"])
-def open_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker without super users. Everything is allowed where no rule is."""
+@pytest.fixture(params=["oncelog", "kafka"], scope="module")
+def open_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker without super users. Everything is allowed where no rule is. The rules of each test
+    stay, and those of the last test deny all changes of rules."""
     settings = SETTINGS | {"allow.everyone.if.no.acl.found": "true"}
-    with started(request, tmp_path, settings) as broker:
+    with started(request, tmp_path_factory.mktemp("open"), settings) as broker:
         yield broker
 
 

@@ -1,7 +1,7 @@
 """A suite of an application, which `test_plugin.py` runs in a pytest of its own.
 
-It needs no fixture of the project. `test_plugin.py` runs it against oncelog, `test_plugin_on_kafka.py`
-against Apache Kafka.
+It needs no fixture of the project. `test_plugin.py` runs it against oncelog, and
+`test_plugin_on_kafka.py` against Apache Kafka.
 """
 
 from __future__ import annotations
