@@ -1,7 +1,8 @@
 """A driver in its own processes that a test may kill: `python -m tests.spark.driver` in the child.
 
 If an input line has a pipeline, the child runs it over the existing records and reports the
-outcome. If an input line has a number, the child reports when at most that number of tasks runs.
+outcome, or only its start. If an input line has a number, the child reports when at most that
+number of tasks runs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ class Driver:
 
     def begin(self, pipeline: Pipeline) -> None:
         """Start to run the pipeline; see `outcome`."""
-        self._ask(pipeline.as_json())
+        self._ask({"pipeline": pipeline.as_json(), "waits": True})
+
+    def begin_beside(self, pipeline: Pipeline) -> None:
+        """Start to run the pipeline beside other pipelines. Its outcome is not reported."""
+        self._ask({"pipeline": pipeline.as_json(), "waits": False})
+        assert self.outcome() is None
 
     def outcome(self, timeout_s: float = RUN_TIMEOUT_S) -> str | None:
         """Return the exception that ended the pipeline, None after success."""
@@ -168,8 +174,10 @@ def _do(asked: int | dict[str, Any], spark: Spark) -> None:
     if isinstance(asked, int):
         while running_tasks(spark) > asked:
             time.sleep(0.02)
-    else:
-        Pipeline(**asked).start(spark.session).awaitTermination()
+        return
+    query = Pipeline(**asked["pipeline"]).start(spark.session)
+    if asked["waits"]:
+        query.awaitTermination()
 
 
 def running_tasks(spark: Spark) -> int:

@@ -53,6 +53,15 @@ class FailPoints:
         _wait_until_obeyed(taken, deadline)
         return _process(taken)
 
+    def detach(self, name: str) -> int:
+        """Wait as `wait_for` does, and forget the process. The fail point can be set again. The
+        caller ends or resumes the process."""
+        pid = self.wait_for(name)
+        taken = self._taken(name)
+        assert taken is not None
+        taken.unlink()
+        return pid
+
     def resume(self, name: str) -> None:
         """Resume the process that was paused at `name`, if it still exists."""
         taken = self._taken(name)

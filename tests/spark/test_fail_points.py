@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import wait_until
 from tests.spark.fail_points import FailPoints, NotReached
+from tests.spark.processes import is_gone, is_stopped
 
 NAME = "commit.decide.before"
 PASSING = f"from oncelog_client.spark.fail_points import fail_at; fail_at({NAME!r})"
@@ -20,6 +22,13 @@ import signal, time
 stop = signal.pthread_kill
 signal.pthread_kill = lambda *stopping: (time.sleep(0.3), stop(*stopping))
 {PASSING}
+"""
+
+# A process with a group of its own, as Spark's daemon, and a child that reaches the point.
+PARENT = f"""
+import os, subprocess, sys
+os.setpgid(0, 0)
+subprocess.run([sys.executable, "-c", {PASSING!r}])
 """
 
 
@@ -55,6 +64,19 @@ def test_a_paused_process_continues_after_resume(tmp_path: Path) -> None:
     points.resume(NAME)
     assert paused.wait(60) == 0
     points.clear()
+
+
+def test_a_paused_process_outlives_its_parent(tmp_path: Path) -> None:
+    points = FailPoints(tmp_path / "points")
+    points.pause(NAME)
+    parent = passer(points.environment, PARENT)
+    paused = points.wait_for(NAME)
+    assert paused != parent.pid
+    parent.kill()
+    parent.wait()
+    assert is_stopped(paused)
+    points.resume(NAME)
+    wait_until(lambda: is_gone(paused), "the resumed process has ended")
 
 
 @pytest.mark.parametrize("wakes", [lambda points: points.resume(NAME), FailPoints.clear])

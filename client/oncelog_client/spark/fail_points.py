@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,10 @@ def fail_at(name: str) -> None:
     except FileNotFoundError:
         return
     if taken.read_text() == STOP:
+        # If the parent of a paused process ends, the kernel sends the process SIGHUP and SIGCONT,
+        # unless it has a session of its own. The first process of a group cannot begin a session.
+        with suppress(PermissionError):
+            os.setsid()
         # The signal is sent to this thread. Another thread might handle a signal to the process,
         # and this thread would run until then.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
