@@ -20,9 +20,10 @@ from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.driver import Driver
 from tests.spark.faults.conftest import LIMIT, secured
 from tests.spark.faults.line import Line
-from tests.spark.faults.test_driver_death import succeed
+from tests.spark.faults.running import append_purchases, audited, run
 from tests.spark.guarded import GuardedOncelog, password_of
 from tests.spark.pipeline import Pipeline
+from tests.spark.processes import kill
 
 _ALL: Final = os.environ.get("ONCELOG_SPARK_KILLS") == "all"
 _SIDES: Final = ("before", "after")
@@ -69,7 +70,17 @@ def test_a_killed_driver_loses_and_doubles_no_row_and_leaves_no_password(
 ) -> None:
     checkpoint = str(tmp_path / "checkpoint")
     pipeline = secured(Pipeline(guarded.address, name, checkpoint, {}, LIMIT), guarded)
-    succeed(recorded, pipeline, spark, point, atomic=True)
+    with audited(pipeline) as audit:
+        append_purchases(pipeline, 2)
+        assert recorded.run(pipeline) is None
+        append_purchases(pipeline, 12)
+        recorded.fail_points.pause(point)
+        recorded.begin(pipeline)
+        committing = recorded.fail_points.wait_for(point)
+        recorded.kill()
+        kill(committing)
+        assert run(pipeline, spark) is None
+        audit.assert_exactly_once(14, atomic=True)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     texts = {path: path.read_bytes().decode(errors="replace") for path in files}
     for place in ("events", "checkpoint"):
