@@ -41,7 +41,8 @@ def handle(
         return None
     try:
         context.require(Operation.WRITE, transactional_id=request.transactional_id)
-        services.producer_id_owners.require(context, request.producer_id)
+        if services.producer_id_owners.by_block:
+            services.producer_id_owners.require(context, request.producer_id)
         result = _decide(services, context, request, bumps_epoch=bumps_epoch)
     except Refused as refused:
         result = TransactionResult(refused.code)

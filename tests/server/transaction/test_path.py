@@ -29,7 +29,7 @@ P = ParamSpec("P")
 
 ID: Final = "t"
 DATA: Final = TopicPartition("topic", 0)
-MOST_FILES: Final = 21
+MOST_FILES: Final = 20
 _SERVER: Final = str(Path(oncelog_server.__file__).parent)
 
 
