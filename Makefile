@@ -4,6 +4,8 @@ PYTHON ?= python3
 ROUNDS ?= 2
 KILLS ?= 0
 SEEDS ?= 1000
+SEED ?= 0
+INPUTS ?= 100000
 V ?= 4.2.1
 WORKERS ?= 4
 BIN := .venv/bin
@@ -21,7 +23,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore fuzz nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -125,11 +127,15 @@ ifneq ($(WORLD),broker)
 	$(BIN)/python -m tests.spark.model
 endif
 
+fuzz: $(READY)  ## changed bytes for all that parses for security: make fuzz INPUTS=10000000 before a release
+	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED) --jobs $(WORKERS)
+
 nightly: $(READY)  ## the checks that take too long for every change, about 5 hours: simulate, explore, mutants, torture ...
 	$(MAKE) simulate SEEDS=10000
 	$(MAKE) explore
 	$(MAKE) mutants
 	$(MAKE) mutate
+	$(MAKE) fuzz INPUTS=1000000 SEED=$$(date +%j)
 	$(MAKE) test-ecosystem
 	$(MAKE) torture KILLS=200
 	$(MAKE) torture KILLS=200 SECURED=1
