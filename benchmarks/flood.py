@@ -84,7 +84,7 @@ class _Client(ABC):
         crowd.selector.register(self.socket, selectors.EVENT_WRITE, self)
 
     def ready(self) -> None:
-        """Go on after the socket is connected or readable."""
+        """Continue after the socket is connected or readable."""
         try:
             if not self.is_connected:
                 self.is_connected = True

@@ -40,7 +40,7 @@ class Death(NamedTuple):
 
 
 class Halted(NamedTuple):
-    """A pipeline of the dead driver with 14 purchases, of which its last batch processes some.
+    """A pipeline of the dead driver with 14 purchases. Its last batch processes some of them.
     `committing`: the process that reached the fail point."""
 
     pipeline: Pipeline
