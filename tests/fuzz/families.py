@@ -124,9 +124,14 @@ class SaslClient:
     def authenticated(self, principal: Principal, serve: Serve) -> None:
         self.principal = principal
 
-    def authentication_failed(self, reason: str) -> None:
+    def refused(self, reason: str) -> None:
         assert reason
+
+    def drain(self) -> None:
         self.failed = True
+
+    def session_expired(self) -> None:
+        raise AssertionError("no session expires")
 
     def send(self, frame: bytes) -> None:
         response = self.serve(memoryview(frame), SESSION)
