@@ -1,5 +1,5 @@
-"""Changes of bytes, of which a parser may not know each: bits, numbers at their limits, lengths,
-parts that are repeated, cut out, exchanged, or taken from another example."""
+"""Changes of bytes. They set bits, set numbers to their limits, and change lengths. They repeat,
+remove and exchange parts, or take parts from another example."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _exchange(chance: Random, data: bytearray, examples: Sequence[bytes]) -> Non
 
 
 def _join(chance: Random, data: bytearray, examples: Sequence[bytes]) -> None:
-    """Go on with the end of another example."""
+    """Replace the rest by the end of another example."""
     other = chance.choice(examples)
     data[_place(chance, data) :] = other[chance.randrange(len(other) + 1) :]
 
