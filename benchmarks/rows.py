@@ -20,6 +20,7 @@ ROWS = (
     Row("small", "per_s", "produce 100 B requests, 1 partition each", RATE, HIGHER, aim=1.5),
     Row("small", "cpu_us", "broker CPU per request, 1 partition", US, LOWER),
     Row("acl1000", "per_s", "produce 100 B requests, 1,000 access rules", RATE, HIGHER),
+    Row("acl1000", "cpu_us", "broker CPU per request, 1,000 access rules", US, LOWER),
     Row("acl1000", "kept", "rate with 1,000 access rules, times that without", "x", HIGHER, OWN),
     Row("small8", "per_s", "produce 100 B requests, 8 partitions each", RATE, HIGHER, aim=1.5),
     Row("small8", "cpu_us", "broker CPU per request, 8 partitions", US, LOWER),
