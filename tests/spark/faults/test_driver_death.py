@@ -40,7 +40,7 @@ class Death(NamedTuple):
 
 
 class Halted(NamedTuple):
-    """A pipeline of the dead driver with 14 purchases. Its last batch processes some of them.
+    """A pipeline of the dead driver. It has 14 purchases, some of them in its last batch.
     `committing`: the process that reached the fail point."""
 
     pipeline: Pipeline
