@@ -1,8 +1,8 @@
 """The test files that share a process of xdist, and run there one after another.
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
-or Kafka takes 30 to 50 s of processor time. So the files that need Spark share a process, and so do
-the other files that need Kafka.
+or Kafka takes 30 to 50 s of processor time. So the files that need Spark share two processes, and
+the other files that need Kafka share one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Final
 from xdist.scheduler import LoadFileScheduling
 
 SPARK: Final = "spark"
+# The files that kill Spark's processes at each step of the sink's protocol. They take minutes, and
+# in the process of the other files with Spark they would end long after all other tests.
+SPARK_STEPS: Final = "spark-steps"
 KAFKA: Final = "kafka"
 # Files that ask classes of Kafka, each in a JVM of its own. They need no running Kafka.
 ORACLES: Final = "oracles"
@@ -20,6 +23,8 @@ RIGHTS: Final = "rights"
 # Files that start Spark or Kafka for themselves alone. Any process may run them, also while another
 # process runs the other files of their folder.
 ALONE: Final = None
+# The order in which the shared processes start. The last ones are short.
+LONGEST_FIRST: Final = (SPARK_STEPS, SPARK, KAFKA, RIGHTS, ORACLES)
 
 # The key is the beginning of a path, the value is the name of the process that runs all files with
 # this beginning. Any other file shares no process.
@@ -79,6 +84,9 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/spark/around/test_shown_options.py": SPARK,
     "tests/spark/around/test_spark_document.py": SPARK,
     "tests/spark/faults/": SPARK,
+    "tests/spark/faults/test_group_steps.py": SPARK_STEPS,
+    "tests/spark/faults/test_kafka_steps.py": SPARK_STEPS,
+    "tests/spark/faults/test_record_steps.py": SPARK_STEPS,
     "tests/spark/faults/test_standalone.py": ALONE,
     "tests/spark/record_commit/": SPARK,
     "tests/spark/records/test_range_reader.py": SPARK,
@@ -93,8 +101,8 @@ PROCESSES: Final[dict[str, str | None]] = {
 # The fixtures that start Spark or Kafka, or that give a test the address of a running one. Each has
 # the folder of its conftest.py, because fixtures of other folders may have the same name.
 FIXTURES: Final = {
-    ("tests/spark", "spark_driver"): {SPARK},
-    ("tests", "kafka"): {KAFKA, SPARK},
+    ("tests/spark", "spark_driver"): {SPARK, SPARK_STEPS},
+    ("tests", "kafka"): {KAFKA, SPARK, SPARK_STEPS},
     ("tests", "secured_kafka"): {KAFKA, SPARK},
     ("tests/client", "bootstrap"): {KAFKA},
     ("tests/client/cli", "command_line"): {KAFKA},
@@ -108,6 +116,13 @@ def process_of(path: str) -> str:
     prefixes = [prefix for prefix in PROCESSES if path.startswith(prefix)]
     process = PROCESSES[max(prefixes, key=len)] if prefixes else ALONE
     return process or path
+
+
+def turn_of(path: str) -> int:
+    """Return the place of a file's process in LONGEST_FIRST. A file that shares no process comes
+    after all of them."""
+    process = process_of(path)
+    return len(LONGEST_FIRST) if process == path else LONGEST_FIRST.index(process)
 
 
 class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from tests.distribution import process_of
+from tests.distribution import turn_of
 
 NONE: Final[tuple[str, ...]] = ()
 PROCESS: Final = ("process",)
@@ -111,16 +111,16 @@ def order(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(path_of(item), counts))
 
 
-def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, bool, int, str]:
+def place_of(path: str, counts: Mapping[str, int]) -> tuple[int, bool, int, str]:
     """Return the sort key of a file. `counts`: the number of tests of each file.
 
     The files that share a process (`tests.distribution`) come first, because other processes cannot
-    take over some of them later.
+    take over some of them later. The longest process comes first.
     Files with a marker come before files without. In each part, files with few tests come first,
     because a few tests may take minutes, while thousands of tests take little time each. At the end
     of a run, every free process then gets short tests.
     """
-    return process_of(path) == path, not markers_of(path), counts[path], path
+    return turn_of(path), not markers_of(path), counts[path], path
 
 
 def path_of(item: pytest.Item) -> str:

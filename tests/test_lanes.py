@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.examples
-from tests.distribution import FIXTURES, PROCESSES, process_of
+from tests.distribution import FIXTURES, LONGEST_FIRST, PROCESSES, process_of
 from tests.examples import examples
 from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, path_of, place_of
 
@@ -74,9 +74,13 @@ def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_mar
         "tests/protocol/test_codecs_agree.py": 900,
         "tests/torture/test_torture.py": 2,
         "tests/conformance/test_groups.py": 56,
+        "tests/spark/faults/test_group_steps.py": 18,
+        "tests/conformance/sasl/test_jaas.py": 2,
     }
     assert sorted(counts, key=lambda path: place_of(path, counts)) == [
+        "tests/spark/faults/test_group_steps.py",
         "tests/conformance/test_groups.py",
+        "tests/conformance/sasl/test_jaas.py",
         "tests/torture/test_torture.py",
         "tests/faults/test_crash_points.py",
         "tests/protocol/test_codecs_agree.py",
@@ -93,11 +97,17 @@ def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_mar
         ("tests/client/io/test_sender.py", "tests/client/io/test_sender.py"),
         ("tests/conformance/test_failures.py", "tests/conformance/test_failures.py"),
         ("tests/spark/source/test_batch.py", "spark"),
+        ("tests/spark/faults/test_group_steps.py", "spark-steps"),
+        ("tests/spark/faults/test_standalone.py", "tests/spark/faults/test_standalone.py"),
         ("tests/faults/test_recover.py", "tests/faults/test_recover.py"),
     ],
 )
 def test_files_with_spark_or_kafka_share_a_process(path: str, process: str) -> None:
     assert process_of(path) == process
+
+
+def test_every_shared_process_has_a_turn() -> None:
+    assert {*LONGEST_FIRST} == {process for process in PROCESSES.values() if process is not None}
 
 
 @pytest.mark.parametrize("prefix", PROCESSES)
