@@ -314,8 +314,8 @@ def test_rules_credentials_and_a_group_go_to_oncelog_and_back(
     tmp_path: Path, kafka_jars: str
 ) -> None:
     """Each broker has the same access rules, users with the same passwords can log in, and a group
-    keeps its offsets. oncelog does not have the protocol of KIP-848, so the group continues with the
-    classic protocol. Kafka accepts the records of both protocols."""
+    keeps its offsets. oncelog does not have the protocol of KIP-848, so the group continues with
+    the classic protocol. Kafka accepts the records of both protocols."""
     settings = QUICK | {"authorizer.class.name": STANDARD_AUTHORIZER}
     settings |= {"super.users": "User:ANONYMOUS"}
     users = {"alice": [USUAL], "b/ö,=": [ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)]}
