@@ -215,7 +215,7 @@ def test_a_directory_goes_to_oncelog_and_back(
 
 
 def check(found: Seen, expected: Seen) -> None:
-    """Check that nothing has changed, and that the leader epochs go on."""
+    """Check that nothing has changed, and that the leader epochs continue."""
     assert found == expected
     assert all(found.state.epochs[at] > epoch for at, epoch in expected.state.epochs.items())
 

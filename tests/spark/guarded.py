@@ -18,7 +18,7 @@ from oncelog_client.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 from oncelog_protocol.secret import Secret
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.harness.certificates import Certificates

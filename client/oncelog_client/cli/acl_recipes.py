@@ -12,7 +12,7 @@ from oncelog_client.cli.names import NAME
 from oncelog_client.core.acl_bindings import AclOperation, ResourcePattern
 
 if TYPE_CHECKING:
-    from oncelog_client.spark.rights import Right
+    from oncelog_client.spark.settings.rights import Right
 
 F = TypeVar("F", bound=Callable[..., Any])
 Grant = tuple[ResourcePattern, AclOperation]

@@ -8,9 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Final, TypeAlias
-
-import msgspec
+from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_protocol.checksum import crc32c
 
@@ -53,6 +51,7 @@ DELETE_HORIZON_FLAG: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _unpack_header: Final = _HEADER.unpack_from
+_new_tuple: Final = tuple.__new__
 _PREFIX: Final = Struct(">qi")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
@@ -65,7 +64,7 @@ _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
 _NO_DELTAS: Final = bytes(3)
 
 
-class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+class BatchHeader(NamedTuple):
     """The fields of the 61 bytes before the records, in order. Timestamps are in ms since 1970."""
 
     base_offset: int
@@ -145,7 +144,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     UnsupportedMagic for another `magic`, else CorruptRecords.
     """
     try:
-        return BatchHeader(*_unpack_header(buffer, position))
+        return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         left = len(buffer) - position
         if left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] != MAGIC:
@@ -210,7 +209,7 @@ def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestam
 
 def write_header(batch: Writable, header: BatchHeader) -> None:
     """Write `header` before the records that are already in `batch`, with the CRC of both."""
-    _HEADER.pack_into(batch, 0, *msgspec.structs.astuple(header))
+    _HEADER.pack_into(batch, 0, *header)
     _UINT32.pack_into(batch, CRC_POSITION, compute_crc(batch, 0, len(batch)))
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from .batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON_FLAG,
@@ -53,8 +51,7 @@ def build_retained_batch(
         attributes |= DELETE_HORIZON_FLAG
     write_header(
         batch,
-        msgspec.structs.replace(
-            header,
+        header._replace(
             batch_length=len(batch) - LENGTH_OVERHEAD,
             attributes=attributes,
             base_timestamp=base_timestamp,
@@ -87,8 +84,7 @@ def build_empty_batch(header: BatchHeader) -> bytearray:
     batch = bytearray(_ROOM_FOR_HEADER)
     write_header(
         batch,
-        msgspec.structs.replace(
-            header,
+        header._replace(
             batch_length=HEADER_SIZE - LENGTH_OVERHEAD,
             attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
             base_timestamp=_NO_TIMESTAMP,

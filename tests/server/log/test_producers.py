@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from time import thread_time
 
-import msgspec
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -317,8 +316,7 @@ def hundred_thousand_producers(batches: int) -> Producers:
     producers = Producers(86_400_000)
     header = read_header(batch(producer_id=0, producer_epoch=7, base_sequence=1_000))
     for offset in range(batches * 100_000):
-        written = msgspec.structs.replace(
-            header,
+        written = header._replace(
             producer_id=10_000 + offset % 100_000,
             base_sequence=1_000 + offset,
             max_timestamp=NOW_MS + offset,

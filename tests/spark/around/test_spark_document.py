@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oncelog_client.core.acl_bindings import PatternType
-from oncelog_client.spark.rights import Right
 from oncelog_client.spark.settings.options import OPTIONS, Options
+from oncelog_client.spark.settings.rights import Right
 from oncelog_client.spark.sink.protocol.columns import TYPES
 from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.sink_options import sink_options

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_client.core.acl_bindings import AclOperation, AclResourceType, PatternType
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 from oncelog_client.spark.source.plan.source_rights import source_rights
 from tests.harness.certificates import PASSWORD
 from tests.spark.connector.options import Options

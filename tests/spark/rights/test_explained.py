@@ -6,7 +6,7 @@ import pytest
 
 from oncelog_client.core.acl_bindings import AclOperation, AclResourceType, PatternType
 from oncelog_client.errors import error_for
-from oncelog_client.spark.rights import Right, explain_refusal
+from oncelog_client.spark.settings.rights import Right, explain_refusal
 from oncelog_protocol.errors import ErrorCode
 
 TOPIC = AclResourceType.TOPIC

@@ -12,7 +12,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
 from oncelog_client.core.acl_bindings import AclOperation
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.sink_rights import sink_rights
 from oncelog_client.spark.source.plan.source_rights import source_rights

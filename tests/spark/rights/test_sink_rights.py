@@ -11,7 +11,7 @@ import pytest
 
 from oncelog_client import Admin, KafkaError, NewTopic
 from oncelog_client.core.acl_bindings import AclOperation
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 from oncelog_client.spark.sink import driver, record_commit
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
 from oncelog_client.spark.sink.protocol.record_log import STATE_TOPIC_CONFIGS

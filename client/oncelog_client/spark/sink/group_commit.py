@@ -61,7 +61,7 @@ class GroupCommit:
         await producer.begin_transaction()
 
     def explain(self, error: KafkaError, topic: str = "") -> None:
-        from oncelog_client.spark.rights import explain_refusal
+        from oncelog_client.spark.settings.rights import explain_refusal
 
         from .protocol.sink_rights import sink_rights
 

@@ -44,7 +44,7 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
 def _explain(error: KafkaError, options: SourceOptions) -> None:
     """Add to the error of a missing right the rights that the source needs."""
     # Imported here: few queries need it, and each query starts several processes.
-    from oncelog_client.spark.rights import explain_refusal
+    from oncelog_client.spark.settings.rights import explain_refusal
     from oncelog_client.spark.source.plan.source_rights import source_rights
 
     start = options.start

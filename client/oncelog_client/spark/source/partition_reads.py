@@ -58,7 +58,7 @@ class PartitionReads:
                 if not is_truncated:
                     return
             except KafkaError as error:
-                from oncelog_client.spark.rights import explain_refusal
+                from oncelog_client.spark.settings.rights import explain_refusal
                 from oncelog_client.spark.source.plan.source_rights import source_rights
 
                 explain_refusal(error, source_rights([topic_partition.topic]))

@@ -12,7 +12,7 @@ from oncelog_client.core.acl_bindings import (
     AclResourceType,
     PatternType,
 )
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 
 from .messages import CommitKind
 from .state import SINK_PARTITION

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog_client.core.acl_bindings import AclOperation, AclResourceType, PatternType
-from oncelog_client.spark.rights import Right
+from oncelog_client.spark.settings.rights import Right
 from oncelog_client.spark.sink.protocol.state import SINK_PARTITION
 from oncelog_client.spark.sink.protocol.state_topic import STATE_TOPIC
 
