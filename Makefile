@@ -144,7 +144,6 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \
 	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram
-	ONCELOG_RELOADS=100 $(BIN)/python -m pytest -q -rP tests/security/test_reauthentication.py
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)

@@ -36,8 +36,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 LISTENER: Final = "SASL_SSL"
 LIFETIME_MS: Final = 3_000
-# `make nightly` reloads more certificates.
-RELOADS: Final = int(os.environ.get("ONCELOG_RELOADS", "20"))
+RELOADS: Final = 100
 TLS_LISTENERS: Final = 3
 NEW_PASSWORD: Final = "canary-of-the-rotation"
 # The states of a TCP socket in /proc/net/tcp.
