@@ -1,6 +1,7 @@
 """All named mutants. This module defines those that change the server on one broker. The other
-mutants come from `access.py` (access rules), `owners.py` (producer ids of principals), `quotas.py`,
-`situations.py` (defects that only a special situation shows) and `sink.py` (the Spark sink).
+mutants come from `access.py` (access rules), `authentication.py`, `owners.py` (producer ids of
+principals), `quotas.py`, `situations.py` (defects that only a special situation shows) and
+`sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.access import ACCESS_MUTANTS
+from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
@@ -301,6 +303,7 @@ MUTANTS: Final = (
         ("tests/server/handlers/test_produce.py",),
     ),
     *ACCESS_MUTANTS,
+    *AUTHENTICATION_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
     *SITUATION_MUTANTS,
