@@ -102,7 +102,8 @@ def test_a_tool_has_the_output_and_the_exit_code_of_a_new_interpreter(
 
 
 def test_a_tool_that_does_not_end_is_killed(tmp_path: Path) -> None:
-    with Oncelog(tmp_path) as broker:
+    with Oncelog(tmp_path) as broker, Wire(broker.address) as wire:
+        create(wire, "t")
         words = ("kafka-console-consumer.sh", "--bootstrap-server", broker.address, "--topic", "t")
         with pytest.raises(subprocess.TimeoutExpired):
             run_preloaded_tool(words, "", 0.5)

@@ -37,18 +37,18 @@ def recipe_options(command: F) -> F:
         click.option(
             "--sink-protocol",
             type=click.Choice(_PROTOCOLS),
-            help="The sinkProtocol of --oncelog-sink: record for Apache Kafka.  [group]",
+            help="Its sinkProtocol; record for Apache Kafka.  [group]",
         ),
         click.option(
             "--oncelog-sink",
             type=NAME,
             metavar="SINK_ID",
-            help="What Spark's sink with this sinkId needs to write to --topic.",
+            help="What Spark's sink with this sinkId needs for --topic.",
         ),
         click.option(
             "--oncelog-source",
             is_flag=True,
-            help="What Spark's source needs to read --topic, and to commit to --group.",
+            help="What Spark's source needs for --topic and --group.",
         ),
     ):
         command = option(command)

@@ -109,7 +109,6 @@ def list_(*, exact: bool, principals: tuple[str, ...], output: str, **given: Any
         "acls add --allow User:etl --operation write --operation describe --topic sales. "
         "--prefixed",
         "acls add --deny User:bob --operation all --cluster --host 10.0.0.1",
-        "acls add --allow User:spark --oncelog-source --topic words",
         "acls add --allow User:spark --oncelog-sink lengths --topic lengths",
     ]
 )
