@@ -77,8 +77,8 @@ AUTHENTICATION_MUTANTS: Final = (
         "a rule for User:* holds only for principals of the type User",
         "server/oncelog_server/security/standard_authorizer.py",
         "    if acl.principal not in (principal, ANY_PRINCIPAL) or acl.host not in",
-        "    anyone = ANY_PRINCIPAL if principal[:5] == ANY_PRINCIPAL[:5] else principal\n"
-        "    if acl.principal not in (principal, anyone) or acl.host not in",
+        "    any_of_type = ANY_PRINCIPAL if principal[:5] == ANY_PRINCIPAL[:5] else principal\n"
+        "    if acl.principal not in (principal, any_of_type) or acl.host not in",
         (
             "tests/server/security/test_standard_authorizer.py",
             "tests/conformance/authorizer/test_authorizer.py",
