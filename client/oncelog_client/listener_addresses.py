@@ -45,8 +45,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 def listeners(environment: Mapping[str, str], lines: Iterable[str] = ()) -> list[Address]:
     """Return the listeners of a broker on this computer, from its variables and from the lines of
-    its server.properties, without those of controllers. A
-    variable overrides a line."""
+    its server.properties, without those of controllers. A variable overrides a line."""
     pairs = [line.partition("=") for line in lines if not line.lstrip().startswith(("#", "!"))]
     of_file = {name.strip(): value.strip() for name, _, value in pairs}
 

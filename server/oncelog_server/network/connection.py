@@ -97,8 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pending = PendingResponses()
         # Frames that arrived after a parked request, or that are too many for one turn.
         self._backlog = Backlog()
-        # The number of pauses in effect. The transport, the outbox and a quota cause at most one
-        # pause each.
+        # The number of pauses in effect. The transport, the outbox, a quota and the wait for an
+        # admission cause at most one pause each.
         self._write_paused = 0
         self._poll: select.poll | None = None
         # True if the peer has closed its side while frames were in the backlog. The connection then

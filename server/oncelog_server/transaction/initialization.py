@@ -46,8 +46,13 @@ class Initialization:
         self._membership = membership
 
     def run(self) -> Answer:
-        """Check and decide the request. Raises Refused if the group has another generation, if the
-        quota of new ids is spent, or if the coordinator refuses."""
+        """Check and decide the request, after a wait if the principal has no producer id. Raises
+        Refused if the group has another generation, if the quota of new ids is spent, or if the
+        coordinator refuses."""
+        # All of it is repeated after the wait, because group and quota may have changed meanwhile.
+        return self._producer_ids.when_available(self._command.principal, self._decide)
+
+    def _decide(self) -> Answer:
         is_current = self._membership is not None and self._is_current(self._membership)
         if self._keeps_id():
             return self._init(is_current=is_current)
@@ -72,11 +77,8 @@ class Initialization:
         return True
 
     def _init(self, *, is_current: bool) -> Answer:
-        return self._producer_ids.when_available(
-            self._command.principal,
-            lambda: self._transactions.init_producer_id(
-                self._command, self._membership, is_current=is_current
-            ),
+        return self._transactions.init_producer_id(
+            self._command, self._membership, is_current=is_current
         )
 
     def _init_new(self, *, is_current: bool) -> Answer:

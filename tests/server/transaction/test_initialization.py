@@ -31,13 +31,14 @@ def initialization(
     timeout_ms: int = 1_000,
     membership: GroupAssignment | None = None,
     principal: str = "",
+    ids: ProducerIds | None = None,
 ) -> Initialization:
     client = Client("client", "/10.0.0.1", principal)
     return Initialization(
         world.transactions,
         world.groups,
         quota,
-        ProducerIds(lambda principal: None),
+        ProducerIds(lambda principal: None) if ids is None else ids,
         world.now,
         client,
         InitProducerId(transactional_id, timeout_ms, caller=client),
@@ -70,6 +71,43 @@ def test_h49_h60_a_takeover_by_another_principal_counts_in_its_quota() -> None:
     with pytest.raises(Refused) as refused:
         init("User:alice")
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def waiting_for_a_block(world: World) -> ProducerIds:
+    """Return producer ids without a block. The coordinator takes its ids there."""
+    ids = ProducerIds(lambda principal: None)
+    world.transactions._new_producer_id = ids.take
+    return ids
+
+
+def test_h60_requests_that_wait_for_a_block_count_once_for_one_new_id() -> None:
+    world, quota = World(), ProducerIdQuota(1)
+    ids = waiting_for_a_block(world)
+    responses = [
+        initialization(world, quota, "t", principal="User:alice", ids=ids).run() for _ in range(2)
+    ]
+    world.owners[5_000] = "User:alice"
+    ids.add(range(5_000, 6_000), "User:alice")
+    world.settle()
+    assert [value_of(response).code for response in responses] == [ErrorCode.NONE] * 2
+    assert len(quota) == 1
+
+
+def test_a_request_that_waits_for_a_block_is_refused_if_its_group_rebalances_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The generation is that of the moment at which the transactional id is initialized."""
+    world = World()
+    ids = waiting_for_a_block(world)
+    monkeypatch.setattr(world.groups, "live_generation", lambda group_id: 1)
+    membership = GroupAssignment(GROUP, 1, frozenset())
+    response = initialization(
+        world, ProducerIdQuota(1), "t", membership=membership, principal="User:alice", ids=ids
+    ).run()
+    monkeypatch.setattr(world.groups, "live_generation", lambda group_id: 2)
+    ids.add(range(5_000, 6_000), "User:alice")
+    world.settle()
+    assert value_of(response).code is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_h60_an_id_with_an_unknown_outcome_still_counts_in_the_quota() -> None:

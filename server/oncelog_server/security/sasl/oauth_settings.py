@@ -1,6 +1,5 @@
 """The settings of OAUTHBEARER. A field has the name of Kafka's setting without the prefix
-`sasl.oauthbearer.`. A broker with settings that `check`
-refuses does not start."""
+`sasl.oauthbearer.`. A broker with settings that `check` refuses does not start."""
 
 from __future__ import annotations
 
