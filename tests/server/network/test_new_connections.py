@@ -139,6 +139,21 @@ async def test_a_client_that_gives_up_leaves_its_turn_and_counts() -> None:
         assert await reader.readexactly(4) == b"ping"
 
 
+async def test_a_connection_that_the_broker_closes_before_its_turn_counts_for_no_limit() -> None:
+    async with world() as made:
+        await made.use_up()
+        with suppress(ConnectionResetError):
+            closed, _ = await made.connect()
+            (waiting,) = made.waiting
+            waiting.close("idle")
+            assert await closed.read() == b""
+        reader, _ = await made.connect()
+        while not await made.served(reader):
+            made.clock.ms += WINDOWS.length_ms
+            await asyncio.sleep(0.001)  # a turn of a real timer
+        assert made.listener._per_listener[LISTENER] == FREE + 1
+
+
 async def test_no_more_clients_wait_than_in_the_queue_of_the_system() -> None:
     async with world(most_waiting=1) as made:
         await made.use_up()
