@@ -51,7 +51,7 @@ Compare = Written | Created
 
 class Put(msgspec.Struct, frozen=True):
     """Write a key. With a lease, the key is deleted when the lease ends. A `lease_id` of 0 means no
-    lease."""
+    lease, also for a key that had one."""
 
     key: str
     value: bytes
@@ -75,10 +75,16 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class TxnResult(msgspec.Struct, frozen=True):
-    """The result of a transaction. `revision` is the store's latest if nothing changed."""
+    """The result of a transaction.
+
+    `revision` is the revision of the change. It is 0 if nothing changed: the revision of another
+    change may be one of foreign keys, which no watch of this cluster ever shows. If a condition
+    failed, `current` has the present entry of each key of `compare`, in the order of `compare`.
+    """
 
     succeeded: bool
     revision: int
+    current: tuple[Entry | None, ...] = ()
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -99,18 +105,36 @@ class Compacted(Exception):
     """The store no longer keeps the changes since the given revision: read the prefix again."""
 
 
+class LeaseEnded(Exception):
+    """The lease has ended, and its keys are deleted."""
+
+
+class UnknownOutcome(OSError):
+    """A transaction has no response: it may have been carried out, or may still be carried out."""
+
+
 class Lease(Protocol):
     """A lease: its keys exist as long as their owner renews it."""
 
     @property
     def id(self) -> int: ...
 
-    async def keep_alive(self) -> bool:
-        """Renew the lease. Return False if it has ended and its keys are deleted."""
+    @property
+    def ttl_ms(self) -> int:
+        """The time to live as the store has granted it. 0: the lease ends with the process."""
+        ...
+
+    async def keep_alive(self) -> int:
+        """Renew the lease. Return its time to live in ms, as `ttl_ms`.
+
+        The time counts from the sending of the request. A caller that takes its clock before the
+        call is on the safe side. Raises LeaseEnded. Raises OSError if no response comes in
+        time.
+        """
         ...
 
     async def revoke(self) -> None:
-        """End the lease and delete its keys."""
+        """End the lease and delete its keys. Nothing changes if it has ended."""
         ...
 
 
@@ -126,6 +150,8 @@ class MetadataStore(Protocol):
     ) -> TxnResult:
         """Carry out all operations if all conditions hold, else none. Return when they are durable.
 
+        Raises UnknownOutcome if the store may have carried out the operations. After any other
+        exception, nothing has changed. Raises LeaseEnded if a Put has a lease that has ended.
         Raises ValueError for more than MAX_OPERATIONS conditions or operations, or for one key in
         two operations.
         """
@@ -134,11 +160,18 @@ class MetadataStore(Protocol):
     def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
         """Yield the changes from `from_revision` on, in the order of revisions, without end.
 
-        Raises Compacted if the store no longer keeps them.
+        If the connection to the store breaks, the watch connects again and resumes. Raises
+        Compacted if the store no longer keeps the changes.
         """
         ...
 
-    async def lease(self, ttl_ms: int) -> Lease: ...
+    async def lease(self, ttl_ms: int) -> Lease:
+        """Return a new lease. The store may grant a longer time to live."""
+        ...
+
+    async def revoke_lease(self, lease_id: int) -> None:
+        """End a lease, also that of another process. Nothing changes if it has ended."""
+        ...
 
     async def close(self) -> None: ...
 

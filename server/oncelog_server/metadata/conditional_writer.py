@@ -65,12 +65,12 @@ class ConditionalWriter:
             await self._store.txn(write.compare, write.operations)
 
     async def _apply(self, writes: Sequence[Write]) -> int | None:
-        """Return the revision of the last write. Return None if the conditions of a write did not
+        """Return the revision of the last change. Return None if the conditions of a write did not
         hold."""
         revision = 0
         for write in writes:
             result = await self._store.txn(write.compare, write.operations)
             if not result.succeeded:
                 return None
-            revision = result.revision
+            revision = max(revision, result.revision)
         return revision

@@ -23,6 +23,7 @@ from oncelog_server.cluster.store import (
     Delete,
     Entry,
     Event,
+    LeaseEnded,
     Put,
     Snapshot,
     TxnResult,
@@ -83,6 +84,8 @@ class Database:
         reserve: Path | None = None,
     ) -> None:
         self._path = path
+        # The leases that have not ended. A key without a lease has lease 0.
+        self._leases = {0}
         self._copy = TextCopy(copy) if copy is not None else None
         self._reserve = Reserve(reserve) if reserve is not None else None
         try:
@@ -211,7 +214,12 @@ class Database:
     def new_lease(self) -> int:
         add_one = "UPDATE counters SET value = value + 1 WHERE name = 'lease'"
         self._with_reserve(lambda: self._execute(add_one))
-        return self._counter("lease")
+        lease_id = self._counter("lease")
+        self._leases.add(lease_id)
+        return lease_id
+
+    def has_lease(self, lease_id: int) -> bool:
+        return lease_id in self._leases
 
     def end_lease(self, lease_id: int | None) -> tuple[TxnResult, Changes | None]:
         """Delete the keys of a lease, or of every lease if `lease_id` is None."""
@@ -219,7 +227,10 @@ class Database:
             rows = self._execute("SELECT key FROM records WHERE lease_id != 0").fetchall()
         else:
             rows = self._execute("SELECT key FROM records WHERE lease_id = ?", lease_id).fetchall()
-        return self.txn((), [Delete(key) for (key,) in rows])
+        ended = self.txn((), [Delete(key) for (key,) in rows])
+        if lease_id is not None:
+            self._leases.discard(lease_id)
+        return ended
 
     def txn(
         self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
@@ -233,8 +244,8 @@ class Database:
             result, changes = self._commit(compare, operations)
         else:
             result, changes = self._with_reserve(lambda: self._commit(compare, operations))
-        self.revision = result.revision
         if changes is not None:
+            self.revision = changes.revision
             self._note(changes, operations)
         return result, changes
 
@@ -283,7 +294,12 @@ class Database:
         self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> tuple[TxnResult, Changes | None]:
         if not all(map(self._holds, compare)):
-            return TxnResult(False, self.revision), None
+            return TxnResult(
+                False, 0, tuple(self.get(condition.key) for condition in compare)
+            ), None
+        for operation in operations:
+            if isinstance(operation, Put) and operation.lease_id not in self._leases:
+                raise LeaseEnded(f"lease {operation.lease_id} has ended")
         revision = self.revision + 1
         events: list[Event] = []
         added = 0
@@ -293,7 +309,7 @@ class Database:
             if event is not None:
                 events.append(event)
         if not events:
-            return TxnResult(True, self.revision), None
+            return TxnResult(True, 0), None
         self._execute("UPDATE counters SET value = ? WHERE name = 'revision'", revision)
         total = (self._counter("checksum") + added) % (1 << _SUM_BITS)
         self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)

@@ -21,6 +21,7 @@ from oncelog_server.cluster.store import (
     Changes,
     Compare,
     Entry,
+    LeaseEnded,
     Snapshot,
     TxnResult,
     WriteOperation,
@@ -98,7 +99,10 @@ class SqliteStore:
         process."""
         return SqliteLease(self, await self._run(self._database.new_lease))
 
-    async def end_lease(self, lease_id: int) -> None:
+    async def has_lease(self, lease_id: int) -> bool:
+        return await self._run(lambda: self._database.has_lease(lease_id))
+
+    async def revoke_lease(self, lease_id: int) -> None:
         await self._change(lambda: self._database.end_lease(lease_id))
 
     async def close(self) -> None:
@@ -165,14 +169,16 @@ class SqliteStore:
 class SqliteLease:
     """A lease that ends when it is revoked or when the process ends."""
 
+    ttl_ms = 0
+
     def __init__(self, store: SqliteStore, lease_id: int) -> None:
         self._store = store
         self.id = lease_id
-        self._ended = False
 
-    async def keep_alive(self) -> bool:
-        return not self._ended
+    async def keep_alive(self) -> int:
+        if not await self._store.has_lease(self.id):
+            raise LeaseEnded(f"lease {self.id} has ended")
+        return self.ttl_ms
 
     async def revoke(self) -> None:
-        self._ended = True
-        await self._store.end_lease(self.id)
+        await self._store.revoke_lease(self.id)

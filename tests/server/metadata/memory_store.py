@@ -12,6 +12,7 @@ from oncelog_server.cluster.store import (
     Delete,
     Entry,
     Event,
+    LeaseEnded,
     Put,
     Snapshot,
     TxnResult,
@@ -29,6 +30,7 @@ class MemoryStore:
         self.fail_next: list[OSError] = []
         self.is_full = False
         self._leases: dict[int, set[str]] = {}
+        self._granted = 0
 
     async def get(self, key: str) -> Entry | None:
         await asyncio.sleep(0)
@@ -49,7 +51,11 @@ class MemoryStore:
         if self.is_full and operations:
             raise OSError("metadata store: the disk is full")
         if not all(map(self._holds, compare)):
-            return TxnResult(False, self.feed.revision)
+            current = tuple(self.entries.get(condition.key) for condition in compare)
+            return TxnResult(False, 0, current)
+        for operation in operations:
+            if isinstance(operation, Put) and not self.has_lease(operation.lease_id):
+                raise LeaseEnded(f"lease {operation.lease_id} has ended")
         return self.apply(operations)
 
     def apply(self, operations: Sequence[WriteOperation]) -> TxnResult:
@@ -61,17 +67,18 @@ class MemoryStore:
         if events:
             self.transactions += 1
             self.feed.publish(Changes(revision, tuple(events)))
-        return TxnResult(True, self.feed.revision)
+        return TxnResult(True, revision if events else 0)
 
     def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
         return self.feed.watch(prefix, from_revision)
 
     async def lease(self, ttl_ms: int) -> MemoryLease:
-        lease_id = len(self._leases) + 1
+        self._granted += 1
+        lease_id = self._granted
         self._leases[lease_id] = set()
         return MemoryLease(self, lease_id)
 
-    async def end_lease(self, lease_id: int) -> None:
+    async def revoke_lease(self, lease_id: int) -> None:
         keys = self._leases.get(lease_id, set())
         await self.txn((), [Delete(key) for key in sorted(keys)])
         self._leases.pop(lease_id, None)
@@ -83,8 +90,8 @@ class MemoryStore:
         if keys:
             self.apply([Delete(key) for key in keys])
 
-    def leased(self, lease_id: int) -> bool:
-        return lease_id in self._leases
+    def has_lease(self, lease_id: int) -> bool:
+        return not lease_id or lease_id in self._leases
 
     async def close(self) -> None:
         await asyncio.sleep(0)
@@ -111,12 +118,16 @@ class MemoryStore:
 
 
 class MemoryLease:
+    ttl_ms = 0
+
     def __init__(self, store: MemoryStore, lease_id: int) -> None:
         self._store = store
         self.id = lease_id
 
-    async def keep_alive(self) -> bool:
-        return self._store.leased(self.id)
+    async def keep_alive(self) -> int:
+        if not self._store.has_lease(self.id):
+            raise LeaseEnded(f"lease {self.id} has ended")
+        return self.ttl_ms
 
     async def revoke(self) -> None:
-        await self._store.end_lease(self.id)
+        await self._store.revoke_lease(self.id)

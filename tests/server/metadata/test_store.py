@@ -19,6 +19,7 @@ from oncelog_server.cluster.store import (
     Delete,
     Entry,
     Event,
+    LeaseEnded,
     MetadataStore,
     Put,
     Snapshot,
@@ -99,10 +100,12 @@ async def test_a_transaction_succeeds_only_if_its_condition_holds(
 ) -> None:
     await store.txn((), [Put("a", b"1")])
     last = await store.txn((), [Put("a", b"2")])
+    present = await store.get(condition.key)
     result = await store.txn([condition], [Put("x", b"")])
     assert result.succeeded is holds
     assert (await store.get("x") is not None) is holds
-    assert result.revision == last.revision + holds
+    assert result.revision == (last.revision + 1 if holds else 0)
+    assert result.current == (() if holds else (present,))
 
 
 async def test_if_one_condition_fails_nothing_changes(store: MetadataStore) -> None:
@@ -114,7 +117,8 @@ async def test_if_one_condition_fails_nothing_changes(store: MetadataStore) -> N
 async def test_a_delete_of_a_missing_key_makes_no_new_revision(store: MetadataStore) -> None:
     first = await store.txn((), [Put("a", b"")])
     result = await store.txn((), [Delete("none")])
-    assert (result.succeeded, result.revision) == (True, first.revision)
+    assert (result.succeeded, result.revision) == (True, 0)
+    assert (await store.range("")).revision == first.revision
 
 
 async def test_limits_are_those_of_etcd(store: MetadataStore) -> None:
@@ -188,12 +192,32 @@ async def test_the_end_of_a_lease_deletes_its_keys(store: MetadataStore) -> None
     )
     await store.txn((), [Put("freed", b"", lease.id)])
     last = await store.txn((), [Put("freed", b"")])
-    assert await lease.keep_alive()
+    assert await lease.keep_alive() == lease.ttl_ms
     await lease.revoke()
-    assert not await lease.keep_alive()
+    with pytest.raises(LeaseEnded):
+        await lease.keep_alive()
     assert [entry.key for entry in (await store.range("")).entries] == ["free", "freed", "theirs"]
     (changes,) = await collect(store, "", last.revision + 1, 1)
     assert changes.events == (Event("mine", None),)
+
+
+async def test_a_put_with_an_ended_lease_changes_nothing(store: MetadataStore) -> None:
+    lease = await store.lease(10_000)
+    await store.revoke_lease(lease.id)
+    await lease.revoke()
+    with pytest.raises(LeaseEnded):
+        await store.txn((), [Put("a", b""), Put("b", b"", lease.id)])
+    assert (await store.range("")).entries == ()
+
+
+async def test_a_put_without_a_lease_detaches_the_key_and_keeps_its_create_revision(
+    store: MetadataStore,
+) -> None:
+    lease = await store.lease(10_000)
+    first = await store.txn((), [Put("a", b"1", lease.id)])
+    second = await store.txn((), [Put("a", b"2")])
+    await store.revoke_lease(lease.id)
+    assert await store.get("a") == Entry("a", b"2", first.revision, second.revision)
 
 
 async def test_a_watch_from_a_compacted_revision_is_an_error() -> None:
