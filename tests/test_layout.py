@@ -32,7 +32,15 @@ DEPENDENCIES: dict[str, set[str]] = {
     "oncelog": set(),
     "oncelog_protocol": {"cramjam", "crc32c"},
     "oncelog_client": {"click", "rich"},
-    "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
+    "oncelog_server": {
+        "click",
+        "crc32c",
+        "h11",
+        "javaproperties",
+        "msgspec",
+        "structlog",
+        "uvloop",
+    },
     "pyspark_oncelog": set(),
 }
 # Further imports of the Spark data source. The extra `spark` of both distributions installs them.
@@ -88,6 +96,7 @@ EDGES = {
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.data_directory": "locks and reads the data directory",
     "oncelog_server.durable_logs": "waits for the disk",
+    "oncelog_server.etcd": "calls etcd",
     "oncelog_server.faults": "ends the process at a point that a test chooses",
     "oncelog_server.first_topics": "waits for the metadata store",
     "oncelog_server.first_users": "waits for the metadata store, reads a file",

@@ -23,6 +23,7 @@ from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
 from oncelog_server.operating_system.descriptors import affordable_descriptors
 from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     META_PROPERTIES,
@@ -84,8 +85,9 @@ class Environment(Protocol):
         """
         ...
 
-    async def open_store(self) -> MetadataStore:
-        """Open the metadata store. Raises OSError."""
+    async def open_store(self, settings: Settings) -> MetadataStore:
+        """Open the metadata store. Raises OSError. Raises ValueError if a setting of the store
+        cannot be used."""
         ...
 
     async def host_name(self) -> str:
@@ -142,7 +144,11 @@ class OsEnvironment:
         except OSError:
             return ""
 
-    async def open_store(self) -> MetadataStore:
+    async def open_store(self, settings: Settings) -> MetadataStore:
+        if settings.oncelog_etcd_endpoints:
+            from oncelog_server.etcd.opening import open_etcd
+
+            return open_etcd(settings)
         path = self.directory.path
         return await SqliteStore.open(
             path / METADATA_FILE,

@@ -32,7 +32,7 @@ class StartChecks:
         store of an existing directory has no cluster.
         """
         try:
-            store = await self._environment.open_store()
+            store = await self._environment.open_store(self._settings)
             metadata = ClusterMetadata(store, self._settings, new_uuid=self._environment.new_uuid)
             await metadata.load(founds=is_new)
             return metadata, await metadata.next_producer_id()

@@ -15,6 +15,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.store import Compare, MetadataStore, TxnResult, WriteOperation
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
+from oncelog_server.settings.model import Settings
 from tests.harness.driving import QUICK, create, values
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
@@ -22,8 +23,8 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 class FullForBlocks(OsEnvironment):
     """An environment with a metadata store that refuses to allocate producer ids."""
 
-    async def open_store(self) -> MetadataStore:
-        store = await super().open_store()
+    async def open_store(self, settings: Settings) -> MetadataStore:
+        store = await super().open_store(settings)
         txn = store.txn
 
         async def refusing(

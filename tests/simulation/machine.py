@@ -14,6 +14,7 @@ from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.cleaner.job import CleaningJob
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.listener import Requests
+from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.timers import Timers
@@ -85,7 +86,7 @@ class SimMachine:
     def boot(self) -> str:
         return f"boot {self.files.disk.power_losses}"
 
-    async def open_store(self) -> MetadataStore:
+    async def open_store(self, settings: Settings) -> MetadataStore:
         self._store.end_all_leases()
         return self._store
 

@@ -28,6 +28,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         *_of_listeners(settings),
         *_of_metrics_port(settings),
         *_of_cluster(settings),
+        *_of_etcd(settings),
         *_of_limits(settings),
     ]
 
@@ -77,10 +78,11 @@ def _of_metrics_port(settings: Settings) -> _Found:
 def _of_cluster(settings: Settings) -> _Found:
     for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
         nodes = [node for node in settings.given.get(name, "").split(",") if node.strip()]
-        if len(nodes) > 1:
+        if len(nodes) > 1 and not settings.oncelog_etcd_endpoints:
             reason = (
-                f"names {len(nodes)} nodes, but oncelog is a single broker for now. Each of these "
-                "nodes would be a cluster of its own"
+                f"names {len(nodes)} nodes, but the brokers of a cluster of oncelog share an etcd, "
+                "and oncelog.etcd.endpoints is not set. Each of these nodes would be a cluster of "
+                "its own"
             )
             yield name, reason
     if settings.process_roles and "broker" not in settings.process_roles:
@@ -91,6 +93,11 @@ def _of_cluster(settings: Settings) -> _Found:
     if len(directories) != 1:
         name = "log.dirs" if settings.log_dirs is not None else "log.dir"
         yield name, "exactly one data directory can be used for now"
+
+
+def _of_etcd(settings: Settings) -> _Found:
+    if (settings.oncelog_etcd_username is None) != (settings.oncelog_etcd_password is None):
+        yield "oncelog.etcd.password", "belongs to oncelog.etcd.username: set both or neither"
 
 
 def _of_limits(settings: Settings) -> _Found:

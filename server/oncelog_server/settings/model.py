@@ -12,6 +12,7 @@ from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
+from oncelog_server.settings.etcd import EtcdSettings
 from oncelog_server.settings.listener_settings import JAAS, ListenerSetting
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.quotas import QuotaSettings
@@ -34,6 +35,7 @@ class Settings(
     TlsSettings,
     SaslSettings,
     QuotaSettings,
+    EtcdSettings,
 ):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 

@@ -137,7 +137,10 @@ def test_several_voters_of_kraft_stop_the_start(name: str, value: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(assignments=[f"{name}={value}"])
     (problem,) = map(str, caught.value.problems)
-    assert f"names {len(value.split(','))} nodes, but oncelog is a single broker" in problem
+    assert f"names {len(value.split(','))} nodes" in problem
+    assert "oncelog.etcd.endpoints is not set" in problem
+    etcd = "oncelog.etcd.endpoints=http://etcd:2379"
+    assert load_settings(assignments=[f"{name}={value}", etcd]).without_effect == (name,)
     alone = load_settings(assignments=[f"{name}={value.split(',')[0]}"])
     assert alone.without_effect == (name,)
 

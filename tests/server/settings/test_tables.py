@@ -18,6 +18,7 @@ from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.description import describe_topic
+from oncelog_server.settings.etcd import EtcdSettings
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.quotas import QuotaSettings
@@ -263,6 +264,7 @@ def test_each_setting_is_declared_in_exactly_one_class() -> None:
         TlsSettings,
         SaslSettings,
         QuotaSettings,
+        EtcdSettings,
     )
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)

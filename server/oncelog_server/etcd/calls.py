@@ -1,0 +1,134 @@
+"""Calls of etcd's JSON gateway, on any member that responds in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final, NamedTuple
+
+from oncelog_server.cluster.store import UnknownOutcome
+from oncelog_server.etcd.exchange import exchange
+from oncelog_server.etcd.members import Member, Members
+from oncelog_server.etcd.session import Session
+from oncelog_server.etcd_gateway.failures import EtcdError, Failure, failure_of
+from oncelog_server.etcd_gateway.requests import WATCH
+
+# The pause after all members have failed.
+PAUSE_S: Final = 0.1
+# Ends the watch of a member without a leader (etcd's WithRequireLeader).
+_WATCH_HEADERS: Final = {"Grpc-Metadata-hasleader": "true"}
+
+
+class Patience(NamedTuple):
+    """`attempt_s` is the timeout of an attempt, `total_s` of all attempts of a call. A call that
+    `is_repeatable` may be carried out twice."""
+
+    attempt_s: float
+    total_s: float
+    is_repeatable: bool
+
+
+# An election takes about a second. Until its end, no member responds.
+READ: Final = Patience(1.0, 5.0, is_repeatable=True)
+WRITE: Final = Patience(5.0, 5.0, is_repeatable=False)
+RENEWAL: Final = Patience(1.0, 1.0, is_repeatable=True)
+
+
+class Calls:
+    """Calls to the members."""
+
+    def __init__(self, members: Members, session: Session) -> None:
+        self._members = members
+        self._session = session
+
+    async def call(self, path: str, body: bytes, patience: Patience) -> bytes:
+        """Return the body of the response.
+
+        Raises LeaseEnded and Compacted. Raises UnknownOutcome if the call is not repeatable and may
+        have been carried out. Raises OSError if etcd has refused the call, or if no member has
+        responded in time.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + patience.total_s
+        attempts = 0
+        while True:
+            member = self._members.present
+            attempt = _Attempt(self._session, member, path, body)
+            try:
+                async with asyncio.timeout_at(min(ends, loop.time() + patience.attempt_s)):
+                    return await attempt.response()
+            except TimeoutError as error:
+                failure: OSError = OSError(f"no response from etcd at {member.address}")
+                failure.__cause__ = error
+            except EtcdError as error:
+                if error.failure is not Failure.UNAVAILABLE:
+                    raise
+                failure = error
+            except OSError as error:
+                failure = error
+            self._members.failed(member)
+            if attempt.is_sent and not patience.is_repeatable:
+                raise UnknownOutcome(str(failure)) from failure
+            attempts += 1
+            if attempts % len(self._members) == 0:
+                await asyncio.sleep(PAUSE_S)
+            if loop.time() >= ends:
+                raise failure
+
+    async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of a watch at the present member. Ends only by an exception: OSError, or
+        those of `failure_of`."""
+        member = self._members.present
+        connection = None
+        try:
+            async with asyncio.timeout(READ.attempt_s):
+                headers = await self._session.headers(member)
+                connection = await member.connection()
+                connection.send(WATCH, headers | _WATCH_HEADERS, body)
+                status = await connection.head()
+                if status >= 400:
+                    raise failure_of(status, await connection.body())
+            while data := await connection.data():
+                yield data
+            raise ConnectionResetError(f"etcd at {member.address} has ended a watch")
+        except OSError as error:
+            self._members.failed(member)
+            # An expired token may be the reason.
+            self._session.renew()
+            if isinstance(error, TimeoutError):
+                raise OSError(f"no response from etcd at {member.address}") from error
+            raise
+        finally:
+            if connection is not None:
+                connection.close()
+                member.release(connection)
+
+    def close(self) -> None:
+        self._members.close()
+
+
+class _Attempt:
+    """A call at one member."""
+
+    def __init__(self, session: Session, member: Member, path: str, body: bytes) -> None:
+        self._session = session
+        self._member = member
+        self._path = path
+        self._body = body
+        self.is_sent = False
+
+    async def response(self) -> bytes:
+        try:
+            return await self._once()
+        except EtcdError as error:
+            if error.failure is not Failure.LOGIN or not self._session.renew():
+                raise
+        self.is_sent = False
+        return await self._once()
+
+    async def _once(self) -> bytes:
+        headers = await self._session.headers(self._member)
+        return await exchange(self._member, self._path, headers, self._body, self._sending)
+
+    def _sending(self) -> None:
+        self.is_sent = True

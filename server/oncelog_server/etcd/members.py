@@ -1,0 +1,93 @@
+"""The members of etcd, and the connections to them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Final
+
+from oncelog_server.etcd.http_connection import HttpConnection
+from oncelog_server.settings.etcd_addresses import EtcdAddress
+
+CONNECT_TIMEOUT_S: Final = 1.0
+# Maximum number of idle connections to one member.
+_KEPT: Final = 4
+
+
+class Member:
+    """One member: its address, and its connections."""
+
+    def __init__(self, address: EtcdAddress, context: ssl.SSLContext | None) -> None:
+        self.address = address
+        self._context = context if address.has_tls else None
+        self._idle: list[HttpConnection] = []
+        self._used: set[HttpConnection] = set()
+
+    async def connection(self) -> HttpConnection:
+        """Return an idle connection, or a new one. Raises OSError."""
+        while self._idle:
+            idle = self._idle.pop()
+            if idle.is_reusable:
+                self._used.add(idle)
+                return idle
+            idle.close()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, new = await asyncio.get_running_loop().create_connection(
+                    lambda: HttpConnection(self.address.authority),
+                    self.address.host,
+                    self.address.port,
+                    ssl=self._context,
+                )
+        except TimeoutError as error:
+            raise OSError(f"no connection to {self.address} in {CONNECT_TIMEOUT_S} s") from error
+        except OSError as error:
+            raise OSError(f"no connection to {self.address}: {error}") from error
+        self._used.add(new)
+        return new
+
+    def release(self, connection: HttpConnection) -> None:
+        """Take a connection back. It is closed unless its response was read to the end."""
+        self._used.discard(connection)
+        if connection.is_reusable and len(self._idle) < _KEPT:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def cut(self) -> None:
+        """Close all connections. Their calls raise OSError."""
+        for connection in (*self._idle, *self._used):
+            connection.close()
+        self._idle.clear()
+
+
+class Members:
+    """The members in the order of the setting. `present` is used until a call to it fails."""
+
+    def __init__(self, addresses: tuple[EtcdAddress, ...], context: ssl.SSLContext | None) -> None:
+        self._members = [Member(address, context) for address in addresses]
+        self._index = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __str__(self) -> str:
+        return ", ".join(str(member.address) for member in self._members)
+
+    @property
+    def present(self) -> Member:
+        return self._members[self._index]
+
+    def failed(self, member: Member) -> None:
+        """Use the next member, and cut the connections to this one.
+
+        A stopped member leaves a watch silent for ever. So a failed call to the member ends its
+        watches too, and they resume at the next member.
+        """
+        if member is self.present:
+            self._index = (self._index + 1) % len(self._members)
+        member.cut()
+
+    def close(self) -> None:
+        for member in self._members:
+            member.cut()

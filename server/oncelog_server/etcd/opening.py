@@ -1,0 +1,51 @@
+"""The EtcdStore that the settings describe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
+from oncelog_server.etcd.session import Login
+from oncelog_server.etcd.store import EtcdStore
+from oncelog_server.settings.etcd_addresses import parse_addresses
+from oncelog_server.settings.model import Settings
+
+if TYPE_CHECKING:
+    import ssl
+
+
+def open_etcd(settings: Settings) -> EtcdStore:
+    """Return the store. Nothing is sent yet.
+
+    Raises ValueError, which names the setting, if the certificates cannot be used.
+    """
+    addresses = parse_addresses(settings.oncelog_etcd_endpoints)
+    context = None
+    if any(address.has_tls for address in addresses):
+        context = _context(settings)
+    login = None
+    if settings.oncelog_etcd_username is not None:
+        assert settings.oncelog_etcd_password is not None, "a contradiction of the settings"
+        login = Login(settings.oncelog_etcd_username, settings.oncelog_etcd_password)
+    return EtcdStore(addresses, settings.oncelog_etcd_prefix, context=context, login=login)
+
+
+def _context(settings: Settings) -> ssl.SSLContext:
+    from oncelog_protocol.tls.contexts import client_context
+
+    algorithm = settings.oncelog_etcd_ssl_endpoint_identification_algorithm
+    try:
+        return client_context(
+            TlsSettings(
+                keystore_type=settings.oncelog_etcd_ssl_keystore_type,
+                keystore_location=settings.oncelog_etcd_ssl_keystore_location,
+                keystore_password=settings.oncelog_etcd_ssl_keystore_password,
+                key_password=settings.oncelog_etcd_ssl_key_password,
+                truststore_type=settings.oncelog_etcd_ssl_truststore_type,
+                truststore_location=settings.oncelog_etcd_ssl_truststore_location,
+                truststore_password=settings.oncelog_etcd_ssl_truststore_password,
+                endpoint_identification_algorithm=algorithm,
+            )
+        )
+    except TlsSettingsError as error:
+        raise ValueError(f"oncelog.etcd.{error.setting}: {error.reason}") from error

@@ -1,0 +1,169 @@
+"""The MetadataStore of a cluster of several brokers: the keys below a prefix of an etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+import structlog
+
+from oncelog_server.cluster.store import (
+    Changes,
+    Compacted,
+    Compare,
+    Entry,
+    LeaseEnded,
+    Snapshot,
+    TxnResult,
+    WriteOperation,
+    check_limits,
+)
+from oncelog_server.etcd.calls import READ, RENEWAL, WRITE, Calls, Patience
+from oncelog_server.etcd.members import Members
+from oncelog_server.etcd.session import Login, Session
+from oncelog_server.etcd_gateway import requests
+from oncelog_server.etcd_gateway.responses import (
+    KeepAliveResponse,
+    LeaseResponse,
+    RangeResponse,
+    TxnResponse,
+    decoded,
+    entry_of,
+    txn_result,
+)
+from oncelog_server.etcd_gateway.watch_stream import WatchStream
+from oncelog_server.settings.etcd_addresses import EtcdAddress
+
+# Maximum number of keys in one response. A response is parsed in one turn of the loop.
+PAGE_KEYS: Final = 1000
+# Pauses before a watch resumes: doubled after each failure.
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 2.0
+
+log = structlog.get_logger("oncelog.etcd")
+
+
+class EtcdStore:
+    """The keys below `prefix`, without the prefix. Nothing is sent before the first call.
+
+    `addresses` are the client listeners of the members. `context` is the TLS of those that have it.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[EtcdAddress],
+        prefix: str,
+        *,
+        context: ssl.SSLContext | None = None,
+        login: Login | None = None,
+    ) -> None:
+        self._prefix = prefix.encode()
+        self._members = Members(tuple(addresses), context)
+        self._calls = Calls(self._members, Session(login))
+        self._has_lost_watch = False
+
+    async def get(self, key: str) -> Entry | None:
+        body = requests.key_body(self._prefix + key.encode())
+        response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
+        return entry_of(self._prefix, response.kvs[0]) if response.kvs else None
+
+    async def range(self, prefix: str) -> Snapshot:
+        while True:
+            try:
+                return await self._pages(self._prefix + prefix.encode())
+            except Compacted:
+                # Etcd no longer keeps the revision of the first page.
+                continue
+
+    async def _pages(self, prefix: bytes) -> Snapshot:
+        page = requests.Page(prefix)
+        entries: list[Entry] = []
+        while True:
+            body = requests.page_body(prefix, page, PAGE_KEYS)
+            response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
+            entries += (entry_of(self._prefix, value) for value in response.kvs)
+            revision = page.revision or response.header.revision
+            if not response.more:
+                return Snapshot(revision, tuple(entries))
+            page = requests.Page(response.kvs[-1].key + b"\0", revision)
+
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
+        check_limits(compare, operations)
+        body = requests.txn_body(self._prefix, compare, operations)
+        response = await self._calls.call(requests.TXN, body, WRITE)
+        return txn_result(self._prefix, decoded(TxnResponse, response))
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
+        watched = self._prefix + prefix.encode()
+        following = from_revision
+        pause_s = FIRST_PAUSE_S
+        while True:
+            stream = WatchStream(self._prefix)
+            body = requests.watch_body(watched, following)
+            try:
+                async with aclosing(self._calls.stream(body)) as received:
+                    async for data in received:
+                        for changes in stream.feed(data):
+                            yield changes
+                            following = changes.revision + 1
+                        pause_s = FIRST_PAUSE_S
+                        self._log_watch(None)
+            except OSError as error:
+                self._log_watch(error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+    def _log_watch(self, failure: OSError | None) -> None:
+        """Log the first failure of a watch, and the next success."""
+        if self._has_lost_watch == (failure is not None):
+            return
+        self._has_lost_watch = failure is not None
+        if failure is not None:
+            log.warning("the broker does not see changes of the metadata", reason=str(failure))
+        else:
+            log.info("the broker sees changes of the metadata again")
+
+    async def lease(self, ttl_ms: int) -> EtcdLease:
+        body = requests.grant_body(-(-ttl_ms // 1000))
+        granted = decoded(LeaseResponse, await self._calls.call(requests.GRANT, body, READ))
+        return EtcdLease(self, granted.ID, granted.TTL * 1000)
+
+    async def renew_lease(self, lease_id: int) -> int:
+        """Return the time to live in ms. Raises LeaseEnded and OSError."""
+        response = await self._lease_call(requests.KEEP_ALIVE, lease_id, RENEWAL)
+        renewed = decoded(KeepAliveResponse, response).result
+        if not renewed.TTL:
+            raise LeaseEnded(f"lease {lease_id} has ended")
+        return renewed.TTL * 1000
+
+    async def revoke_lease(self, lease_id: int) -> None:
+        try:
+            await self._lease_call(requests.REVOKE, lease_id, READ)
+        except LeaseEnded:
+            return
+
+    async def _lease_call(self, path: str, lease_id: int, patience: Patience) -> bytes:
+        return await self._calls.call(path, requests.lease_body(lease_id), patience)
+
+    async def close(self) -> None:
+        self._calls.close()
+
+
+class EtcdLease:
+    """A lease of etcd. Its time to live is a whole number of seconds."""
+
+    def __init__(self, store: EtcdStore, lease_id: int, ttl_ms: int) -> None:
+        self._store = store
+        self.id = lease_id
+        self.ttl_ms = ttl_ms
+
+    async def keep_alive(self) -> int:
+        return await self._store.renew_lease(self.id)
+
+    async def revoke(self) -> None:
+        await self._store.revoke_lease(self.id)

@@ -1,0 +1,95 @@
+"""The errors of etcd's JSON gateway as exceptions.
+
+A body has gRPC's code of the error. A proxy, or a gateway that refuses a client certificate with a
+common name, responds with plain text.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from oncelog_server.cluster.store import Compacted, LeaseEnded
+
+
+class Failure(Enum):
+    """What an error says about the request. REFUSED: not carried out, and no other member would
+    carry it out. UNAVAILABLE: this member cannot respond; it is unknown whether the request has
+    been carried out. LOGIN: not carried out, because the token of the login is not valid."""
+
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    LOGIN = "login"
+
+
+class EtcdError(OSError):
+    """An error that a member of etcd has responded with."""
+
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+# By the codes of gRPC (google.rpc.Code).
+CODES: Final = {
+    1: Failure.UNAVAILABLE,  # CANCELLED
+    2: Failure.UNAVAILABLE,  # UNKNOWN
+    3: Failure.REFUSED,  # INVALID_ARGUMENT
+    4: Failure.UNAVAILABLE,  # DEADLINE_EXCEEDED
+    5: Failure.REFUSED,  # NOT_FOUND
+    6: Failure.REFUSED,  # ALREADY_EXISTS
+    7: Failure.REFUSED,  # PERMISSION_DENIED
+    8: Failure.REFUSED,  # RESOURCE_EXHAUSTED: NOSPACE, or too many requests
+    9: Failure.REFUSED,  # FAILED_PRECONDITION
+    10: Failure.UNAVAILABLE,  # ABORTED
+    11: Failure.REFUSED,  # OUT_OF_RANGE
+    12: Failure.REFUSED,  # UNIMPLEMENTED
+    13: Failure.UNAVAILABLE,  # INTERNAL
+    14: Failure.UNAVAILABLE,  # UNAVAILABLE
+    15: Failure.UNAVAILABLE,  # DATA_LOSS
+    16: Failure.LOGIN,  # UNAUTHENTICATED
+}
+
+# By the message, where the code alone is ambiguous (etcd's rpctypes/error.go).
+_LEASE_NOT_FOUND: Final = "requested lease not found"
+_COMPACTED: Final = "required revision has been compacted"
+# The users have changed since the login, or the request came without a login.
+_LOGINS: Final = ("revision of auth store is old", "user name is empty")
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The text is in `message`, in etcd 3.4 also in `error`."""
+
+    code: int
+    message: str = ""
+    error: str = ""
+
+
+_DECODER: Final = msgspec.json.Decoder(ErrorBody)
+
+
+def failure_of(status: int, body: bytes) -> Exception:
+    """Return the exception for a response with an HTTP status of 400 or above: EtcdError,
+    LeaseEnded or Compacted."""
+    try:
+        error = _DECODER.decode(body)
+    except ValueError:
+        text = body[:300].decode("utf-8", "replace").strip()
+        kind = Failure.UNAVAILABLE if status >= 500 else Failure.REFUSED
+        return EtcdError(kind, f"etcd: HTTP status {status}: {text}")
+    return failure_of_code(error.code, error.message or error.error)
+
+
+def failure_of_code(code: int, message: str) -> Exception:
+    """Return the exception for gRPC's code of an error."""
+    if _LEASE_NOT_FOUND in message:
+        return LeaseEnded(message)
+    if _COMPACTED in message:
+        return Compacted(message)
+    if any(text in message for text in _LOGINS):
+        return EtcdError(Failure.LOGIN, message)
+    if code not in CODES:
+        return EtcdError(Failure.UNAVAILABLE, f"etcd: unknown code {code}: {message}")
+    return EtcdError(CODES[code], message)
