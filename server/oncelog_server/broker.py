@@ -28,9 +28,7 @@ from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
-from oncelog_server.links.broker_link import BrokerLinks
-from oncelog_server.links.client_ids import markers_client_id
-from oncelog_server.links.markers import RemoteMarkers
+from oncelog_server.links.other_brokers import OtherBrokers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.network.new_connections import connection_rates
@@ -57,6 +55,7 @@ from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
+from oncelog_server.transaction.partition_adding import PartitionAdding
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
 from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
 
@@ -207,10 +206,10 @@ class Broker:
         self._replica_manager = self._new_replica_manager(was_clean)
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
-        self._marker_links = BrokerLinks(
+        self._other_brokers = OtherBrokers(
+            settings.node_id,
             lambda: self.metadata.image,
             inter_broker_listener(settings),
-            markers_client_id(settings.node_id),
             self.security.of_links(),
         )
         self.transactions = self._new_transaction_coordinator(local)
@@ -257,6 +256,8 @@ class Broker:
         owners.follow(self.metadata.image.producer_id_owners)
         self.metadata.subscribe(lambda old, new, delta: owners.follow(new.producer_id_owners))
         self.metadata.subscribe(self.groups.follow)
+        self.metadata.subscribe(self._other_brokers.follow)
+        self.metadata.subscribe(self.transactions.follow)
         self.metadata.subscribe(
             self._background_tasks.follow, deleted=self._background_tasks.forgotten
         )
@@ -317,8 +318,8 @@ class Broker:
         return f"{client_id}-{uuid.UUID(bytes=self._environment.new_uuid())}"
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
-        remote = RemoteMarkers(self._marker_links)
-        leaders = ImageLeaders(self.settings.node_id, self.metadata.follower, local, remote.sender)
+        remote = self._other_brokers.markers.sender
+        leaders = ImageLeaders(self.settings.node_id, self.metadata.follower, local, remote)
         return TransactionCoordinator(
             partition_count=leaders.shard_count,
             partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
@@ -356,6 +357,12 @@ class Broker:
                 self.settings.data_directory,
             ),
             transactions=self.transactions,
+            partition_adding=PartitionAdding(
+                self.settings.node_id,
+                self.transactions.add_partitions,
+                self.transactions.coordinator_of,
+                self._other_brokers.adding.add,
+            ),
             groups=self.groups,
             fetch_sessions=fetch_sessions,
             audit_trail=logged_changes(),
@@ -459,7 +466,7 @@ class Broker:
         self.groups.stop()
         await self._late_cleaner.stop()
         self._tasks.stop()
-        self._marker_links.close()
+        self._other_brokers.close()
         await self.security.close()
         self.services.authorizer.flush()
         self.services.producer_id_owners.flush()

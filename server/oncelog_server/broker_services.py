@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from oncelog_server.timers import Timers
     from oncelog_server.transaction.coordinator import TransactionCoordinator
     from oncelog_server.transaction.marker_delivery import LocalMarkers
+    from oncelog_server.transaction.partition_adding import PartitionAdding
     from oncelog_server.transaction.producer_ids import ProducerIds
 
 T = TypeVar("T")
@@ -53,6 +54,9 @@ class BrokerServices:
     partitions: Partitions
     views: BrokerViews
     transactions: TransactionCoordinator
+    # Adds partitions to transactions for Produce and TxnOffsetCommit. The coordinator of the
+    # transaction may be another broker.
+    partition_adding: PartitionAdding
     groups: GroupCoordinator
     fetch_sessions: FetchSessions
     local_markers: LocalMarkers
@@ -72,3 +76,10 @@ class BrokerServices:
     producer_id_owners: ProducerIdOwners = field(default_factory=ProducerIdOwners)
     # The versions of each API. The dispatch sets them from the handlers.
     versions: dict[int, range] = field(default_factory=dict)
+
+    @property
+    def has_group_transactions(self) -> bool:
+        """Return True if this cluster serves the transactions of groups (KIP-447, early draft).
+        With several brokers, another one may coordinate the group, and no broker asks it yet."""
+        settings = self.settings
+        return settings.group_transactions_enable and not settings.oncelog_etcd_endpoints

@@ -139,7 +139,7 @@ MUTANTS: Final = (
     Mutant(
         "M12",
         "a retry of markers drops one partition",
-        _TRANSACTIONS,
+        f"{_SERVER}/transaction/completion.py",
         "        _Finishing(self, shard, work, attempt).start()\n",
         "        if attempt and work.partitions:\n"
         "            shard.marker_written(work, work.partitions[-1])\n"

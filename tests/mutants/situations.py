@@ -130,7 +130,7 @@ SITUATION_MUTANTS: Final = (
     Mutant(
         "B13",
         "markers are retried without back-off",
-        f"{_TRANSACTION}/coordinator.py",
+        f"{_TRANSACTION}/completion.py",
         "        delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0\n",
         "        delay_ms = 0\n",
         _RETRIES,
@@ -138,9 +138,9 @@ SITUATION_MUTANTS: Final = (
     Mutant(
         "B14",
         "the attempts to write a marker are not counted",
-        f"{_TRANSACTION}/coordinator.py",
-        "self._finish_later(shard, work, attempt + 1)",
-        "self._finish_later(shard, work, attempt)",
+        f"{_TRANSACTION}/completion.py",
+        "self.finish_later(shard, work, attempt + 1)",
+        "self.finish_later(shard, work, attempt)",
         _RETRIES,
     ),
     Mutant(

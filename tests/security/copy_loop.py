@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.harness.waiting import wait_until
 from tests.security.secured_broker import USER, SecuredOncelog
@@ -96,9 +96,23 @@ class CopyLoop:
             records = [record for record in polled if record.error() is None]
             if not records:
                 continue
-            for aborts in (True, False) if transactions % ABORTED == 0 else (False,):
-                self._transfer(records, aborts=aborts)
+            if transactions % ABORTED == 0:
+                self._transfer(records, aborts=True)
+            while not self._is_transferred(records):
+                self._producer.abort_transaction(CALL_S)
             transactions += 1
+
+    def _is_transferred(self, records: list[Any]) -> bool:
+        """Copy the records in one transaction. Return False if the broker has refused an
+        authentication meanwhile, and the transaction must be aborted."""
+        try:
+            self._transfer(records, aborts=False)
+        except KafkaException as raised:
+            error = raised.args[0]
+            if error.code() != KafkaError._AUTHENTICATION or not error.txn_requires_abort():
+                raise
+            return False
+        return True
 
     def _transfer(self, records: list[Any], *, aborts: bool) -> None:
         self._producer.begin_transaction()

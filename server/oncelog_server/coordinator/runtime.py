@@ -122,10 +122,12 @@ class ShardRuntime(Generic[S]):
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the shard of a partition that this broker leads now. Until the shard is loaded,
-        requests get COORDINATOR_LOAD_IN_PROGRESS. If the log cannot be read, raise ValueError, or
-        abandon the returned Deferred with ValueError. Requests then get
-        COORDINATOR_NOT_AVAILABLE."""
+        """Load the shard of a partition that this broker leads now. Until the shard is loaded and
+        its last record is committed, requests get COORDINATOR_LOAD_IN_PROGRESS.
+
+        If the log cannot be read, raise ValueError, or abandon the returned Deferred with
+        ValueError. Requests then get COORDINATOR_NOT_AVAILABLE.
+        """
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
         loaded, loading = self._shards.get(index), self._loading.get(index)
@@ -155,10 +157,39 @@ class ShardRuntime(Generic[S]):
                 self._refused[index] = str(error)
                 raise
             yield
+        replayed = LoadedShard(partition, shard, load.epoch)
+        end_offset = partition.log_end_offset
+        if partition.high_watermark >= end_offset:
+            self._serve(index, load, replayed, began_ms)
+        else:
+            # An uncommitted decision is lost if this leader is lost. Until the commit, its effects
+            # must not leave this broker, and its state must not be shown: markers of a lost PREPARE
+            # would commit a part of a transaction that the next coordinator aborts.
+            partition.when_committed(
+                end_offset, lambda code: self._serve(index, load, replayed, began_ms, code)
+            )
+
+    def _serve(
+        self,
+        index: int,
+        load: _Load,
+        replayed: LoadedShard[S],
+        began_ms: int,
+        code: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        """Put a replayed shard in service, unless its load has been replaced meanwhile. `code` is
+        an error if this broker will never commit the shard's last record."""
+        if self._loading.get(index) is not load:
+            self._on_unloaded(replayed.shard)
+            return
         del self._loading[index]
+        if code is not ErrorCode.NONE:
+            self._refused[index] = f"the last records of the log are not committed: {code.name}"
+            self._on_unloaded(replayed.shard)
+            return
         self.load_times.add(max(self._wall_ms() - began_ms, 0))
-        self._shards[index] = LoadedShard(partition, shard, load.epoch)
-        self._on_loaded(index, shard)
+        self._shards[index] = replayed
+        self._on_loaded(index, replayed.shard)
 
     def resign(self, index: int) -> None:
         self._refused.pop(index, None)

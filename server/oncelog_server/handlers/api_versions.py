@@ -23,6 +23,7 @@ from oncelog_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES
 from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.API_VERSIONS
@@ -58,7 +59,7 @@ def handle(
     if _is_misrouted(services, request):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     image = services.metadata.image
-    extensions = OWN_FEATURES if services.settings.group_transactions_enable else {}
+    extensions = OWN_FEATURES if services.has_group_transactions else {}
     lowest = 0 if context.api_version >= FEATURES_FROM_ZERO_SINCE else 1
     return ApiVersionsResponse(
         api_keys=[
@@ -67,7 +68,7 @@ def handle(
         ],
         supported_features=[
             SupportedFeatureKey(name, versions[0], versions[1])
-            for name, versions in image.brokers[services.broker_id].features.items()
+            for name, versions in SUPPORTED_FEATURES.items()
             if versions[0] >= lowest
         ]
         + [SupportedFeatureKey(name, level, level) for name, level in extensions.items()],

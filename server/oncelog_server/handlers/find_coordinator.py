@@ -54,7 +54,7 @@ def handle(
         keys = [request.key]
     key_type = request.key_type
     if key_type == TRANSACTION_GROUP and not (
-        services.settings.group_transactions_enable and context.api_version < SHARE_GROUPS_SINCE
+        services.has_group_transactions and context.api_version < SHARE_GROUPS_SINCE
     ):
         key_type = UNKNOWN
     kind = KEY_TYPES.get(key_type)

@@ -94,7 +94,7 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Gro
         return None
     if not group_id or generation_id < 0 or assigned is None or not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    if not services.settings.group_transactions_enable:
+    if not services.has_group_transactions:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     partitions = [
         TopicPartition(topic.topic, index) for topic in assigned for index in topic.partitions

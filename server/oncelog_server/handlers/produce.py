@@ -181,7 +181,7 @@ def _produce(
         request.transactional_id,
         request.acks,
         context.api_version >= ADDS_PARTITIONS_SINCE,
-        services.transactions.add_partitions,
+        services.partition_adding,
         services.clock.now_ms(),
         request.transaction_group_id,
         services.settings.transaction_partition_verification_enable,

@@ -79,12 +79,13 @@ def _steps(
     settings = services.settings
     committed = TransactionalCommit(
         services.transactions,
+        services.partition_adding,
         services.groups,
         wanted,
         caller=context,
         asking=lambda: caller(services, context),
         api_version=context.api_version,
-        aborts_older=settings.group_transactions_enable,
+        aborts_older=services.has_group_transactions,
     ).run(
         adds=context.api_version >= ADDS_GROUP_SINCE,
         verifies=settings.transaction_partition_verification_enable,

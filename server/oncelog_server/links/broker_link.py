@@ -64,6 +64,12 @@ class BrokerLinks:
             self._links[broker_id] = link
         return link
 
+    def forget(self, broker_id: int) -> None:
+        """Close the link to a broker that has left the cluster."""
+        link = self._links.pop(broker_id, None)
+        if link is not None:
+            link.close()
+
     def close(self) -> None:
         for link in self._links.values():
             link.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _PREFIX = "broker-"
 _SUFFIX = "-markers"
+_ADDING_SUFFIX = "-partitions"
 
 
 def markers_client_id(broker_id: int) -> str:
@@ -11,8 +12,14 @@ def markers_client_id(broker_id: int) -> str:
     return f"{_PREFIX}{broker_id}{_SUFFIX}"
 
 
+def adding_client_id(broker_id: int) -> str:
+    """Return the client id of the connection for AddPartitionsToTxn."""
+    return f"{_PREFIX}{broker_id}{_ADDING_SUFFIX}"
+
+
 def broker_of(client_id: str) -> int | None:
-    """Return the broker id in a client id, None if the client id is not a broker's."""
+    """Return the broker id in a client id of a connection for WriteTxnMarkers, None for any other
+    client id."""
     number = client_id.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     is_name = number.isascii() and number.isdigit()
     return int(number) if is_name and client_id == f"{_PREFIX}{number}{_SUFFIX}" else None

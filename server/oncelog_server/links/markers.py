@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.write_txn_markers import (
@@ -12,6 +13,7 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from oncelog_server.links.broker_link import BrokerLink, BrokerLinks
+from oncelog_server.links.gathered_requests import GatheredRequests
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.marker_delivery import MarkerSender, MarkerSettled
 from oncelog_server.transaction.markers import MarkerWork
@@ -19,50 +21,113 @@ from oncelog_server.transaction.markers import MarkerWork
 WRITE_TXN_MARKERS_VERSION: Final = 2
 
 
+class Marker(NamedTuple):
+    """The markers of one transaction in some partitions."""
+
+    work: MarkerWork
+    partitions: list[TopicPartition]
+    settled: MarkerSettled
+
+
 class RemoteMarkers:
     """Makes the senders of markers to other brokers."""
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
+        self._senders: dict[int, RemoteLeader] = {}
 
     def sender(self, broker_id: int) -> MarkerSender | None:
         """Return the sender to a broker, or None if the broker is not alive."""
         link = self._links.to(broker_id)
-        return None if link is None else RemoteLeader(link)
+        if link is None:
+            self._senders.pop(broker_id, None)
+            return None
+        sender = self._senders.get(broker_id)
+        if sender is None or sender.requests.link is not link:
+            sender = self._senders[broker_id] = RemoteLeader(marker_requests(link))
+        return sender
 
 
 class RemoteLeader:
     """Sends markers to one broker. If the link breaks, its markers end with NETWORK_EXCEPTION, and
     the coordinator retries them."""
 
-    __slots__ = ("_link",)
+    __slots__ = ("requests",)
 
     is_local = False
 
-    def __init__(self, link: BrokerLink) -> None:
-        self._link = link
+    def __init__(self, requests: GatheredRequests[Marker]) -> None:
+        self.requests = requests
 
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
-        def answered(response: WriteTxnMarkersResponse | None) -> None:
-            codes = {} if response is None else _codes(response)
-            missing = (
-                ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode.UNKNOWN_SERVER_ERROR
+        self.requests.add(Marker(work, partitions, settled))
+
+
+def marker_requests(link: BrokerLink) -> GatheredRequests[Marker]:
+    """Return the requests for markers over a link."""
+    return GatheredRequests(link, WRITE_TXN_MARKERS_VERSION, _request, _settle)
+
+
+# One entry of a request: all markers of one producer epoch with the same outcome.
+_Entry = tuple[int, int, bool, int, int]
+
+
+def _entry(work: MarkerWork) -> _Entry:
+    return (
+        work.producer_id,
+        work.producer_epoch,
+        work.committed,
+        work.coordinator_epoch,
+        work.transaction_version,
+    )
+
+
+def _request(markers: Sequence[Marker]) -> WriteTxnMarkersRequest:
+    # The indexes are keys, because several attempts of a transaction may wait for one request.
+    entries: dict[_Entry, dict[str, dict[int, None]]] = {}
+    for marker in markers:
+        by_topic = entries.setdefault(_entry(marker.work), {})
+        for topic, index in marker.partitions:
+            by_topic.setdefault(topic, {})[index] = None
+    return WriteTxnMarkersRequest(
+        [
+            WritableTxnMarker(
+                producer_id,
+                producer_epoch,
+                committed,
+                [WritableTxnMarkerTopic(name, list(indexes)) for name, indexes in by_topic.items()],
+                coordinator_epoch,
+                transaction_version,
             )
-            for partition in partitions:
-                settled(partition, codes.get(partition, missing))
+            for (
+                producer_id,
+                producer_epoch,
+                committed,
+                coordinator_epoch,
+                transaction_version,
+            ), by_topic in entries.items()
+        ]
+    )
 
-        self._link.send(_request(work, partitions), WRITE_TXN_MARKERS_VERSION, answered)
 
-
-def _codes(response: WriteTxnMarkersResponse) -> dict[TopicPartition, ErrorCode]:
-    return {
-        TopicPartition(topic.name, partition.partition_index): _code(partition.error_code)
-        for marker in response.markers
-        for topic in marker.topics
+def _settle(markers: Sequence[Marker], response: WriteTxnMarkersResponse | None) -> None:
+    missing = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode.UNKNOWN_SERVER_ERROR
+    # A response has the entries of the request in their order. The producer id alone does not
+    # identify an entry, because a late marker of an older epoch may be in the same request.
+    entries = dict.fromkeys(_entry(marker.work) for marker in markers)
+    results = [] if response is None else response.markers
+    codes = {
+        (entry, TopicPartition(topic.name, partition.partition_index)): _code(partition.error_code)
+        for entry, result in zip(entries, results, strict=False)
+        for topic in result.topics
         for partition in topic.partitions
     }
+    for marker in markers:
+        entry = _entry(marker.work)
+        for partition in marker.partitions:
+            marker.settled(partition, codes.get((entry, partition), missing))
 
 
 def _code(number: int) -> ErrorCode:
@@ -70,21 +135,3 @@ def _code(number: int) -> ErrorCode:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _request(work: MarkerWork, partitions: list[TopicPartition]) -> WriteTxnMarkersRequest:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        by_topic.setdefault(topic, []).append(index)
-    return WriteTxnMarkersRequest(
-        [
-            WritableTxnMarker(
-                work.producer_id,
-                work.producer_epoch,
-                work.committed,
-                [WritableTxnMarkerTopic(name, indexes) for name, indexes in by_topic.items()],
-                work.coordinator_epoch,
-                work.transaction_version,
-            )
-        ]
-    )

@@ -315,7 +315,8 @@ class Partition:
         except StorageError as error:
             raise self._refused(error) from error
         self.guards.clear(producer_id)
-        self.refused_sequences.forget(producer_id)
+        if self.refused_sequences.lowest_by_id:
+            self.refused_sequences.forget(producer_id)
         self._appended(appended.last_offset + 1)
         return appended
 

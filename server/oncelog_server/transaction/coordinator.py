@@ -1,44 +1,39 @@
-"""The transaction coordinator of this broker. The coordinator passes commands to shards and
-completes decided transactions.
-
-For every commit or abort the coordinator appends PREPARE, sends the markers once PREPARE is
-committed, and appends COMPLETE after the last marker. If all leaders are local, these steps happen
-before the response to EndTxn, and within one turn of the loop. A large number of markers is
-written in slices, over several turns. If some leader is another broker, the response is sent once
-PREPARE is committed.
-"""
+"""The transaction coordinator of this broker. The coordinator passes commands to shards, and
+`completion.py` completes decided transactions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS, PartitionOf, partition_for
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.coordinator.routing import PartitionOf, partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordinator.shard import EffectRow
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
-from oncelog_server.slices import SMALL, Steps, at_its_end
+from oncelog_server.slices import at_its_end
 from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
-from oncelog_server.transaction.commands.end_txn import EndTxn, decide_complete, decide_end_txn
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
 from oncelog_server.transaction.commands.fencing import decide_overdue
 from oncelog_server.transaction.commands.init_producer_id import (
     InitProducerId,
     decide_init_producer_id,
 )
+from oncelog_server.transaction.completion import Completion, Leaders
 from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.fences import Fences, Reason
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.groups import GroupAssignment
-from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
-from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import (
@@ -54,27 +49,6 @@ if TYPE_CHECKING:
     from oncelog_server.transaction.operator_markers import OperatorMarkers
 
 Answer = TransactionResult | Deferred[TransactionResult]
-
-# Back-off between attempts to write a marker that a leader has refused (scenario T7: no busy loop).
-RETRY_MS: Final = 100
-RETRY_MAX_MS: Final = 2_000
-# A group commit decides many transactions at once. At most this number of them get their markers in
-# one turn of the loop.
-FINISHED_PER_TURN: Final = 64
-
-
-class Leaders(Protocol):
-    """Finds the leaders of partitions in the newest metadata image."""
-
-    def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
-        """Return the sender for the leader of a partition. Return None if the partition has no
-        leader."""
-        ...
-
-    def is_gone(self, partition: TopicPartition) -> bool:
-        """Return True if the topic was certainly deleted. Return False for a topic that the image
-        does not have yet (scenario N11)."""
-        ...
 
 
 class TransactionCoordinator:
@@ -109,17 +83,24 @@ class TransactionCoordinator:
         self._leaders = leaders
         self._new_producer_id = new_producer_id
         self._owner_of_id = owner_of_id
-        self._timers = timers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
         self._on_stray_markers = on_stray_markers
-        self._work = work
         # Number of aborted and of committed transactions with partitions, since the start.
         self.decided = [0, 0]
         # Transactional ids with a consumer group, in all shards of this coordinator.
         self._grouped: Counter[str] = Counter()
         # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences
+        self._completion = Completion(
+            leaders,
+            run=lambda index, decision: self.runtime.run(index, decision),
+            is_in_service=lambda index, shard: self.runtime.is_in_service(index, shard),
+            timers=timers,
+            wall_ms=wall_ms,
+            work=work,
+            decided=self.decided,
+        )
         new_shard = partial(
             TransactionShard,
             max_timeout_ms=max_timeout_ms,
@@ -135,8 +116,8 @@ class TransactionCoordinator:
             on_unloaded=TransactionShard.on_unloaded,
             effects={
                 **EFFECTS,
-                WriteMarkers: EffectRow(committed=self._write_markers),
-                CompleteLater: EffectRow(failed=self._complete_later),
+                WriteMarkers: EffectRow(committed=self._completion.write_markers),
+                CompleteLater: EffectRow(failed=self._completion.complete_later),
             },
             wall_ms=wall_ms,
             work=work,
@@ -194,7 +175,12 @@ class TransactionCoordinator:
         for work in shard.marker_works():
             # Later turns of the loop write the markers, because this broker may still have to take
             # over other partitions.
-            self._finish_later(shard, work, 0)
+            self._completion.finish_later(shard, work, 0)
+
+    def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Retry markers at once if leaders or brokers have changed."""
+        if delta.partitions or delta.brokers_changed:
+            self._completion.retry_now()
 
     # --- look-ups
 
@@ -215,6 +201,17 @@ class TransactionCoordinator:
             if live is not None and live.is_listed:
                 return shard, live
         raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+
+    def coordinator_of(self, key: str) -> int | None:
+        """Return the id of the broker that coordinates `key`, a transactional id or a group id. It
+        is below 0 if the shard's partition has no leader. Return None before the topic is
+        created."""
+        count = self._partition_count()
+        if count == 0:
+            return None
+        return self._leaders.leader(
+            TopicPartition(TRANSACTION_STATE, self._partition_of(key, count))
+        )
 
     # --- commands
 
@@ -351,136 +348,3 @@ class TransactionCoordinator:
                 if live is None or live.pending is not None:
                     aborted.append(transactional_id)
         return aborted
-
-    # --- from PREPARE to COMPLETE
-
-    def _write_markers(self, shard: TransactionShard, effect: WriteMarkers) -> None:
-        ids = effect.transactional_ids
-        for transactional_id in ids[:FINISHED_PER_TURN]:
-            self._finish(shard, transactional_id)
-        rest = WriteMarkers(ids[FINISHED_PER_TURN:])
-        if rest.transactional_ids:
-            self._timers.call_soon(lambda: self._write_rest(shard, rest))
-
-    def _write_rest(self, shard: TransactionShard, rest: WriteMarkers) -> None:
-        if self.runtime.is_in_service(shard.index, shard):
-            self._write_markers(shard, rest)
-
-    def _finish(
-        self, shard: TransactionShard, transactional_id: str, attempt: int | None = None
-    ) -> None:
-        """Write the missing markers of an id. `attempt` is None directly after the commit of
-        PREPARE."""
-        work = shard.marker_work(transactional_id)
-        if work is None:
-            return
-        if attempt is None:
-            attempt = 0
-            if work.partitions:
-                self.decided[work.committed] += 1
-        _Finishing(self, shard, work, attempt).start()
-
-    def _finish_later(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
-        delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
-
-        def again() -> None:
-            if self._is_due(shard, work):
-                self._finish(shard, work.transactional_id, attempt)
-
-        self._timers.call_later(delay_ms, again)
-
-    def _complete_later(self, shard: TransactionShard, effect: CompleteLater, code: int) -> None:
-        self._try_again(shard, effect.work, effect.attempt)
-
-    def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
-        """Retry the markers later. Release the response now, because the outcome is decided."""
-        if self._is_due(shard, work):
-            shard.release(work.transactional_id)
-            self._finish_later(shard, work, attempt + 1)
-
-    def _is_due(self, shard: TransactionShard, work: MarkerWork) -> bool:
-        """Return False if the shard was unloaded or the transaction is complete. The id may then
-        have a newer transaction."""
-        return self.runtime.is_in_service(shard.index, shard) and shard.is_due(work)
-
-
-class _Finishing:
-    """One attempt to write all missing markers of one transaction."""
-
-    __slots__ = ("attempt", "coordinator", "retry", "shard", "stale", "unsettled", "work")
-
-    def __init__(
-        self,
-        coordinator: TransactionCoordinator,
-        shard: TransactionShard,
-        work: MarkerWork,
-        attempt: int,
-    ) -> None:
-        self.coordinator = coordinator
-        self.shard = shard
-        self.work = work
-        self.attempt = attempt
-        self.unsettled = len(work.partitions)
-        self.retry = False
-        self.stale = False
-
-    def start(self) -> None:
-        if not self.work.partitions:
-            self._all_settled()
-            return
-        leaders = self.coordinator._leaders
-        senders = [leaders.marker_sender(partition) for partition in self.work.partitions]
-        if not all(sender is not None and sender.is_local for sender in senders):
-            self.shard.release(self.work.transactional_id)
-        sending = self._send(senders)
-        if len(senders) > SMALL:
-            self.coordinator._work(sending)
-        else:
-            for _ in sending:
-                pass
-
-    def _send(self, senders: list[MarkerSender | None]) -> Steps[None]:
-        leaders = self.coordinator._leaders
-        for partition, sender in zip(self.work.partitions, senders, strict=True):
-            yield
-            if not self.coordinator._is_due(self.shard, self.work):
-                return  # the shard is unloaded, or the transaction is complete
-            if partition.topic in NEVER_IN_TRANSACTIONS:
-                # An older release has added this internal partition to the transaction. It needs no
-                # marker.
-                self._settled(partition, ErrorCode.NONE)
-            elif sender is not None:
-                sender.send(self.work, [partition], self._settled)
-            elif leaders.is_gone(partition):
-                self._settled(partition, ErrorCode.NONE)
-            else:
-                self._settled(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def _settled(self, partition: TopicPartition, code: ErrorCode) -> None:
-        outcome = marker_outcome(code)
-        if outcome is MarkerOutcome.WRITTEN:
-            self.shard.marker_written(self.work, partition)
-        elif outcome is MarkerOutcome.RETRY:
-            self.retry = True
-        else:
-            self.stale = True
-        self.unsettled -= 1
-        if self.unsettled == 0:
-            self._all_settled()
-
-    def _all_settled(self) -> None:
-        coordinator, shard, work = self.coordinator, self.shard, self.work
-        if not coordinator._is_due(shard, work):
-            return
-        if self.retry:
-            coordinator._try_again(shard, work, self.attempt)
-        elif self.stale:
-            # Another coordinator has taken over. The new coordinator completes the transaction and
-            # sends the response (scenario Z14).
-            shard.give_up(work.transactional_id)
-        else:
-            decision = decide_complete(
-                shard, work, attempt=self.attempt, wall_ms=coordinator._wall_ms()
-            )
-            if decision is not None:
-                coordinator.runtime.run(shard.index, decision)

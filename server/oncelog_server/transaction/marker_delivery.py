@@ -156,7 +156,7 @@ class ImageLeaders:
         self._remote = remote
 
     def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
-        leader = self._leader(partition)
+        leader = self.leader(partition)
         if leader == self._broker_id:
             return self._local
         return None if leader is None or leader < 0 else self._remote(leader)
@@ -164,9 +164,9 @@ class ImageLeaders:
     def is_gone(self, partition: TopicPartition) -> bool:
         """Return True if the image does not have the partition. Its topic was then deleted, because
         a transaction contains only partitions that an image has had."""
-        return self._leader(partition) is None
+        return self.leader(partition) is None
 
-    def _leader(self, partition: TopicPartition) -> int | None:
+    def leader(self, partition: TopicPartition) -> int | None:
         """Return the broker id of the leader. A value below 0 means that the partition has no
         leader. Return None if the image does not have the partition."""
         topic = self._metadata.image.topics.get(partition.topic)

@@ -32,12 +32,14 @@ TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 class TransactionalCommit:
     """One TxnOffsetCommit. `asking` returns the caller and the present time, for the group
-    coordinator. `aborts_older`: first abort the transactions of older producers with the same input
-    partitions (KIP-447, early draft)."""
+    coordinator. `add_partitions` adds the group's offsets partition to the transaction, which
+    another broker may coordinate. `aborts_older`: first abort the transactions of older producers
+    with the same input partitions (KIP-447, early draft)."""
 
     def __init__(
         self,
         transactions: TransactionCoordinator,
+        add_partitions: Callable[[AddPartitions], TransactionResult | Deferred[TransactionResult]],
         groups: GroupCoordinator,
         request: TxnOffsetCommitRequest,
         *,
@@ -47,6 +49,7 @@ class TransactionalCommit:
         aborts_older: bool,
     ) -> None:
         self._transactions = transactions
+        self._add_partitions = add_partitions
         self._groups = groups
         self._request = request
         self._caller = caller
@@ -72,7 +75,7 @@ class TransactionalCommit:
         contains it."""
         request = self._request
         try:
-            return self._transactions.add_partitions(
+            return self._add_partitions(
                 AddPartitions(
                     request.transactional_id,
                     request.producer_id,

@@ -98,6 +98,7 @@ async def broker(
         partitions=partitions,
         views=BrokerViews(settings.node_id, metadata, partitions, settings.data_directory),
         transactions=UNUSED,
+        partition_adding=UNUSED,
         groups=UNUSED,
         fetch_sessions=UNUSED,
         local_markers=UNUSED,

@@ -6,18 +6,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
 from oncelog_server.broker import Broker
 from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.deferred import Deferred
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import BrokerLink, BrokerLinks, OnResponse
-from oncelog_server.links.markers import RemoteLeader, RemoteMarkers
+from oncelog_server.links.markers import RemoteLeader, RemoteMarkers, marker_requests
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
@@ -30,7 +37,7 @@ from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
 from tests.server.log.driver import NOW_MS
-from tests.server.transaction.world import transactional_batch, value_of
+from tests.server.transaction.world import transactional_batch
 
 DEADLINE_S = 60
 TOPIC = [TopicPartition("topic", index) for index in range(3)]
@@ -38,8 +45,15 @@ PRODUCER_ID = 7
 CODES = dict[TopicPartition, ErrorCode]
 
 
-def work(committed: bool = True, producer_epoch: int = 1, coordinator_epoch: int = 0) -> MarkerWork:
-    return MarkerWork("t", 7, producer_epoch, committed, coordinator_epoch, 2, tuple(TOPIC))
+def work(
+    committed: bool = True,
+    producer_epoch: int = 1,
+    coordinator_epoch: int = 0,
+    producer_id: int = PRODUCER_ID,
+) -> MarkerWork:
+    return MarkerWork(
+        "t", producer_id, producer_epoch, committed, coordinator_epoch, 2, tuple(TOPIC)
+    )
 
 
 @pytest.fixture
@@ -184,12 +198,12 @@ async def test_a_whole_transaction_with_leaders_on_another_broker(
     coordinator.add_partitions(AddPartitions("t", 7, 0, frozenset(TOPIC), 2))
     write(broker, (7, 0), *TOPIC)
     answer = coordinator.end_txn(EndTxn("t", 7, 0, True, True))
-    assert value_of(answer) == TransactionResult(ErrorCode.NONE, 7, 1), (
-        "EndTxn responds after PREPARE_COMMIT"
-    )
+    assert isinstance(answer, Deferred)
     live = coordinator.owner("t")[1].transactions["t"]
     assert live.metadata.state is State.PREPARE_COMMIT
-    await until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
+    await until(lambda: answer.done)
+    assert answer.value == TransactionResult(ErrorCode.NONE, 7, 1)
+    assert live.metadata.state.name == "COMPLETE_COMMIT", "the response waits for COMPLETE"
     assert stable(broker) == ends(broker) == [2, 2, 2]
 
 
@@ -202,25 +216,81 @@ async def test_a_marker_without_a_response_is_retried_or_fails(what_happens: str
     it again. If a response lacks a partition, the other broker has a defect."""
     link = UnsentLink()
     codes: CODES = {}
-    RemoteLeader(link).send(work(), TOPIC, codes.__setitem__)
-    (answered,) = link.answered
+    leader_over(link).send(work(), TOPIC, codes.__setitem__)
+    await until(lambda: link.sent)
     if what_happens == "breaks off":
-        answered(None)
+        link.answer(None)
         assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
     else:
-        answered(WriteTxnMarkersResponse([]))
+        link.answer(WriteTxnMarkersResponse([]))
         assert codes == dict.fromkeys(TOPIC, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+async def test_markers_that_gather_are_sent_in_one_request() -> None:
+    """One request is in flight to a broker, as from Kafka's TransactionMarkerChannelManager."""
+    link = UnsentLink()
+    leader = leader_over(link)
+    leader.send(work(), TOPIC[:1], lambda *answer: None)
+    leader.send(work(), TOPIC[1:], lambda *answer: None)
+    await until(lambda: link.sent)
+    leader.send(work(producer_id=8), TOPIC, lambda *answer: None)
+    await asyncio.sleep(0)
+    (first,) = link.sent
+    (marker,) = first.markers
+    (topic,) = marker.topics
+    assert (topic.name, topic.partition_indexes) == ("topic", [0, 1, 2])
+    link.answer(None)
+    await until(lambda: len(link.sent) == 2)
+    assert [marker.producer_id for marker in link.sent[1].markers] == [8]
+
+
+async def test_results_of_two_epochs_of_one_producer_are_not_confused() -> None:
+    """A late marker of an old epoch is refused. That says nothing about the marker of the new
+    epoch in the same request."""
+    link = UnsentLink()
+    leader = leader_over(link)
+    old: CODES = {}
+    new: CODES = {}
+    leader.send(work(producer_epoch=1), TOPIC[:1], old.__setitem__)
+    leader.send(work(producer_epoch=2), TOPIC[:1], new.__setitem__)
+    await until(lambda: link.sent)
+    link.answer(
+        WriteTxnMarkersResponse(
+            [
+                result_of(7, ErrorCode.INVALID_PRODUCER_EPOCH),
+                result_of(7, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ]
+        )
+    )
+    assert old == {TOPIC[0]: ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert new == {TOPIC[0]: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def result_of(producer_id: int, code: ErrorCode) -> WritableTxnMarkerResult:
+    row = WritableTxnMarkerPartitionResult(TOPIC[0].partition, code)
+    return WritableTxnMarkerResult(
+        producer_id, [WritableTxnMarkerTopicResult(TOPIC[0].topic, [row])]
+    )
+
+
+def leader_over(link: BrokerLink) -> RemoteLeader:
+    return RemoteLeader(marker_requests(link))
+
+
 class UnsentLink(BrokerLink):
-    """A link that sends nothing, and keeps the callback of each request."""
+    """A link that sends nothing, and keeps the requests with their callbacks."""
 
     def __init__(self) -> None:
         super().__init__("127.0.0.1", 1, "test")
-        self.answered: list[OnResponse] = []
+        self.sent: list[Any] = []
+        self._answered: list[OnResponse] = []
 
     def send(self, request: object, version: int, answered: OnResponse) -> None:
-        self.answered.append(answered)
+        self.sent.append(request)
+        self._answered.append(answered)
+
+    def answer(self, response: Any | None) -> None:
+        self._answered.pop(0)(response)
 
 
 def test_a_broker_that_is_not_alive_has_no_sender() -> None:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.coordinator import RETRY_MAX_MS
+from oncelog_server.transaction.completion import HOLD_MS, RETRY_MAX_MS
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State
 from tests.server.transaction import group_scenes
@@ -125,7 +128,7 @@ def test_a_marker_refused_with_an_unexpected_code_is_retried() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
-    value_of(world.end(producer, True))
+    world.end(producer, True)
     remote.answer(ErrorCode.POLICY_VIOLATION)
     world.settle(1_000)
     remote.answer()
@@ -218,11 +221,33 @@ def test_a_transaction_log_that_contains_a_marker_is_loaded() -> None:
 # --- another broker leads
 
 
-def test_with_a_remote_leader_the_response_is_sent_after_prepare() -> None:
+def test_with_a_remote_leader_the_response_waits_for_complete() -> None:
+    """The next transaction of the producer then never gets CONCURRENT_TRANSACTIONS."""
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
-    result = value_of(world.end(producer, True))
+    response = world.end(producer, True)
+    assert isinstance(response, Deferred)
+    world.settle(HOLD_MS - 1)
+    assert not response.done
+    assert state(world) is State.PREPARE_COMMIT
+    remote.answer()
+    assert value_of(response).code is ErrorCode.NONE
+    assert state(world) is State.COMPLETE_COMMIT
+    next_one = (value_of(response).producer_id, value_of(response).producer_epoch)
+    assert value_of(world.add(next_one, A0)).code is ErrorCode.NONE
+    world.end(next_one, True)
+    world.settle()
+    assert world.is_quiet
+
+
+def test_a_slow_remote_leader_delays_the_response_by_25_ms_at_most() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.remote[A1] = remote = Remote()
+    response = world.end(producer, True)
+    world.settle(HOLD_MS)
+    result = value_of(response)
     assert (result.code, result.producer_epoch) == (ErrorCode.NONE, producer[1] + 1)
     assert state(world) is State.PREPARE_COMMIT
     next_one = (result.producer_id, result.producer_epoch)
@@ -238,7 +263,9 @@ def test_markers_in_flight_are_not_sent_again_when_their_id_joins_the_group_agai
     single = group_scenes.member(world, "one", 1, IN0)
     group_scenes.add(world, single, A0, version=0)
     world.scene.remote[A0] = remote = Remote()
-    assert value_of(group_scenes.end(world, single)).code is ErrorCode.NONE
+    first = group_scenes.end(world, single)
+    world.settle(HOLD_MS)
+    assert value_of(first).code is ErrorCode.NONE
     assert (
         value_of(group_scenes.join(world, "one", 2, IN0)).code is ErrorCode.CONCURRENT_TRANSACTIONS
     )
@@ -246,7 +273,9 @@ def test_markers_in_flight_are_not_sent_again_when_their_id_joins_the_group_agai
     remote.answer()
     # The next transaction of the same epoch waits for its own marker.
     group_scenes.add(world, single, A0, version=0)
-    assert value_of(group_scenes.end(world, single)).code is ErrorCode.NONE
+    second = group_scenes.end(world, single)
+    world.settle(HOLD_MS)
+    assert value_of(second).code is ErrorCode.NONE
     assert len(remote.sent) == 1
     (_, shard) = world.transactions.owner(GROUP)
     assert set(shard.prepared) == {"one"}
@@ -258,8 +287,9 @@ def test_a_remote_leader_that_closes_its_connection_is_retried() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
-    value_of(world.end(producer, False))
+    response = world.end(producer, False)
     remote.answer(ErrorCode.NETWORK_EXCEPTION)
+    assert value_of(response).code is ErrorCode.NONE, "the outcome is decided"
     assert not remote.sent
     world.settle(1_000)
     (work, _, _) = remote.sent[0]
@@ -272,9 +302,23 @@ def test_a_response_after_the_loss_of_the_shard_changes_nothing() -> None:
     world = World()
     producer = opened(world, A0)
     world.scene.remote[A0] = remote = Remote()
-    value_of(world.end(producer, True))
+    world.end(producer, True)
     world.transactions.resign(0)
     remote.answer()
     with pytest.raises(Refused):
         world.transactions.owner("t")
     assert world.oracle(TXN_LOG).end_offset == 3
+
+
+def test_markers_are_retried_at_once_when_the_metadata_changes() -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.leaderless.add(A1)
+    world.end(producer, True)
+    world.settle(30_000)  # the back-off is at its maximum
+    world.scene.leaderless.clear()
+    world.transactions.follow(ClusterImage(), ClusterImage(), ImageDelta(brokers_changed=True))
+    world.settle()
+    assert state(world) is State.COMPLETE_COMMIT
+    world.settle(2 * RETRY_MAX_MS)
+    assert outcomes(world, A1) == [True]

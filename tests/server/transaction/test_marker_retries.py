@@ -10,7 +10,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.coordinator import RETRY_MAX_MS, RETRY_MS
+from oncelog_server.transaction.completion import RETRY_MAX_MS, RETRY_MS
 from oncelog_server.transaction.marker_delivery import MarkerSettled
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State

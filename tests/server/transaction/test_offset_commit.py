@@ -31,6 +31,7 @@ def outcome(
     topics = [TxnOffsetCommitRequestTopic("in", partitions=partitions)]
     commit = TransactionalCommit(
         world.transactions,
+        world.transactions.add_partitions,
         world.groups,
         TxnOffsetCommitRequest("t", GROUP, *producer, topics=topics),
         caller=Client("client", "/127.0.0.1"),

@@ -22,7 +22,7 @@ def world() -> World:
     for name in WIDE:
         world.partitions[name] = world._open(name)
     slices = Slices(world.timers, world.now, steps_per_slice=STEPS)
-    world.transactions._work = slices.run
+    world.transactions._completion.work = slices.run
     return world
 
 

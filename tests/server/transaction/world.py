@@ -88,6 +88,9 @@ class Scene:
             return None
         return self.remote.get(partition, self.local)
 
+    def leader(self, partition: TopicPartition) -> int | None:
+        return None if partition in self.gone else -1 if partition in self.leaderless else 1
+
     def is_gone(self, partition: TopicPartition) -> bool:
         return partition in self.gone
 

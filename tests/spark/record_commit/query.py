@@ -27,7 +27,7 @@ from oncelog_client.spark.sink.protocol.steps import Look, Step, Stored
 from oncelog_client.spark.sink.record_commit import RecordCommit
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.forked import Forked, Killed, run
-from tests.spark.topics import DEADLINE_S
+from tests.spark.topics import DEADLINE_S, ended
 
 PARTITIONS: Final = 3
 MOST_ATTEMPTS: Final = 4
@@ -213,7 +213,9 @@ class Query:
         asyncio.run(fence())
 
     def in_one_process(self, batches: Iterable[int]) -> list[int]:
-        """Return the generations of batches that one process plans and other processes commit."""
+        """Return the generations of batches that one process plans and other processes commit. A
+        batch is planned when readers see the previous batch: Kafka responds to a commit earlier,
+        and a plan that does not see its previous batch begins another generation."""
 
         def work() -> list[int]:
             generations = []
@@ -221,6 +223,9 @@ class Query:
                 plan = self.planned()
                 generations.append(plan.generation)
                 assert self.commit(self.write(plan, batch_id), batch_id)
+                assert plan.parent is not None
+                over = ended(self.bootstrap, plan.parent.transactional_id)
+                background().run(over, DEADLINE_S)
             return generations
 
         return run(work, self.fail_points.environment)

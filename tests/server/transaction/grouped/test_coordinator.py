@@ -16,7 +16,7 @@ from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.coordinator import FINISHED_PER_TURN
+from oncelog_server.transaction.completion import FINISHED_PER_TURN
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.shard import LiveTransaction

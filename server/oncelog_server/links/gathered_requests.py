@@ -1,0 +1,56 @@
+"""One request in flight to a broker. What gathers meanwhile goes into the next request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from oncelog_server.links.broker_link import BrokerLink
+
+T = TypeVar("T")
+
+# Maximum number of items in a request. The other broker serves it without blocking its loop.
+MAX_ITEMS: Final = 500
+
+
+class GatheredRequests(Generic[T]):
+    """The requests of one kind over one link, as those of Kafka's InterBrokerSendThread.
+
+    `request_of(items)` makes the request. `settle(items, response)` is called once for each
+    request. The response is None if the link broke, and it is then unknown whether the request has
+    taken effect.
+    """
+
+    def __init__(
+        self,
+        link: BrokerLink,
+        version: int,
+        request_of: Callable[[Sequence[T]], object],
+        settle: Callable[[Sequence[T], Any | None], None],
+    ) -> None:
+        self.link = link
+        self._version = version
+        self._request_of = request_of
+        self._settle = settle
+        self._waiting: list[T] = []
+        # True while a request is in flight, or will be sent at the end of this turn of the loop.
+        self._is_sending = False
+
+    def add(self, item: T) -> None:
+        """Send the item with the next request."""
+        self._waiting.append(item)
+        if not self._is_sending:
+            self._is_sending = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        items, self._waiting = self._waiting[:MAX_ITEMS], self._waiting[MAX_ITEMS:]
+
+        def answered(response: Any | None) -> None:
+            self._is_sending = bool(self._waiting)
+            if self._is_sending:
+                asyncio.get_running_loop().call_soon(self._send)
+            self._settle(items, response)
+
+        self.link.send(self._request_of(items), self._version, answered)

@@ -1,0 +1,48 @@
+"""The other brokers of the cluster, as this broker calls them: a set of links for each purpose, so
+that a slow answer of one kind delays no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.links.broker_link import BrokerLinks
+from oncelog_server.links.client_ids import adding_client_id, markers_client_id
+from oncelog_server.links.markers import RemoteMarkers
+from oncelog_server.links.partition_adding import RemoteAdding
+
+if TYPE_CHECKING:
+    from oncelog_server.links.link_security import LinkSecurity
+
+
+class OtherBrokers:
+    """`listener` is the name of the inter-broker listener. `security` returns its security, and is
+    None for PLAINTEXT."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], ClusterImage],
+        listener: str,
+        security: Callable[[], LinkSecurity] | None,
+    ) -> None:
+        of_markers = BrokerLinks(image, listener, markers_client_id(broker_id), security)
+        of_adding = BrokerLinks(image, listener, adding_client_id(broker_id), security)
+        self._links = (of_markers, of_adding)
+        self.markers = RemoteMarkers(of_markers)
+        self.adding = RemoteAdding(of_adding)
+
+    def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Close the links to brokers that have left the cluster. Requests without a response are
+        then lost at once, not at their timeout."""
+        if old.brokers is new.brokers:
+            return
+        for broker_id in old.brokers.keys() - new.brokers.keys():
+            for links in self._links:
+                links.forget(broker_id)
+
+    def close(self) -> None:
+        for links in self._links:
+            links.close()

@@ -1,0 +1,107 @@
+"""Ask the transaction coordinator on another broker to add partitions to transactions, or to verify
+them: AddPartitionsToTxn v5 over a link to each (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from oncelog_server.deferred import Deferred
+from oncelog_server.links.broker_link import BrokerLinks
+from oncelog_server.links.gathered_requests import GatheredRequests
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.results import TransactionResult
+
+ADD_PARTITIONS_VERSION: Final = 5
+# The client retries, and the coordinator is then asked again.
+UNREACHABLE: Final = TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+class _Question(NamedTuple):
+    command: AddPartitions
+    response: Deferred[TransactionResult]
+
+
+class RemoteAdding:
+    """Requests to the other brokers. At most one is in flight to each."""
+
+    def __init__(self, links: BrokerLinks) -> None:
+        self._links = links
+        self._requests: dict[int, GatheredRequests[_Question]] = {}
+
+    def add(
+        self, broker_id: int, command: AddPartitions
+    ) -> TransactionResult | Deferred[TransactionResult]:
+        """Ask a broker. The code is COORDINATOR_NOT_AVAILABLE if the broker is not alive, or if the
+        link breaks: the partitions may then have been added."""
+        link = self._links.to(broker_id)
+        if link is None:
+            self._requests.pop(broker_id, None)
+            return UNREACHABLE
+        requests = self._requests.get(broker_id)
+        if requests is None or requests.link is not link:
+            requests = GatheredRequests(link, ADD_PARTITIONS_VERSION, _request, _settle)
+            self._requests[broker_id] = requests
+        question = _Question(command, Deferred())
+        requests.add(question)
+        return question.response
+
+
+def _request(questions: Sequence[_Question]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest([_transaction(question.command) for question in questions])
+
+
+def _transaction(command: AddPartitions) -> AddPartitionsToTxnTransaction:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(command.partitions):
+        by_topic.setdefault(topic, []).append(index)
+    return AddPartitionsToTxnTransaction(
+        command.transactional_id,
+        command.producer_id,
+        command.producer_epoch,
+        command.verify_only,
+        [AddPartitionsToTxnTopic(name, indexes) for name, indexes in by_topic.items()],
+        command.group_id,
+    )
+
+
+def _settle(questions: Sequence[_Question], response: AddPartitionsToTxnResponse | None) -> None:
+    if response is None:
+        results = [UNREACHABLE] * len(questions)
+    elif response.error_code or len(response.results_by_transaction) != len(questions):
+        code = _code(response.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR
+        results = [TransactionResult(code)] * len(questions)
+    else:
+        # The results have the order of the request.
+        results = [_result(result) for result in response.results_by_transaction]
+    for question, result in zip(questions, results, strict=True):
+        question.response.complete(result)
+
+
+def _result(result: AddPartitionsToTxnResult) -> TransactionResult:
+    """Return the result of one transaction: the first error of its partitions that tells why all
+    are refused."""
+    codes = [
+        _code(partition.partition_error_code)
+        for topic in result.topic_results
+        for partition in topic.results_by_partition
+    ]
+    reasons = (
+        code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    )
+    return TransactionResult(next(reasons, ErrorCode.NONE))
+
+
+def _code(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

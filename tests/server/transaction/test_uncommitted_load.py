@@ -1,0 +1,64 @@
+"""A shard is served when the last record that its load has replayed is committed. An uncommitted
+decision may be lost with this leader, and the next coordinator then decides anew (B16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.states import State
+from tests.server.transaction.scenes import outcomes, state
+from tests.server.transaction.world import A0, TXN_LOG, World
+
+
+def prepared_and_loaded_again() -> World:
+    """Return a coordinator that has loaded a PREPARE which is not committed: it has regained the
+    leadership in the next epoch, and its log is not synced since."""
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    world.produce(producer, A0, 0)
+    world.settle()
+    world.slow.add(TXN_LOG)
+    world.end(producer, True)
+    partition = world.partitions[TXN_LOG]
+    assert partition.high_watermark < partition.log_end_offset
+    world.transactions.resign(0)
+    partition.become_leader(0, 1, (0,), (0,))
+    world.transactions.lead(partition)
+    return world
+
+
+def code(world: World) -> ErrorCode:
+    with pytest.raises(Refused) as refused:
+        world.transactions.owner("t")
+    return refused.value.code
+
+
+def test_b16_no_marker_leaves_before_its_prepare_is_committed() -> None:
+    world = prepared_and_loaded_again()
+    world.settle(10_000)
+    assert outcomes(world, A0) == []
+    assert code(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.hurry()
+    world.settle(10_000)
+    assert outcomes(world, A0) == [True]
+    assert state(world) is State.COMPLETE_COMMIT
+
+
+def test_b16_a_coordinator_that_loses_its_leadership_first_sends_nothing() -> None:
+    world = prepared_and_loaded_again()
+    world.partitions[TXN_LOG].resign()
+    world.transactions.resign(0)
+    world.hurry()
+    world.settle(10_000)
+    assert outcomes(world, A0) == []
+    assert code(world) is ErrorCode.NOT_COORDINATOR
+
+
+def test_b16_a_coordinator_without_its_disk_refuses_requests() -> None:
+    world = prepared_and_loaded_again()
+    world.partitions[TXN_LOG].fail("the disk is gone")
+    world.settle(10_000)
+    assert outcomes(world, A0) == []
+    assert code(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
