@@ -245,6 +245,10 @@ class Broker:
             forgotten=self._replica_manager.unknown_topics(self.metadata.image),
             refused_work=self._refused_work,
         )
+        self._follow_metadata()
+
+    def _follow_metadata(self) -> None:
+        """Let the parts follow the image. They are called in this order."""
         self.metadata.undropped = self._replica_manager.undropped
         self.metadata.subscribe(
             self._replica_manager.follow,

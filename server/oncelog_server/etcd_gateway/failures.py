@@ -15,7 +15,7 @@ from oncelog_server.cluster.store import Compacted, LeaseEnded
 
 
 class Failure(Enum):
-    """What an error says about the request. REFUSED: not carried out, and no other member would
+    """The meaning of an error for the request. REFUSED: not carried out, and no other member would
     carry it out. UNAVAILABLE: this member cannot respond; it is unknown whether the request has
     been carried out. LOGIN: not carried out, because the token of the login is not valid."""
 

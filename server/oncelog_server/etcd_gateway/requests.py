@@ -36,7 +36,7 @@ class KeyRange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Where a page of a prefix begins: at `start`, at a `revision`. With 0, it is the newest."""
+    """A page of a prefix. It begins at `start`. Its revision is the newest if `revision` is 0."""
 
     start: bytes
     revision: int = 0

@@ -1,5 +1,5 @@
 """The other brokers of the cluster, as this broker calls them: a set of links for each purpose, so
-that a slow answer of one kind delays no other."""
+that a slow response of one kind delays no other."""
 
 from __future__ import annotations
 

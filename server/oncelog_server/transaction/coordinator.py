@@ -92,15 +92,7 @@ class TransactionCoordinator:
         self._grouped: Counter[str] = Counter()
         # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences
-        self._completion = Completion(
-            leaders,
-            run=lambda index, decision: self.runtime.run(index, decision),
-            is_in_service=lambda index, shard: self.runtime.is_in_service(index, shard),
-            timers=timers,
-            wall_ms=wall_ms,
-            work=work,
-            decided=self.decided,
-        )
+        self._completion = self._new_completion(timers, work)
         new_shard = partial(
             TransactionShard,
             max_timeout_ms=max_timeout_ms,
@@ -121,6 +113,17 @@ class TransactionCoordinator:
             },
             wall_ms=wall_ms,
             work=work,
+        )
+
+    def _new_completion(self, timers: Timers, work: Work) -> Completion:
+        return Completion(
+            self._leaders,
+            run=lambda index, decision: self.runtime.run(index, decision),
+            is_in_service=lambda index, shard: self.runtime.is_in_service(index, shard),
+            timers=timers,
+            wall_ms=self._wall_ms,
+            work=work,
+            decided=self.decided,
         )
 
     @cached_property

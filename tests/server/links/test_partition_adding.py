@@ -53,8 +53,10 @@ async def adding(broker: Broker) -> AsyncIterator[RemoteAdding]:
 
 async def result(response: TransactionResult | Deferred[TransactionResult]) -> TransactionResult:
     async with asyncio.timeout(DEADLINE_S):
-        while isinstance(response, Deferred) and not response.done:  # noqa: ASYNC110 (waits for turns of the loop)
-            await asyncio.sleep(0)
+        if isinstance(response, Deferred):
+            arrived = asyncio.Event()
+            response.on_complete(lambda _: arrived.set())
+            await arrived.wait()
     return value_of(response)
 
 
