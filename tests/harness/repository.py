@@ -39,11 +39,17 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return the nodes of the file's syntax tree."""
+    return list(ast.walk(parsed(path)))
+
+
 def imported_modules(path: Path) -> set[str]:
     """Return the modules that a file imports. For `from a.b import c`, return `a.b` and also
     `a.b.c`, which may be a module."""
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
