@@ -19,10 +19,18 @@ from tests.examples import load_profile
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.kafka.secured import secured_kafka
+from tests.harness.repository import without_collections
 from tests.harness.running_oncelog import running_oncelog
 from tests.lanes import Guard, is_left_out, mark, order
 
-__all__ = ["fresh_kafka", "kafka", "kafka_jars", "running_oncelog", "secured_kafka"]
+__all__ = [
+    "fresh_kafka",
+    "kafka",
+    "kafka_jars",
+    "running_oncelog",
+    "secured_kafka",
+    "without_collections",
+]
 
 ON_CI = os.environ.get("CI") == "true"
 

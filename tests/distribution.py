@@ -2,7 +2,7 @@
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
 or Kafka takes 30 to 50 s of processor time. So the files that need Spark share two processes, and
-the other files that need Kafka share one.
+the other files that need Kafka share one. The files that parse all sources share one, too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ KAFKA: Final = "kafka"
 ORACLES: Final = "oracles"
 # The file that starts its own Kafka, with access rules.
 RIGHTS: Final = "rights"
+# The files that read the syntax trees of all sources. Each file is parsed once in a process.
+TREES: Final = "trees"
 # Files that start Spark or Kafka for themselves alone. Any process may run them, also while another
 # process runs the other files of their folder.
 ALONE: Final = None
 # The order in which the shared processes start. The last ones are short.
-LONGEST_FIRST: Final = (SPARK_STEPS, SPARK, KAFKA, RIGHTS, ORACLES)
+LONGEST_FIRST: Final = (SPARK_STEPS, SPARK, KAFKA, RIGHTS, ORACLES, TREES)
 
 # The key is the beginning of a path, the value is the name of the process that runs all files with
 # this beginning. Any other file shares no process.
@@ -96,6 +98,9 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/spark/sink/test_streaming.py": SPARK,
     "tests/spark/source/": SPARK,
     "tests/spark/test_session.py": SPARK,
+    "tests/test_layout.py": TREES,
+    "tests/test_tidy.py": TREES,
+    "tests/test_words.py": TREES,
     "tests/testing/test_plugin_on_kafka.py": KAFKA,
 }
 # The fixtures that start Spark or Kafka, or that give a test the address of a running one. Each has

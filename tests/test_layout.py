@@ -20,11 +20,14 @@ from tests.harness.repository import (
     PACKAGES,
     ROOT,
     imported_modules,
+    nodes,
     package_modules,
     parsed,
     shown,
     tracked,
 )
+
+pytestmark = pytest.mark.usefixtures("without_collections")
 
 # Imports of each package besides the standard library. `pip install oncelog` installs all of them,
 # and `pip install oncelog-client` those of its own packages.
@@ -304,7 +307,7 @@ def test_only_the_log_changes_attributes_of_a_log() -> None:
         f"{shown(path)}:{node.lineno}"
         for module, path in package_modules()
         if module.startswith("oncelog_server.") and module not in (f"{LOG}.log", f"{LOG}.segments")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.stmt)
         and any(NAMES_OF_LOGS & set(names) for names in changed_names(node))
     ]
@@ -316,7 +319,7 @@ def test_only_the_partition_package_uses_the_log_of_a_partition() -> None:
         f"{shown(path)}:{node.lineno}: {ast.unparse(node)}"
         for module, path in package_modules()
         if module.startswith("oncelog_server.") and module.split(".")[1] != "partition"
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr in {"log", "_log"}
         and any(name.endswith("partition") for name in names_in(node.value))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import re
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +13,17 @@ import pytest
 
 from oncelog_protocol.apis import APIS
 from tests.assertions import asserting, bare_tests, called_by, functions
-from tests.harness.repository import PACKAGES, ROOT, package_modules, parsed, shown, tracked
+from tests.harness.repository import (
+    PACKAGES,
+    ROOT,
+    nodes,
+    package_modules,
+    parsed,
+    shown,
+    tracked,
+)
+
+pytestmark = pytest.mark.usefixtures("without_collections")
 
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker", "docs")
 
@@ -76,6 +84,7 @@ HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" 
 MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")
 
 
+@cache
 def source_files() -> list[Path]:
     return sorted(
         path
@@ -83,21 +92,6 @@ def source_files() -> list[Path]:
         for path in (ROOT / folder).rglob("*.py")
         if "__pycache__" not in path.parts
     )
-
-
-@cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(parsed(path)))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_collections() -> Iterator[None]:
-    """Switch garbage collection off. All syntax trees stay alive during this module's tests, and
-    collections would take four fifths of the time."""
-    gc.disable()
-    yield
-    gc.freeze()
-    gc.enable()
 
 
 def refuse(offences: list[str], rule: str) -> None:
@@ -150,17 +144,19 @@ def test_every_test_asserts_something() -> None:
     refuse(offences, "tests that assert nothing and call none of CHECKS")
 
 
+@cache
+def called_beside_bare_tests() -> set[str]:
+    """Return the names of all functions that the files of `with_bare_tests` call."""
+    return {name for path in with_bare_tests() for name in called_by(parsed(path))}
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_function_of_checks_can_fail_a_test(name: str) -> None:
     module = parsed(ROOT / CHECKS[name])
     # The function asserts, or calls a function that does. A timeout fails a test, too.
     assert name in asserting(module) or "timeout" in called_by(functions(module)[name])
     # The row is necessary: a file with tests that assert nothing themselves calls the function.
-    assert any(
-        name in called_by_any
-        for path in with_bare_tests()
-        for called_by_any in [set(called_by(parsed(path)))]
-    )
+    assert name in called_beside_bare_tests()
 
 
 @pytest.mark.parametrize(

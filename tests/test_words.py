@@ -4,7 +4,6 @@ and how the product's docstrings begin."""
 from __future__ import annotations
 
 import ast
-import gc
 import io
 import re
 import tokenize
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.repository import ROOT, nodes, tracked
+
+pytestmark = pytest.mark.usefixtures("without_collections")
 
 THIS = Path(__file__).resolve()
 PRODUCT = ("client", "protocol", "server")
@@ -62,15 +63,6 @@ QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 ITERATIONS = {"AsyncIterator", "Iterable", "Iterator"}
 # Names from elsewhere that contain a banned word.
 QUOTED = re.compile(r"\bwhoami\b|\ballow[._]everyone[._]if[._]no[._]acl[._]found\b")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_collections() -> Iterator[None]:
-    """Switch garbage collection off, because syntax trees and words stay alive in the module."""
-    gc.disable()
-    yield
-    gc.freeze()
-    gc.enable()
 
 
 def words(text: str) -> set[str]:
