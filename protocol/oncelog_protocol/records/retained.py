@@ -8,6 +8,7 @@ numbers of its producer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from .batch import (
@@ -51,7 +52,8 @@ def build_retained_batch(
         attributes |= DELETE_HORIZON_FLAG
     write_header(
         batch,
-        header._replace(
+        replace(
+            header,
             batch_length=len(batch) - LENGTH_OVERHEAD,
             attributes=attributes,
             base_timestamp=base_timestamp,
@@ -84,7 +86,8 @@ def build_empty_batch(header: BatchHeader) -> bytearray:
     batch = bytearray(_ROOM_FOR_HEADER)
     write_header(
         batch,
-        header._replace(
+        replace(
+            header,
             batch_length=HEADER_SIZE - LENGTH_OVERHEAD,
             attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
             base_timestamp=_NO_TIMESTAMP,

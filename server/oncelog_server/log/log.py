@@ -295,15 +295,15 @@ class PartitionLog:
         the batch's position in the active segment."""
         if leader_epoch > self._epoch_file.written_epoch:
             self._epoch_file.note(leader_epoch, base_offset)
-        segment, config = self.segments.active, self.config
-        if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
+        segment, config, size = self.segments.active, self.config, len(records)
+        if segment.should_roll(size, max_timestamp, last_offset, now_ms, config):
             try:
                 self.roll(now_ms)
             except StorageError as error:
                 self.refusals.roll_refused(error)
                 raise
             segment = self.segments.active
-        file, size = segment.log, len(records)
+        file = segment.log
         position = file.size
         try:
             file.append(records)

@@ -53,6 +53,8 @@ SHOWN_RECORD_ERRORS: Final = 3
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = int(max(Compression))
 _NOT_TRANSACTIONAL: Final = ~TRANSACTIONAL_FLAG
+# The bytes that the CRC covers.
+_CHECKED: Final = slice(ATTRIBUTES_POSITION, None)
 _UNCOMPRESSED: Final = "uncompressed"
 _DEFAULT_LEVEL: Final = -1
 
@@ -105,25 +107,22 @@ class BatchRules:
             if len(records) < HEADER_SIZE:
                 raise _no_batch(records)
             header = read_header(records)
-        (
-            _, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
-            producer_id, producer_epoch, base_sequence, count,
-        ) = header  # fmt: skip
+        attributes = header.attributes
         # Nearly every batch passes this test of all rules. Any other batch is examined rule by
         # rule.
         if not (
-            magic == MAGIC
-            and length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
+            header.magic == MAGIC
+            and header.batch_length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
             and 0 <= attributes & _NOT_TRANSACTIONAL <= _MAX_CODEC
-            and 0 < count == last_offset_delta + 1
+            and 0 < header.records_count == header.last_offset_delta + 1
             and (
-                producer_epoch >= 0 <= base_sequence
-                if producer_id > NO_PRODUCER_ID
+                header.producer_epoch >= 0 <= header.base_sequence
+                if header.producer_id > NO_PRODUCER_ID
                 else not attributes & TRANSACTIONAL_FLAG
             )
-            and base_timestamp >= NO_TIMESTAMP <= max_timestamp
-            and max_timestamp - now_ms <= self._after_max_ms
-            and crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) == crc
+            and header.base_timestamp >= NO_TIMESTAMP <= header.max_timestamp
+            and header.max_timestamp - now_ms <= self._after_max_ms
+            and crc32c(records[_CHECKED]) == header.crc
         ):
             self._examine(records, header, now_ms)
         if self._keeps_bytes:

@@ -86,7 +86,7 @@ class OsFile:
         self._cut_pending = False
 
     def append(self, buffer: Buffer) -> None:
-        descriptor = self._descriptor
+        descriptor, size = self._descriptor, len(buffer)
         self._used = True
         if descriptor < 0:
             descriptor = self.fileno()
@@ -94,7 +94,7 @@ class OsFile:
             self.truncate(self.size)
         try:
             written = os.write(descriptor, buffer)
-            if written != len(buffer):
+            if written != size:
                 # The write was short. Writing the rest raises the cause: the disk is full, or the
                 # file is too large.
                 rest = memoryview(buffer)[written:]
@@ -102,8 +102,8 @@ class OsFile:
                     rest = rest[os.write(descriptor, rest) :]
         except OSError as error:
             self._cut_back()
-            raise refused("append", self.path, error, len(buffer)) from None
-        self.size += len(buffer)
+            raise refused("append", self.path, error, size) from None
+        self.size += size
 
     def _cut_back(self) -> None:
         """Remove a partly written batch from the end of the file. If this fails, the next append

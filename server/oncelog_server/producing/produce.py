@@ -197,7 +197,7 @@ class Produce(msgspec.Struct, eq=False):
         # The bytes are in the connection's read buffer, and must outlive this call.
         for append in self.appends:
             if append.records is not None:
-                append.records = bytearray(append.records)
+                append.records = memoryview(bytearray(append.records))
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given
@@ -121,7 +122,7 @@ def test_a_batch_gets_its_base_offset_and_leader_epoch_without_a_new_crc() -> No
     assert request[: len(ahead)] == ahead
     header = read_header(request, len(ahead))
     unplaced = read_header(batch)
-    assert header == unplaced._replace(base_offset=(1 << 40) + 7, partition_leader_epoch=9)
+    assert header == replace(unplaced, base_offset=(1 << 40) + 7, partition_leader_epoch=9)
     offsets = [r.offset for r in read_records(request, len(ahead), max_bytes=0)]
     assert offsets == [(1 << 40) + 7 + delta for delta in range(3)]
 
@@ -208,13 +209,13 @@ def test_an_unknown_codec_is_refused_on_use(codec: int) -> None:
 
 def test_a_batch_that_compaction_emptied_has_no_records() -> None:
     header = read_header(build_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0))
-    batch = _packed(header._replace(batch_length=HEADER_SIZE - 12, records_count=0))
+    batch = _packed(replace(header, batch_length=HEADER_SIZE - 12, records_count=0))
     assert read_records(batch, max_bytes=0, check_crc=False) == []
 
 
 def test_a_batch_with_a_delete_horizon_shows_it() -> None:
     header = read_header(build_batch(RECORDS))
-    assert header._replace(attributes=0x40, base_timestamp=123).delete_horizon_ms == 123
+    assert replace(header, attributes=0x40, base_timestamp=123).delete_horizon_ms == 123
 
 
 def test_a_batch_without_records_or_with_values_out_of_range_cannot_be_built() -> None:
@@ -229,7 +230,7 @@ def test_a_batch_without_records_or_with_values_out_of_range_cannot_be_built() -
 
 
 def _packed(header: BatchHeader) -> bytes:
-    return struct.pack(">qiibIhiqqqhii", *header)
+    return struct.pack(">qiibIhiqqqhii", *astuple(header))
 
 
 @pytest.mark.parametrize("size", range(SMALL_LIMIT - 16, SMALL_LIMIT + 2))

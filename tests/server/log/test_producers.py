@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import thread_time
 
@@ -316,7 +317,8 @@ def hundred_thousand_producers(batches: int) -> Producers:
     producers = Producers(86_400_000)
     header = read_header(batch(producer_id=0, producer_epoch=7, base_sequence=1_000))
     for offset in range(batches * 100_000):
-        written = header._replace(
+        written = replace(
+            header,
             producer_id=10_000 + offset % 100_000,
             base_sequence=1_000 + offset,
             max_timestamp=NOW_MS + offset,
