@@ -146,7 +146,9 @@ def _place(
     if known is not None and topic_id in (None, known.topic_id):
         if topic_id is not None:
             found.checked.add(name)
-        return _Place.HERE if broker_id in known.replicas else _Place.ELSEWHERE
+        # A partition without a record has no replicas, and its directory must stay.
+        is_here = broker_id in known.replicas or not known.replicas
+        return _Place.HERE if is_here else _Place.ELSEWHERE
     if topic_id is None:
         # Without a topic id, only the name identifies the partition.
         topic_id = _deleted_id(image, partition)

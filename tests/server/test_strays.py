@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Delete, Write
 from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.settings.model import Settings
@@ -167,3 +169,15 @@ def test_directories_of_unfinished_deletions_are_removed() -> None:
     for call in files.pending:
         call()
     assert files.list("") == []
+
+
+def test_the_directory_of_a_partition_without_a_record_stays() -> None:
+    """The partition has no replicas in the image, because its record is missing."""
+    cluster = Cluster()
+    topic_id = cluster.create("orders", 2)
+    key = records.partition_key(cluster.image.topics["orders"].id_text, 1)
+    cluster.apply([Write((), (Delete(key),))])
+    files = MemoryFiles()
+    directory(files, "orders-1", topic_id)
+    assert moved(files, cluster.image) == []
+    assert files.exists("orders-1")

@@ -13,12 +13,17 @@ import msgspec
 
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
+from oncelog_server.cluster.members import (
+    PREFIXES,
+    MembersDraft,
+    Registration,
+    Replica,
+)
+from oncelog_server.cluster.members import BrokerImage as BrokerImage
 from oncelog_server.cluster.records import (
-    BrokerRecord,
     ClusterRecord,
     ControllerRecord,
     DeletionRecord,
-    EndpointRecord,
     FeaturesRecord,
     PartitionRecord,
     ProducerIdBlockRecord,
@@ -39,29 +44,9 @@ NO_LEADER: Final = -1
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
-class BrokerImage(msgspec.Struct, frozen=True):
-    """A broker that is alive. `epoch` is the revision at which it registered."""
-
-    id: int
-    epoch: int
-    incarnation: str
-    endpoints: tuple[EndpointRecord, ...]
-    rack: str | None
-    features: Mapping[str, tuple[int, int]]
-
-    def endpoint(self, listener: str) -> EndpointRecord | None:
-        """Return the broker's address on `listener`, None if it has no such listener.
-
-        Clients may be unable to reach an address of another listener (KIP-103).
-        """
-        for endpoint in self.endpoints:
-            if endpoint.listener == listener:
-                return endpoint
-        return None
-
-
 class PartitionImage(msgspec.Struct, frozen=True):
-    """A partition. `partition_epoch` is the revision that last wrote its record."""
+    """A partition. `partition_epoch` is the revision that last wrote its record; 0 stands for a
+    missing record, and such a partition has no replicas. `PartitionRecord` explains the fields."""
 
     topic_id: bytes
     partition: int
@@ -72,10 +57,18 @@ class PartitionImage(msgspec.Struct, frozen=True):
     partition_epoch: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    isr_epochs: tuple[int, ...] = ()
+    elr_epochs: tuple[int, ...] = ()
 
 
 class TopicImage(msgspec.Struct, frozen=True):
-    """A topic. `settings` are its own settings, as text; `id_text` is `id` in Kafka's text form."""
+    """A topic. `settings` are its own settings, as text; `id_text` is `id` in Kafka's text form.
+
+    `missing` are the numbers of partitions without a record. Such a topic is broken: these
+    partitions have no leader, and the others are served.
+    """
 
     name: str
     id: bytes
@@ -83,6 +76,7 @@ class TopicImage(msgspec.Struct, frozen=True):
     settings: Mapping[str, str]
     partitions: tuple[PartitionImage, ...]
     revision: int
+    missing: tuple[int, ...] = ()
 
     @property
     def replication_factor(self) -> int:
@@ -93,7 +87,9 @@ class ClusterImage(msgspec.Struct, frozen=True):
     """All metadata at one revision.
 
     `controller_epoch` is -1 while there is no controller. `cluster_id` is empty until the cluster
-    has one.
+    has one. `brokers` are alive; a broker that is in `registrations` only is fenced. The keys of
+    `draining`, `failed` and `creating` are brokers, replicas and topic ids; the values are create
+    revisions.
     """
 
     revision: int = 0
@@ -102,6 +98,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     controller_id: int = -1
     controller_epoch: int = -1
     brokers: Mapping[int, BrokerImage] = msgspec.field(default_factory=dict)
+    registrations: Mapping[int, Registration] = msgspec.field(default_factory=dict)
+    draining: Mapping[int, int] = msgspec.field(default_factory=dict)
+    failed: Mapping[Replica, int] = msgspec.field(default_factory=dict)
+    creating: Mapping[bytes, int] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
@@ -156,17 +156,27 @@ class ClusterImage(msgspec.Struct, frozen=True):
             return None
         return found.partitions[partition]
 
-    def orphans(self) -> list[tuple[bytes, int]]:
-        """Return (topic id, partition) of the partition records that belong to no topic.
+    @property
+    def fenced(self) -> dict[int, Registration]:
+        """Return the brokers that have registered and are not alive (Kafka's fenced brokers)."""
+        return {
+            broker_id: last
+            for broker_id, last in self.registrations.items()
+            if broker_id not in self.brokers
+        }
 
-        They remain if a creation, enlargement or deletion of a topic takes several transactions of
-        the store, and is interrupted between them.
+    def orphans(self) -> list[PartitionImage]:
+        """Return the partitions that belong to no topic.
+
+        Their records remain if a creation, enlargement or deletion of a topic takes several
+        transactions of the store, and is interrupted between them.
         """
         return [
-            (topic_id, partition)
+            partition
             for topic_id, by_number in self._partitions.items()
-            for partition in by_number
-            if (topic := self.topic_by_id(topic_id)) is None or partition >= len(topic.partitions)
+            for partition in by_number.values()
+            if (topic := self.topic_by_id(topic_id)) is None
+            or partition.partition >= len(topic.partitions)
         ]
 
     def advance(self, changes: Iterable[Changes]) -> ClusterImage:
@@ -195,7 +205,7 @@ class _Draft:
         # Names of topics that may differ from the old image's, in the order of the changes.
         self.names: dict[str, None] = {}
         self._changed: dict[str, Any] = {}
-        self._brokers: dict[int, BrokerImage] | None = None
+        self._members = MembersDraft()
         self._topics: dict[str, TopicImage] | None = None
         self._names: dict[bytes, str] | None = None
         self._deletions: dict[bytes, DeletionRecord] | None = None
@@ -230,8 +240,8 @@ class _Draft:
             self._quota(records.quotas_entity(key), entry)
         elif key.startswith(records.PRODUCER_ID_BLOCKS):
             self._owner(int(key.removeprefix(records.PRODUCER_ID_BLOCKS)), entry)
-        elif key.startswith(records.BROKERS):
-            self._broker(int(key.removeprefix(records.BROKERS)), entry)
+        elif key.startswith(PREFIXES):
+            self._members.apply(self._old, key, entry)
         elif key == records.CONTROLLER:
             controller = entry and records.decode(ControllerRecord, entry.value)
             self._changed["controller_id"] = controller.broker_id if controller else -1
@@ -248,8 +258,7 @@ class _Draft:
         for topic_id in self._touched:
             self._assemble(topic_id)
         changed = self._changed
-        if self._brokers is not None:
-            changed["brokers"] = self._brokers
+        changed.update(self._members.changed)
         if self._topics is not None:
             changed["topics"] = self._topics
         if self._names is not None:
@@ -270,22 +279,6 @@ class _Draft:
         if self._owners is not None:
             changed["producer_id_owners"] = self._owners
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
-
-    def _broker(self, broker_id: int, entry: Entry | None) -> None:
-        if self._brokers is None:
-            self._brokers = dict(self._old.brokers)
-        if entry is None:
-            self._brokers.pop(broker_id, None)
-            return
-        record = records.decode(BrokerRecord, entry.value)
-        self._brokers[broker_id] = BrokerImage(
-            broker_id,
-            entry.create_revision,
-            record.incarnation,
-            record.endpoints,
-            record.rack,
-            record.features,
-        )
 
     def _deletion(self, topic_id: bytes, entry: Entry | None) -> None:
         if self._deletions is None:
@@ -389,6 +382,10 @@ class _Draft:
             entry.mod_revision,
             record.adding,
             record.removing,
+            record.elr,
+            record.last_known_elr,
+            record.isr_epochs,
+            record.elr_epochs,
         )
 
     def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
@@ -400,10 +397,8 @@ class _Draft:
         return self._own[topic_id]
 
     def _assemble(self, topic_id: bytes) -> None:
-        """Set the topic's partitions from their records, as many as the topic's record says.
-
-        Raises ValueError if a partition has no record.
-        """
+        """Set the topic's partitions from their records, as many as the topic's record says. A
+        partition without a record has no replicas."""
         names = self._old._names if self._names is None else self._names
         name = names.get(topic_id)
         if name is None:
@@ -415,9 +410,15 @@ class _Draft:
         count = self._counts.get(topic_id, len(topic.partitions))
         partitions = self._old._partitions if self._partitions is None else self._partitions
         by_number = partitions.get(topic_id, _EMPTY)
-        missing = [number for number in range(count) if number not in by_number]
+        missing = tuple(number for number in range(count) if number not in by_number)
         if missing:
-            raise ValueError(f"topic {name}: partitions {missing} have no record")
+            by_number = {**by_number, **{n: _without_record(topic_id, n) for n in missing}}
         self._topics[name] = msgspec.structs.replace(
-            topic, partitions=tuple(by_number[number] for number in range(count))
+            topic,
+            partitions=tuple(by_number[number] for number in range(count)),
+            missing=missing,
         )
+
+
+def _without_record(topic_id: bytes, partition: int) -> PartitionImage:
+    return PartitionImage(topic_id, partition, (), (), NO_LEADER, -1, 0)

@@ -24,16 +24,62 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     port: int
 
 
-class BrokerRecord(msgspec.Struct, frozen=True):
+class BrokerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """`brokers/<id>`, leased; its create revision is the broker epoch.
 
     `features` are the feature levels that the broker supports, as name -> [lowest, highest].
+    `lease_id` is the lease of this key. `kept_epochs` are the epochs of earlier registrations of
+    the same data directory, if the directory still has every record that it had then
+    (`cluster/registration.py`).
     """
 
     incarnation: str
     endpoints: tuple[EndpointRecord, ...]
     rack: str | None = None
     features: dict[str, tuple[int, int]] = {}
+    directory_id: str = ""
+    lease_id: int = 0
+    boot_id: str = ""
+    kept_epochs: tuple[int, ...] = ()
+
+
+class RegistrationRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`registrations/<id>`: the last registration of a broker. It outlives the broker's lease, so a
+    broker with this key and without `brokers/<id>` is fenced.
+
+    The transaction that registers the broker also writes this key, so its mod revision is the
+    broker epoch. A later write must set `broker_epoch`; 0 stands for the mod revision.
+    `clean_stop_epoch` is the broker epoch in the directory's mark of a clean stop, 0 without it.
+    `flush_on_ack` says that this registration acknowledges only records that are on disk.
+    """
+
+    directory_id: str
+    broker_epoch: int = 0
+    endpoints: tuple[EndpointRecord, ...] = ()
+    rack: str | None = None
+    clean_stop_epoch: int = 0
+    boot_id: str = ""
+    flush_on_ack: bool = False
+    kept_epochs: tuple[int, ...] = ()
+
+
+class DrainingRecord(msgspec.Struct, frozen=True):
+    """`draining/<id>`, leased: the broker stops. It leads no partition and joins no ISR."""
+
+
+class FailedRecord(msgspec.Struct, frozen=True):
+    """`failed/<id>/<topic id>/<n>`, leased: the broker cannot serve its replica of the
+    partition."""
+
+    reason: str = ""
+
+
+class CreatingRecord(msgspec.Struct, frozen=True):
+    """`creating/<topic id>`, leased by the creator: a creation that needs several transactions. The
+    first transaction writes this key, and the last deletes it. Partition records of this topic are
+    no orphans."""
+
+    topic: str = ""
 
 
 class ControllerRecord(msgspec.Struct, frozen=True):
@@ -66,10 +112,14 @@ class TopicRecord(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
 
 
-class PartitionRecord(msgspec.Struct, frozen=True):
+class PartitionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """`partitions/<topic id>/<n>`; its mod revision is the partition epoch.
 
-    `leader` is -1 while the partition has no leader.
+    `leader` is -1 while the partition has no leader. `elr` are the eligible leader replicas: they
+    left the ISR while it was below the min ISR, and have all committed records (KIP-966).
+    `last_known_elr` is the last leader, while the ISR is empty. `isr_epochs` and `elr_epochs` are
+    the broker epochs in which these replicas became members, in the order of `isr` and `elr`. A
+    member without an epoch was written by a version before these fields.
     """
 
     replicas: tuple[int, ...]
@@ -78,6 +128,10 @@ class PartitionRecord(msgspec.Struct, frozen=True):
     leader_epoch: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    isr_epochs: tuple[int, ...] = ()
+    elr_epochs: tuple[int, ...] = ()
 
 
 class DeletionRecord(msgspec.Struct, frozen=True):
@@ -165,16 +219,44 @@ SERVER_SECRET: Final = "server_secret"
 PRODUCER_IDS: Final = "producer_ids"
 PRODUCER_ID_BLOCKS: Final = "producer_id_blocks/"
 BROKERS: Final = "brokers/"
+REGISTRATIONS: Final = "registrations/"
+DRAINING: Final = "draining/"
+FAILED: Final = "failed/"
+CREATING: Final = "creating/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 DELETIONS: Final = "deletions/"
 ACLS: Final = "acls/"
 SCRAM: Final = "scram/"
 QUOTAS: Final = "quotas/"
+LEASED: Final = (BROKERS, CONTROLLER, DRAINING, FAILED, CREATING)
+"""The beginnings of keys that end with the lease of a broker."""
 
 
 def broker_key(broker_id: int) -> str:
     return f"{BROKERS}{broker_id}"
+
+
+def registration_key(broker_id: int) -> str:
+    return f"{REGISTRATIONS}{broker_id}"
+
+
+def draining_key(broker_id: int) -> str:
+    return f"{DRAINING}{broker_id}"
+
+
+def failed_key(broker_id: int, topic_id: str, partition: int) -> str:
+    return f"{FAILED}{broker_id}/{topic_id}/{partition}"
+
+
+def failed_replica(key: str) -> tuple[int, str, int]:
+    """Return the broker, the topic id and the partition in a key. Raises ValueError."""
+    broker_id, topic_id, partition = key.removeprefix(FAILED).split("/")
+    return int(broker_id), topic_id, int(partition)
+
+
+def creating_key(topic_id: str) -> str:
+    return f"{CREATING}{topic_id}"
 
 
 def topic_key(name: str) -> str:
@@ -246,6 +328,10 @@ _DECODERS: dict[type, Any] = {
     record: msgspec.json.Decoder(record)
     for record in (
         BrokerRecord,
+        RegistrationRecord,
+        DrainingRecord,
+        FailedRecord,
+        CreatingRecord,
         ControllerRecord,
         ClusterRecord,
         TopicRecord,

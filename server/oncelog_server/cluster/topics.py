@@ -220,6 +220,12 @@ def create_partitions(
             ErrorCode.INVALID_REQUEST,
             f"The number of partitions of the internal topic '{new.topic}' cannot be changed.",
         )
+    if topic.missing:
+        raise Refused(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"The topic {new.topic} is broken: its partitions {list(topic.missing)} have no record "
+            "in the metadata.",
+        )
     count = len(topic.partitions)
     if new.count == count:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

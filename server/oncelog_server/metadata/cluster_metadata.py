@@ -481,7 +481,7 @@ class ClusterMetadata:
 
     async def _remove_orphans(self) -> None:
         keys = [
-            records.partition_key(uuid_to_string(topic_id), partition)
-            for topic_id, partition in self.image.orphans()
+            records.partition_key(uuid_to_string(orphan.topic_id), orphan.partition)
+            for orphan in self.image.orphans()
         ]
         await self._writer.delete(keys)

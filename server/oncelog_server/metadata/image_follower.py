@@ -19,6 +19,19 @@ Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
 _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 
 
+def _log_broken(old: ClusterImage, new: ClusterImage, names: Collection[str] | None) -> None:
+    """Log each topic that has lost the record of a partition. `names` are the topics that may have
+    changed; None stands for all topics."""
+    for name in new.topics if names is None else names:
+        topic, before = new.topics.get(name), old.topics.get(name)
+        if topic is not None and topic.missing and (before is None or not before.missing):
+            _log.error(
+                "partitions have no record in the metadata, and no leader: delete the topic",
+                topic=name,
+                partitions=topic.missing,
+            )
+
+
 class ImageFollower:
     """The image of the cluster. After `start` and until `stop`, each change of the store advances
     the image."""
@@ -65,6 +78,7 @@ class ImageFollower:
         """Advance to the image `new`. `names` are the topics that may have changed, if known."""
         old, self.image = self.image, new
         delta = ImageDelta.between(old, new, names)
+        _log_broken(old, new, names)
         for subscriber in self._subscribers:
             try:
                 subscriber(old, new, delta)

@@ -14,11 +14,12 @@ from msgspec import structs
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
-from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.image import NO_LEADER, ClusterImage
 from oncelog_server.cluster.store import Delete, Put, Snapshot, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
+from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.examples import examples
 from tests.server.cluster.clusters import Cluster
@@ -92,9 +93,68 @@ def test_a_malformed_record_is_an_error() -> None:
     cluster = Cluster()
     with pytest.raises(ValueError, match="JSON"):
         cluster.apply([Write((), (Put("topics/a", b"nonsense"),))])
-    topic = records.TopicRecord(uuid_to_string(b"x" * 16), 1)
-    with pytest.raises(ValueError, match="have no record"):
-        cluster.apply([Write((), (Put("topics/a", records.encode(topic)),))])
+
+
+def test_defect_b_a_topic_without_all_its_partition_records_is_broken_alone() -> None:
+    """Defect B of the cluster brief: such a topic ended the image of every broker for good."""
+    cluster = Cluster()
+    cluster.create("whole", 2)
+    topic_id = uuid_to_string(b"x" * 16)
+    partition = records.encode(records.PartitionRecord((1,), (1,), 1, 4))
+    topic = records.encode(records.TopicRecord(topic_id, 3))
+    present = Put(records.partition_key(topic_id, 1), partition)
+    cluster.apply([Write((), (present, Put("topics/broken", topic)))])
+    broken = cluster.image.topics["broken"]
+    assert broken.missing == (0, 2)
+    assert [found.replicas for found in broken.partitions] == [(), (1,), ()]
+    assert [found.leader for found in broken.partitions] == [NO_LEADER, 1, NO_LEADER]
+    assert cluster.image.topics["whole"].missing == ()
+    with pytest.raises(Refused, match="have no record"):
+        create_partitions(cluster.image, SETTINGS, NewPartitions("broken", 4))
+    rest = [Put(records.partition_key(topic_id, number), partition) for number in (0, 2)]
+    cluster.apply([Write((), tuple(rest))])
+    assert cluster.image.topics["broken"].missing == ()
+    cluster.apply([Write((), (Delete(present.key),))])
+    cluster.apply(delete_topics(cluster.image, SETTINGS, ["broken"])[0])
+    assert set(cluster.image.topics) == {"whole"}
+    assert not cluster.image.orphans()
+
+
+def test_brokers_are_registered_fenced_draining_and_have_failed_replicas() -> None:
+    cluster = Cluster((1, 2))
+    topic_id = cluster.create("t", 1, 2)
+    id_text = uuid_to_string(topic_id)
+    first = records.RegistrationRecord("dir-3", endpoints=(), rack="r", boot_id="b")
+    keys = (
+        Put(records.registration_key(3), records.encode(first)),
+        Put(records.draining_key(2), records.encode(records.DrainingRecord())),
+        Put(records.failed_key(2, id_text, 0), records.encode(records.FailedRecord("disk"))),
+        Put(records.creating_key(id_text), records.encode(records.CreatingRecord("t"))),
+    )
+    cluster.apply([Write((), keys)])
+    image = cluster.image
+    assert set(image.fenced) == {3}
+    assert image.fenced[3].epoch == image.fenced[3].revision == image.revision
+    assert set(image.draining) == {2}
+    assert set(image.failed) == {(2, topic_id, 0)}
+    assert set(image.creating) == {topic_id}
+    again = structs.replace(first, broker_epoch=image.revision, clean_stop_epoch=image.revision)
+    cluster.apply([Write((), (Put(keys[0].key, records.encode(again)),))])
+    assert cluster.image.fenced[3].epoch == image.revision
+    assert cluster.image.fenced[3].revision == cluster.image.revision
+    cluster.apply([Write((), tuple(Delete(put.key) for put in keys))])
+    image = cluster.image
+    assert not any((image.fenced, image.draining, image.failed, image.creating))
+
+
+def test_records_of_earlier_versions_have_the_defaults_of_new_fields() -> None:
+    old = b'{"replicas":[1],"isr":[1],"leader":1,"leader_epoch":3,"adding":[],"removing":[]}'
+    record = records.decode(records.PartitionRecord, old)
+    assert record == records.PartitionRecord((1,), (1,), 1, 3)
+    broker = b'{"incarnation":"i","endpoints":[],"rack":null,"features":{}}'
+    assert records.decode(records.BrokerRecord, broker) == records.BrokerRecord("i", ())
+    later = old[:-1] + b',"elr":[2],"elr_epochs":[7],"added_later":{}}'
+    assert records.decode(records.PartitionRecord, later).elr_epochs == (7,)
 
 
 def test_unknown_keys_and_fields_of_later_versions_are_skipped() -> None:

@@ -59,5 +59,5 @@ class KnownRecords:
             self.next_producer_id = records.decode(ProducerIdsRecord, value).next_producer_id
         elif key == records.CLUSTER:
             self.cluster = records.decode(ClusterRecord, value)
-        elif not key.startswith(records.BROKERS) and key != records.CONTROLLER:
+        elif not key.startswith(records.LEASED):
             self.others[key] = entry
