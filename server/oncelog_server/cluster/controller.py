@@ -1,87 +1,167 @@
-"""Elections of partition leaders, computed from an image as conditional writes.
+"""The decisions of the controller, computed from an image as conditional writes: leaders, ISR and
+ELR after a change of the brokers, preferred leaders, partition records without a topic.
 
-The rules are those of Kafka's PartitionChangeBuilder, without reassignment. Every write also
-compares the controller's own key, so that a replaced controller cannot change anything.
+Every write compares the controller's own key, so that a replaced controller cannot change anything,
+and the revision of each record that it changes. The image alone decides, so a new controller
+decides as the old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
+from oncelog_server.cluster.batches import Batches
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.partition_change import (
+    Candidates,
+    ElectionRules,
+    is_settled,
+    members_of,
+    next_record,
+)
 from oncelog_server.cluster.records import PartitionRecord
-from oncelog_server.cluster.store import Compare, Created, Put, Write, Written
+from oncelog_server.cluster.store import Compare, Created, Delete, Put, Write, Written
 
-# Maximum number of partitions that one transaction of the store changes. Their conditions and the
-# condition on the controller's key are fewer than MAX_OPERATIONS.
-BATCH: Final = 100
+MAX_PREFERRED_ELECTIONS: Final = 1_000
+"""Maximum number of preferred leaders that one decision elects (Kafka's
+MAX_ELECTIONS_PER_IMBALANCE)."""
 
 
 def elect_leaders(
-    image: ClusterImage, alive: Collection[int], restarted: Collection[int]
+    image: ClusterImage, rules: ElectionRules, names: Iterable[str] | None = None
 ) -> list[Write]:
-    """Return the writes that give a new leader to every partition that needs one.
-
-    A partition needs one if its leader is not in `alive` or is in `restarted`. A restarted broker
-    may lead again, with the next leader epoch, as after Kafka's fencing: it may have lost the end
-    of its log, and clients detect that by the epoch (KIP-320). A partition without a leader gets
-    one when a replica in its ISR is alive, or any replica if the topic's own
-    `unclean.leader.election.enable` is true. Until then, its leader is NO_LEADER.
-    """
-    changes = [
-        (topic, partition, elected)
-        for topic in image.topics.values()
-        for partition in topic.partitions
-        if (elected := _elected(topic, partition, alive, restarted)) is not None
-    ]
-    fence = Created(records.CONTROLLER, image.controller_epoch)
-    writes = []
-    for start in range(0, len(changes), BATCH):
-        batch = changes[start : start + BATCH]
-        compare: list[Compare] = [fence]
-        puts = []
-        for topic, partition, record in batch:
-            key = records.partition_key(topic.id_text, partition.partition)
-            compare.append(Written(key, partition.partition_epoch))
-            puts.append(Put(key, records.encode(record)))
-        writes.append(Write(tuple(compare), tuple(puts)))
-    return writes
+    """Return the writes that adapt leader, ISR and ELR of every partition to the brokers of the
+    image. `names` limits the search to these topics. `next_record` has the rules."""
+    epochs = {
+        broker.id: broker.epoch
+        for broker in image.brokers.values()
+        if broker.id not in image.draining
+    }
+    batches = _batches(image)
+    for topic, partition in _partitions(image, names):
+        # Nearly all partitions need no change. With a failed replica this is not so simple.
+        if not image.failed and is_settled(partition, epochs):
+            continue
+        record = next_record(image, rules, topic, partition)
+        if record is not None:
+            _add(batches, image, topic, partition, record)
+    return batches.writes()
 
 
-def _elected(
-    topic: TopicImage,
-    partition: PartitionImage,
-    alive: Collection[int],
-    restarted: Collection[int],
-) -> PartitionRecord | None:
-    """Return the partition's record with its new leader, None if nothing changes."""
-    leader = partition.leader
-    if leader in alive and leader not in restarted:
-        return None
-    isr = partition.isr
-    new_leader = next(_candidates(partition, alive), NO_LEADER)
-    if new_leader == NO_LEADER and topic.settings.get("unclean.leader.election.enable") == "true":
-        new_leader = next(
-            (replica for replica in partition.replicas if replica in alive), NO_LEADER
-        )
-        if new_leader != NO_LEADER:
-            isr = (new_leader,)
-    if new_leader == leader == NO_LEADER:
-        return None
-    return PartitionRecord(
-        partition.replicas,
-        isr,
-        new_leader,
-        partition.leader_epoch + 1,
-        partition.adding,
-        partition.removing,
+def elect_preferred_leaders(
+    image: ClusterImage,
+    names: Iterable[str] | None = None,
+    *,
+    at_most: int = MAX_PREFERRED_ELECTIONS,
+) -> list[Write]:
+    """Return the writes that make the first replica of each partition its leader, if this replica
+    is in the ISR and can lead. `names` limits the search to these topics (KIP-460)."""
+    batches = _batches(image)
+    for topic, partition in _partitions(image, names):
+        record = _preferred(image, partition)
+        if record is not None:
+            _add(batches, image, topic, partition, record)
+            at_most -= 1
+            if at_most == 0:
+                break
+    return batches.writes()
+
+
+def imbalance(image: ClusterImage) -> int:
+    """Return the number of partitions that their preferred leader does not lead (Kafka's
+    PreferredReplicaImbalanceCount)."""
+    return sum(
+        partition.leader != partition.replicas[0]
+        for _, partition in _partitions(image, None)
+        if partition.replicas
     )
 
 
-def _candidates(partition: PartitionImage, alive: Collection[int]) -> Iterator[int]:
-    """Return the live replicas in the ISR, the preferred leader first."""
-    return (
-        replica for replica in partition.replicas if replica in partition.isr and replica in alive
+def remove_orphans(image: ClusterImage) -> list[Write]:
+    """Return the writes that delete the partition records without a topic.
+
+    The records of a topic that is being created stay: its last transaction would otherwise make a
+    topic without partitions. Each delete compares the record's revision, and that no creation of
+    this topic has begun.
+    """
+    batches = _batches(image)
+    for orphan in image.orphans():
+        if orphan.topic_id in image.creating:
+            continue
+        id_text = uuid_to_string(orphan.topic_id)
+        key = records.partition_key(id_text, orphan.partition)
+        compare = (
+            Written(key, orphan.partition_epoch),
+            Created(records.creating_key(id_text), 0),
+        )
+        batches.add(orphan, compare, Delete(key))
+    return batches.writes()
+
+
+def become_controller(image: ClusterImage, broker_id: int, lease_id: int) -> Write | None:
+    """Return the write that makes a broker the controller, None if there is a controller. The key
+    has the broker's lease."""
+    if image.controller_id != -1:
+        return None
+    record = records.encode(records.ControllerRecord(broker_id))
+    return Write((Created(records.CONTROLLER, 0),), (Put(records.CONTROLLER, record, lease_id),))
+
+
+def _batches(image: ClusterImage) -> Batches[PartitionImage]:
+    return Batches([Created(records.CONTROLLER, image.controller_epoch)])
+
+
+def _partitions(
+    image: ClusterImage, names: Iterable[str] | None
+) -> Iterator[tuple[TopicImage, PartitionImage]]:
+    topics: Mapping[str, TopicImage] = image.topics
+    for name in topics if names is None else names:
+        topic = topics.get(name)
+        if topic is not None:
+            for partition in topic.partitions:
+                yield topic, partition
+
+
+def _add(
+    batches: Batches[PartitionImage],
+    image: ClusterImage,
+    topic: TopicImage,
+    partition: PartitionImage,
+    record: PartitionRecord,
+) -> None:
+    """Add the change of a partition. A new leader must still be in the same registration."""
+    key = records.partition_key(topic.id_text, partition.partition)
+    compare: list[Compare] = [Written(key, partition.partition_epoch)]
+    if record.leader != NO_LEADER and record.leader_epoch != partition.leader_epoch:
+        epoch = image.brokers[record.leader].epoch
+        compare.append(Created(records.broker_key(record.leader), epoch))
+    batches.add(partition, compare, Put(key, records.encode(record)))
+
+
+def _preferred(image: ClusterImage, partition: PartitionImage) -> PartitionRecord | None:
+    if not partition.replicas:
+        return None
+    preferred = partition.replicas[0]
+    if partition.leader in (preferred, NO_LEADER) or preferred not in partition.isr:
+        return None
+    candidates = Candidates(image, partition)
+    if not candidates.serves(preferred):
+        return None
+    joined = members_of(partition.isr, partition.isr_epochs)[preferred]
+    if joined != candidates.present_epoch(preferred):
+        return None
+    return PartitionRecord(
+        partition.replicas,
+        partition.isr,
+        preferred,
+        partition.leader_epoch + 1,
+        partition.adding,
+        partition.removing,
+        partition.elr,
+        partition.last_known_elr,
+        partition.isr_epochs,
+        partition.elr_epochs,
     )

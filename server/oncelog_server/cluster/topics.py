@@ -20,6 +20,7 @@ from oncelog_server.cluster.records import PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Created,
+    Delete,
     Put,
     Write,
     WriteOperation,
@@ -33,6 +34,7 @@ from oncelog_server.cluster.topic_names import (
     is_internal,
     unified,
 )
+from oncelog_server.cluster.write_sequence import FIRST_WRITE
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue
@@ -122,13 +124,16 @@ def create_topics(
     settings: Settings,
     topics: Sequence[tuple[NewTopic, bytes]],
     take: TakePermits = None,
+    *,
+    lease_id: int = 0,
 ) -> tuple[list[CreatedTopic | Refused], list[Write]]:
     """Return the outcome of each topic, and the writes that create the accepted topics.
 
     `topics` are pairs of a topic and its id. The writes must be made in the returned order.
-    There is a single write if one transaction of the store can hold all topics.
+    There is a single write if one transaction of the store can hold all topics. `lease_id` is the
+    lease of the broker.
     """
-    draft = _Creation(image, settings, take)
+    draft = _Creation(image, settings, take, lease_id)
     outcomes = [draft.add(new, topic_id) for new, topic_id in topics]
     return outcomes, draft.writes()
 
@@ -136,11 +141,14 @@ def create_topics(
 class _Creation:
     """Topics that are created together. Each is checked against those added before it."""
 
-    def __init__(self, image: ClusterImage, settings: Settings, take: TakePermits) -> None:
+    def __init__(
+        self, image: ClusterImage, settings: Settings, take: TakePermits, lease_id: int
+    ) -> None:
+        self._lease_id = lease_id
         self._image = image
         self._settings = settings
         self._take = take
-        self._topics: dict[str, tuple[Put, list[Put]]] = {}
+        self._topics: dict[str, tuple[Put, list[Put], Put]] = {}
         # Existing names by their unified form (`_` instead of `.`), and the partition count. Both
         # are computed at their first use; until then they are None and -1.
         self._unified: dict[str, str] | None = None
@@ -169,7 +177,9 @@ class _Creation:
             self._take(new.name, count)
         id_text = uuid_to_string(topic_id)
         put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
-        self._topics[new.name] = put, _partition_puts(image, id_text, 0, assignments)
+        partitions = _partition_puts(image, id_text, 0, assignments)
+        creating = creating_put(id_text, new.name, self._lease_id)
+        self._topics[new.name] = put, partitions, creating
         if self._unified is not None:
             self._unified[unified(new.name)] = new.name
         return CreatedTopic(new.name, topic_id, count, len(assignments[0]), own)
@@ -189,24 +199,29 @@ class _Creation:
 
     def writes(self) -> list[Write]:
         topics = self._topics.values()
-        if sum(1 + len(partitions) for _, partitions in topics) > MAX_OPERATIONS:
+        if sum(1 + len(partitions) for _, partitions, _ in topics) > MAX_OPERATIONS:
             return [
                 write
-                for topic, partitions in topics
-                for write in _topic_last(Created(topic.key, 0), topic, partitions)
+                for topic, partitions, creating in topics
+                for write in _topic_last(Created(topic.key, 0), topic, partitions, creating)
             ]
         if not topics:
             return []
-        conditions = tuple(Created(topic.key, 0) for topic, _ in topics)
-        puts = [put for topic, partitions in topics for put in (topic, *partitions)]
+        conditions = tuple(Created(topic.key, 0) for topic, _, _ in topics)
+        puts = [put for topic, partitions, _ in topics for put in (topic, *partitions)]
         return [Write(conditions, tuple(puts))]
 
 
 def create_partitions(
-    image: ClusterImage, settings: Settings, new: NewPartitions, take: TakePermits = None
+    image: ClusterImage,
+    settings: Settings,
+    new: NewPartitions,
+    take: TakePermits = None,
+    *,
+    lease_id: int = 0,
 ) -> list[Write]:
     """Return the writes that add partitions to a topic. Raises Refused if the topic cannot have
-    them.
+    them. `lease_id` is the lease of the broker.
 
     Unlike in Kafka, an internal topic is refused, because the number of its partitions decides
     which partition holds a group or a transactional id. Kafka's coordinators use the old number
@@ -255,7 +270,8 @@ def create_partitions(
         take(new.topic, added)
     put = topic_put(topic, partitions=new.count)
     partitions = _partition_puts(image, topic.id_text, count, assignments)
-    return _topic_last(Written(put.key, topic.revision), put, partitions)
+    creating = creating_put(topic.id_text, topic.name, lease_id)
+    return _topic_last(Written(put.key, topic.revision), put, partitions, creating)
 
 
 def topic_put(
@@ -384,22 +400,40 @@ def _partition_puts(
         if value is None:
             alive = tuple(broker for broker in replicas if broker in image.brokers)
             leader = alive[0] if alive else NO_LEADER
-            record = PartitionRecord(replicas, alive or replicas, leader, leader_epoch=0)
+            epochs = tuple(image.brokers[broker].epoch for broker in alive)
+            record = PartitionRecord(
+                replicas, alive or replicas, leader, leader_epoch=0, isr_epochs=epochs
+            )
             value = encoded[replicas] = records.encode(record)
         puts.append(Put(records.partition_key(id_text, number), value))
     return puts
 
 
-def _topic_last(condition: Created | Written, topic: Put, partitions: Sequence[Put]) -> list[Write]:
+def _topic_last(
+    condition: Created | Written, topic: Put, partitions: Sequence[Put], creating: Put
+) -> list[Write]:
     """Return the writes in as few transactions as possible, the topic's record in the last.
 
-    The topic's record makes the partitions visible.
+    The topic's record makes the partitions visible. If several transactions are needed, the first
+    one writes the key `creating`, so that the controller does not take the partitions for orphans.
+    The last one deletes this key, and fails if it is gone.
     """
-    fitting = MAX_OPERATIONS - 1
-    rest = len(partitions) - fitting
-    writes = [
-        Write((condition,), tuple(partitions[start : min(start + MAX_OPERATIONS, rest)]))
-        for start in range(0, rest, MAX_OPERATIONS)
-    ]
-    last: tuple[WriteOperation, ...] = (topic, *partitions[max(rest, 0) :])
-    return [*writes, Write((condition,), last)]
+    if len(partitions) < MAX_OPERATIONS:
+        return [Write((condition,), (topic, *partitions))]
+    # The first transaction also writes `creating`, the last one writes the topic and deletes
+    # `creating`.
+    first, last = MAX_OPERATIONS - 1, MAX_OPERATIONS - 2
+    rest = max(first, len(partitions) - last)
+    writes = [Write((condition,), (creating, *partitions[:first]))]
+    for start in range(first, rest, MAX_OPERATIONS):
+        end = min(start + MAX_OPERATIONS, rest)
+        writes.append(Write((condition,), tuple(partitions[start:end])))
+    still_there = Written(creating.key, FIRST_WRITE)
+    operations: tuple[WriteOperation, ...] = (topic, *partitions[rest:], Delete(creating.key))
+    return [*writes, Write((condition, still_there), operations)]
+
+
+def creating_put(topic_id: str, name: str, lease_id: int) -> Put:
+    """Return the write of the key that protects the partitions of a creation."""
+    value = records.encode(records.CreatingRecord(name))
+    return Put(records.creating_key(topic_id), value, lease_id)

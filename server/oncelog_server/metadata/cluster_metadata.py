@@ -18,6 +18,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
+from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import (
     Created,
@@ -169,9 +170,8 @@ class ClusterMetadata:
         if not result.succeeded:
             raise OSError(f"a broker with id {self._broker_id} is registered already")
         await self._follower.reached(result.revision)
-        await self._writer.write(
-            lambda image: elect_leaders(image, image.brokers, {self._broker_id})
-        )
+        rules = ElectionRules.of(self._settings)
+        await self._writer.write(lambda image: elect_leaders(image, rules))
         return self.image.brokers[self._broker_id]
 
     async def stop(self) -> None:

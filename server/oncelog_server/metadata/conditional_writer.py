@@ -11,6 +11,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import MetadataStore, Write
 from oncelog_server.cluster.topic_deletion import deletions
+from oncelog_server.cluster.write_sequence import bound
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.refusal import Refused
 
@@ -67,10 +68,12 @@ class ConditionalWriter:
     async def _apply(self, writes: Sequence[Write]) -> int | None:
         """Return the revision of the last change. Return None if the conditions of a write did not
         hold."""
-        revision = 0
+        revision = first = 0
         for write in writes:
-            result = await self._store.txn(write.compare, write.operations)
+            following = bound(write, first) if first else write
+            result = await self._store.txn(following.compare, following.operations)
             if not result.succeeded:
                 return None
             revision = max(revision, result.revision)
+            first = first or revision
         return revision

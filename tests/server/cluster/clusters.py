@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oncelog_server.cluster import records
-from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.image import ClusterImage, PartitionImage
+from oncelog_server.cluster.registration import NewRegistration, register
 from oncelog_server.cluster.store import (
     Changes,
     Compare,
     Created,
+    Delete,
     Entry,
     Event,
     Put,
     Write,
     WriteOperation,
+    Written,
     check_limits,
 )
 from oncelog_server.cluster.topics import NewTopic, create_topic
+from oncelog_server.cluster.write_sequence import FIRST_WRITE
 from oncelog_server.settings.model import Settings
 
 
@@ -36,10 +40,55 @@ class Cluster:
         controller = records.encode(records.ControllerRecord(1))
         self.apply([Write((), (Put(records.CONTROLLER, controller),))])
 
-    def register(self, broker: int) -> None:
+    def register(
+        self,
+        broker: int,
+        *,
+        directory: str = "",
+        boot: str = "",
+        clean_stop: int = 0,
+        flush_on_ack: bool = False,
+        rack: str | None = None,
+    ) -> None:
+        """Register a broker that is not alive. Without a boot id, it may have lost records since
+        its last registration, unless `clean_stop` is the epoch of that registration."""
         endpoint = records.EndpointRecord("PLAINTEXT", f"host{broker}", 9092)
-        record = records.encode(records.BrokerRecord("incarnation", (endpoint,)))
-        self.apply([Write((), (Put(records.broker_key(broker), record),))])
+        new = NewRegistration(
+            broker,
+            directory or f"directory-{broker}",
+            "incarnation",
+            (endpoint,),
+            rack,
+            {},
+            boot,
+            clean_stop,
+            flush_on_ack,
+        )
+        assert self.apply([register(self.image.registrations.get(broker), new, 0)])
+
+    def stop(self, *brokers: int) -> None:
+        """End the leases of brokers."""
+        keys = [records.broker_key(broker) for broker in brokers]
+        keys += [records.draining_key(broker) for broker in brokers]
+        self.apply([Write((), tuple(Delete(key) for key in keys))])
+
+    def restart(self, broker: int, *, boot: str = "", clean_stop: int = 0) -> None:
+        """Register a broker again before the controller has seen that it was not alive."""
+        self.stop(broker)
+        self.register(broker, boot=boot, clean_stop=clean_stop)
+
+    def drain(self, broker: int) -> None:
+        value = records.encode(records.DrainingRecord())
+        self.apply([Write((), (Put(records.draining_key(broker), value),))])
+
+    def partition(self, topic: str, number: int = 0) -> PartitionImage:
+        found = self.image.partition(topic, number)
+        assert found is not None
+        return found
+
+    def put_partition(self, topic: str, record: records.PartitionRecord, number: int = 0) -> None:
+        key = records.partition_key(self.image.topics[topic].id_text, number)
+        self.apply([Write((), (Put(key, records.encode(record)),))])
 
     def new_id(self) -> bytes:
         self.ids += 1
@@ -74,6 +123,8 @@ class Cluster:
 
     def _holds(self, condition: Compare) -> bool:
         entry = self.entries.get(condition.key)
+        if isinstance(condition, Written) and condition.mod_revision == FIRST_WRITE:
+            return entry is not None and entry.mod_revision == entry.create_revision
         if isinstance(condition, Created):
             return (entry.create_revision if entry else 0) == condition.create_revision
         return (entry.mod_revision if entry else 0) == condition.mod_revision

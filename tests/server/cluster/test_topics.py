@@ -355,6 +355,8 @@ def test_the_record_of_a_partition_is_encoded_once_for_each_assignment(
     cluster = Cluster((1, 2))
     encoded.clear()
     cluster.create("wide", 500, 2)
-    assert len(encoded) == 1 + 2, "the topic, and a partition for each of the two leaders"
+    assert len(encoded) == 2 + 2, (
+        "the topic, its creation, and a partition for each of the two leaders"
+    )
     leaders = {partition.leader for partition in cluster.image.topics["wide"].partitions}
     assert leaders == {1, 2}

@@ -1,0 +1,236 @@
+"""The next ISR, ELR and leader of a partition, for the brokers that an image shows.
+
+The rules are those of Kafka's PartitionChangeBuilder (KIP-966), without reassignment. Membership
+carries the broker epoch in which it was earned: after a restart a member counts only if its data
+directory has kept every record that it had in that epoch (KIP-903).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.members import BrokerImage
+from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.settings.model import Settings
+
+# Members of an ISR or ELR, each with the broker epoch in which it became a member.
+Members = dict[int, int]
+UNKNOWN_EPOCH = -1
+
+
+class ElectionRules(msgspec.Struct, frozen=True):
+    """The broker's values of the settings that decide elections. A topic's own values override
+    them."""
+
+    min_insync_replicas: int = 1
+    unclean: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> ElectionRules:
+        return cls(settings.min_insync_replicas, settings.unclean_leader_election_enable)
+
+    def min_isr(self, topic: TopicImage, partition: PartitionImage) -> int:
+        """Return min.insync.replicas, but at most the number of replicas (Kafka's
+        effectiveMinIsr)."""
+        own = topic.settings.get("min.insync.replicas")
+        needed = self.min_insync_replicas if own is None else int(own)
+        return min(needed, len(partition.replicas))
+
+    def allows_unclean(self, topic: TopicImage) -> bool:
+        """Return True if a replica outside ISR and ELR may become leader."""
+        own = topic.settings.get("unclean.leader.election.enable")
+        return self.unclean if own is None else own == "true"
+
+
+class Candidates:
+    """The brokers of an image as replicas of one partition."""
+
+    def __init__(self, image: ClusterImage, partition: PartitionImage) -> None:
+        self._brokers: Mapping[int, BrokerImage] = image.brokers
+        self._draining = image.draining
+        self._failed = image.failed
+        self._partition = partition
+
+    def serves(self, broker_id: int) -> bool:
+        """Return True if the broker may lead the partition: it is alive, does not drain, and its
+        replica has not failed."""
+        return (
+            broker_id in self._brokers
+            and broker_id not in self._draining
+            and not self.has_failed(broker_id)
+        )
+
+    def has_failed(self, broker_id: int) -> bool:
+        partition = self._partition
+        replica = (broker_id, partition.topic_id, partition.partition)
+        return bool(self._failed) and replica in self._failed
+
+    def epoch(self, broker_id: int, recorded: int) -> int | None:
+        """Return the epoch of a member that became one in the epoch `recorded`: the present epoch
+        if it has kept its records, `recorded` if it is not alive. Return None if the member may
+        have lost records.
+
+        Without another replica nothing better exists, so the only replica always counts.
+        """
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.epoch == recorded:
+            return recorded
+        if recorded in broker.kept_epochs or len(self._partition.replicas) == 1:
+            return broker.epoch
+        return None
+
+    def present_epoch(self, broker_id: int) -> int:
+        return self._brokers[broker_id].epoch
+
+
+def members_of(ids: tuple[int, ...], epochs: tuple[int, ...]) -> Members:
+    """Return the members with their epochs. Records of earlier versions have no epochs."""
+    if len(epochs) != len(ids):
+        epochs = (*epochs, *(UNKNOWN_EPOCH for _ in ids[len(epochs) :]))
+    return dict(zip(ids, epochs, strict=False))
+
+
+def is_settled(partition: PartitionImage, epochs: Mapping[int, int]) -> bool:
+    """Return True if nothing can change, as for nearly all partitions. `epochs` are the epochs of
+    the brokers that are alive and do not drain. No replica of the partition has failed."""
+    if partition.leader not in epochs or partition.elr:
+        return False
+    if len(partition.isr) != len(partition.isr_epochs):
+        return False
+    return all(
+        epochs.get(broker_id) == epoch
+        for broker_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
+    )
+
+
+def next_record(
+    image: ClusterImage, rules: ElectionRules, topic: TopicImage, partition: PartitionImage
+) -> PartitionRecord | None:
+    """Return the record that the controller writes, None if nothing changes.
+
+    A member leaves the ISR if it is not alive, drains, has failed, or may have lost records. The
+    order of candidates for the leader is: the present leader, the ISR, the ELR, each in the order
+    of the replicas; then, if unclean elections are allowed, the last known leader and any other
+    live replica. The leader epoch increases with each new leader, and if a restarted broker leads
+    again: clients detect by it that records may be missing (KIP-320).
+    """
+    if not partition.replicas:
+        return None
+    candidates = Candidates(image, partition)
+    recorded = members_of(partition.isr, partition.isr_epochs)
+    isr = {
+        broker_id: epoch
+        for broker_id, old in recorded.items()
+        if candidates.serves(broker_id) and (epoch := candidates.epoch(broker_id, old)) is not None
+    }
+    min_isr = rules.min_isr(topic, partition)
+    elr = _elr(candidates, partition, isr, min_isr)
+    leader = partition.leader
+    if leader in isr and isr[leader] == recorded[leader]:
+        return _changed(partition, isr, elr, leader, partition.leader_epoch)
+    found = _first(partition, isr)
+    if found == NO_LEADER:
+        found = next(
+            (b for b in partition.replicas if b in elr and candidates.serves(b)), NO_LEADER
+        )
+        if found != NO_LEADER:
+            isr = {found: elr.pop(found)}
+    if found == NO_LEADER and (rules.allows_unclean(topic) or len(partition.replicas) == 1):
+        found = _unclean(candidates, partition, has_members=bool(elr))
+        if found != NO_LEADER:
+            isr, elr = {found: candidates.present_epoch(found)}, {}
+    if len(isr) >= min_isr:
+        # From here on, records are committed without the members of the ELR.
+        elr = {}
+    if found == leader == NO_LEADER:
+        return _changed(partition, isr, elr, NO_LEADER, partition.leader_epoch)
+    return _changed(partition, isr, elr, found, partition.leader_epoch + 1)
+
+
+def with_isr(
+    image: ClusterImage,
+    rules: ElectionRules,
+    topic: TopicImage,
+    partition: PartitionImage,
+    isr: Members,
+) -> PartitionRecord:
+    """Return the record in which the leader has changed the ISR to `isr`, with the ELR that follows
+    from it. Leader and leader epoch stay."""
+    candidates = Candidates(image, partition)
+    elr = _elr(candidates, partition, isr, rules.min_isr(topic, partition))
+    return _record(partition, isr, elr, partition.leader, partition.leader_epoch)
+
+
+def _elr(candidates: Candidates, partition: PartitionImage, isr: Members, min_isr: int) -> Members:
+    """Return the ELR next to the ISR `isr`, in the order of the replicas.
+
+    While the ISR is below the min ISR, the high watermark stands still. So the members of the old
+    ISR and ELR have every committed record, unless a restart has lost some. A failed replica is a
+    member only if it is the last: its disk may have lost what the broker has written.
+    """
+    if len(isr) >= min_isr:
+        return {}
+    old = members_of(partition.elr, partition.elr_epochs)
+    old |= members_of(partition.isr, partition.isr_epochs)
+    kept = {
+        broker_id: epoch
+        for broker_id in partition.replicas
+        if broker_id in old
+        and broker_id not in isr
+        and (epoch := candidates.epoch(broker_id, old[broker_id])) is not None
+    }
+    sound = {b: epoch for b, epoch in kept.items() if not candidates.has_failed(b)}
+    return sound if sound or isr else kept
+
+
+def _first(partition: PartitionImage, members: Members) -> int:
+    return next((b for b in partition.replicas if b in members), NO_LEADER)
+
+
+def _unclean(candidates: Candidates, partition: PartitionImage, *, has_members: bool) -> int:
+    """Return the leader of an unclean election: the last known leader if there is no ELR, else the
+    first replica that can lead."""
+    last = partition.last_known_elr
+    if not has_members and len(last) == 1 and candidates.serves(last[0]):
+        return last[0]
+    return next((b for b in partition.replicas if candidates.serves(b)), NO_LEADER)
+
+
+def _changed(
+    partition: PartitionImage, isr: Members, elr: Members, leader: int, leader_epoch: int
+) -> PartitionRecord | None:
+    record = _record(partition, isr, elr, leader, leader_epoch)
+    same = (
+        record.isr == partition.isr
+        and record.isr_epochs == partition.isr_epochs
+        and record.elr == partition.elr
+        and record.elr_epochs == partition.elr_epochs
+        and record.last_known_elr == partition.last_known_elr
+        and record.leader_epoch == partition.leader_epoch
+    )
+    return None if same else record
+
+
+def _record(
+    partition: PartitionImage, isr: Members, elr: Members, leader: int, leader_epoch: int
+) -> PartitionRecord:
+    last_known = partition.last_known_elr
+    if isr:
+        last_known = ()
+    elif partition.isr and partition.leader != NO_LEADER:
+        last_known = (partition.leader,)
+    return PartitionRecord(
+        partition.replicas,
+        tuple(isr),
+        leader,
+        leader_epoch,
+        partition.adding,
+        partition.removing,
+        tuple(elr),
+        last_known,
+        tuple(isr.values()),
+        tuple(elr.values()),
+    )

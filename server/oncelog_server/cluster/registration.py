@@ -1,0 +1,92 @@
+"""The registration of a broker: its two records, and the epochs that its data directory has kept.
+
+The broker epoch is the create revision of `brokers/<id>`. The registration is one transaction; it
+never contains the key of the controller, because losing that race must not fail a registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.members import Registration
+from oncelog_server.cluster.records import BrokerRecord, EndpointRecord, RegistrationRecord
+from oncelog_server.cluster.store import Created, Put, Write, Written
+
+# Each restart without a loss adds an epoch. Members with an older epoch leave the ISR, as after a
+# loss. The controller confirms members long before so many restarts.
+KEPT_EPOCHS: Final = 8
+
+
+class NewRegistration(msgspec.Struct, frozen=True):
+    """A broker that registers.
+
+    `boot_id` changes whenever unsynced data may be lost; "" if it is unknown. `clean_stop_epoch`
+    is the broker epoch in the directory's mark of a clean stop, 0 without it. `flush_on_ack` says
+    that the broker acknowledges only records that are on disk.
+    """
+
+    broker_id: int
+    directory_id: str
+    incarnation: str
+    endpoints: tuple[EndpointRecord, ...]
+    rack: str | None
+    features: Mapping[str, tuple[int, int]]
+    boot_id: str = ""
+    clean_stop_epoch: int = 0
+    flush_on_ack: bool = False
+
+
+def register(last: Registration | None, new: NewRegistration, lease_id: int) -> Write:
+    """Return the transaction that registers a broker. `last` is its last registration.
+
+    The transaction fails if a broker with this id is alive, or if `last` is stale.
+    """
+    kept = kept_epochs(last, new)
+    broker = BrokerRecord(
+        new.incarnation,
+        new.endpoints,
+        new.rack,
+        dict(new.features),
+        new.directory_id,
+        lease_id,
+        new.boot_id,
+        kept,
+    )
+    lasting = RegistrationRecord(
+        new.directory_id,
+        endpoints=new.endpoints,
+        rack=new.rack,
+        clean_stop_epoch=new.clean_stop_epoch,
+        boot_id=new.boot_id,
+        flush_on_ack=new.flush_on_ack,
+        kept_epochs=kept,
+    )
+    broker_key = records.broker_key(new.broker_id)
+    lasting_key = records.registration_key(new.broker_id)
+    return Write(
+        (Created(broker_key, 0), Written(lasting_key, 0 if last is None else last.revision)),
+        (
+            Put(broker_key, records.encode(broker), lease_id),
+            Put(lasting_key, records.encode(lasting)),
+        ),
+    )
+
+
+def kept_epochs(last: Registration | None, new: NewRegistration) -> tuple[int, ...]:
+    """Return the epochs of earlier registrations with records that the directory still has all.
+
+    After a clean stop, or a kill without a reboot, every written record is in the directory. After
+    a power loss only what was synced is certain, so the last registration must have had
+    oncelog.flush.on.ack. Another directory has nothing.
+    """
+    if last is None or not last.directory_id or last.directory_id != new.directory_id:
+        return ()
+    stopped_cleanly = new.clean_stop_epoch == last.epoch
+    same_boot = new.boot_id != "" and new.boot_id == last.boot_id
+    if stopped_cleanly or same_boot or last.flush_on_ack:
+        return (*last.kept_epochs, last.epoch)[-KEPT_EPOCHS:]
+    return ()
