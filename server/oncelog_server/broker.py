@@ -94,7 +94,7 @@ class Broker:
         self._refused_work = RefusedWork(self._timers, self._clock.monotonic_ms)
         self.directory = environment.directory
         self._files = environment.files
-        self.partitions = Partitions()
+        self.partitions = Partitions(self._is_known)
         self._group_flush = GroupFlush(self._files, self._clock.monotonic_ns)
         self._tasks = RequestTasks()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
@@ -437,6 +437,9 @@ class Broker:
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))
         return advertised_endpoints(listeners, ports, await self._environment.host_name())
+
+    def _is_known(self, topic: str, index: int) -> bool:
+        return self.metadata.image.partition(topic, index) is not None
 
     def _partition_count(self, topic: str) -> int:
         found = self.metadata.image.topics.get(topic)

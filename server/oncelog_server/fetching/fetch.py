@@ -12,6 +12,7 @@ from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from oncelog_server.timers import Timers
@@ -51,19 +52,24 @@ def fetch(
     *,
     timers: Timers,
     slices: Slices,
+    follower: FetchingFollower | None = None,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
     The request does not wait if no partition is found or a partition has an error. If a request
-    with many partitions waits, its later reads and its response are made in slices."""
+    with many partitions waits, its later reads and its response are made in slices. `follower` is
+    the broker that sends the request, None for a consumer."""
     is_large = len(partitions) > SMALL
+    result = yield from read_partitions(
+        partitions, finder.find, isolation, limits.max_bytes, follower
+    )
+    min_bytes = min(limits.min_bytes, limits.max_bytes)
+    if result.size >= min_bytes or result.is_urgent or limits.max_wait_ms <= 0 or not finder.found:
+        return (yield from response(result))
+    again = None if follower is None else follower.repeated()
 
     def read() -> Steps[FetchResult]:
-        return read_partitions(partitions, finder.find, isolation, limits.max_bytes)
+        return read_partitions(partitions, finder.find, isolation, limits.max_bytes, again)
 
-    result = yield from read()
-    min_bytes = min(limits.min_bytes, limits.max_bytes)
-    if result.size >= min_bytes or result.has_error or limits.max_wait_ms <= 0 or not finder.found:
-        return (yield from response(result))
     parked = ParkedFetch(
         finder.found,
         lambda: slices.run(read()) if is_large else at_its_end(read()),

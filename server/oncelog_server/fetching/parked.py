@@ -78,7 +78,7 @@ class ParkedFetch:
         self._is_reading = False
         if self.answer.done or self.answer.cancelled:
             return
-        if self._is_late or result.size >= self._min_bytes or result.has_error:
+        if self._is_late or result.size >= self._min_bytes or result.is_urgent:
             self._release()
             self.answer.complete(result)
         elif self._is_stale:

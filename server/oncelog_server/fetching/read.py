@@ -8,7 +8,17 @@ from collections.abc import Callable
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.fetching.sessions import (
+    HIGH_WATERMARK_UNUSED,
+    FetchedPartition,
+    PartitionKey,
+)
+from oncelog_server.partition.follower_fetch import (
+    FetchingFollower,
+    check_follower,
+    read_to_log_end,
+    record_fetch,
+)
 from oncelog_server.partition.partition import Isolation, Partition, PartitionRead
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import Steps
@@ -39,6 +49,18 @@ class PartitionResult(msgspec.Struct):
             or read.log_start_offset != wanted.last_sent_log_start_offset
         )
 
+    def is_urgent(self) -> bool:
+        """Return True if the reader must not wait for more records: it must truncate, or it is a
+        follower that does not know the high watermark yet (KIP-1166). A follower knows the high
+        watermark that was sent last."""
+        if self.read is None or self.diverging is not None:
+            return True
+        known = self.wanted.follower_high_watermark
+        return (
+            known != HIGH_WATERMARK_UNUSED
+            and max(known, self.wanted.last_sent_high_watermark) < self.read.high_watermark
+        )
+
     def mark_sent(self) -> None:
         """Store the values of the response in the session."""
         wanted, read = self.wanted, self.read
@@ -50,53 +72,87 @@ class PartitionResult(msgspec.Struct):
 
 
 class FetchResult(msgspec.Struct):
+    """`is_urgent`: the response must not wait for more records."""
+
     partitions: list[PartitionResult]
     size: int
-    has_error: bool
+    is_urgent: bool
 
 
 def read_partitions(
-    wanted: list[FetchedPartition], find: Find, isolation: Isolation, max_bytes: int
+    wanted: list[FetchedPartition],
+    find: Find,
+    isolation: Isolation,
+    max_bytes: int,
+    follower: FetchingFollower | None = None,
 ) -> Steps[FetchResult]:
     """Read all partitions once, in order. `find` raises Refused for a partition that this broker
-    does not serve."""
+    does not serve. A follower reads up to the log end, whatever the isolation level."""
     results: list[PartitionResult] = []
     size = 0
-    has_error = False
+    is_urgent = False
     for partition in wanted:
+        left = max(min(partition.max_bytes, max_bytes - size), 0)
         try:
-            result = _read_one(partition, find(partition.key), isolation, max_bytes - size, size)
+            found = find(partition.key)
+            if follower is None:
+                result = _read_one(partition, found, isolation, left, size)
+            else:
+                result = _read_for_follower(partition, found, follower, left, size)
+                is_urgent = is_urgent or result.is_urgent()
         except Refused as refused:
             result = PartitionResult(partition, refused.code)
-            has_error = True
+            is_urgent = True
         else:
             if result.read is not None and result.read.records is not None:
                 size += len(result.read.records)
-            has_error = has_error or result.diverging is not None
+            is_urgent = is_urgent or result.diverging is not None
         results.append(result)
         yield
-    return FetchResult(results, size, has_error)
+    return FetchResult(results, size, is_urgent)
 
 
 def _read_one(
     wanted: FetchedPartition, partition: Partition, isolation: Isolation, left: int, size: int
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
-    if wanted.last_fetched_epoch >= 0:
-        diverging = partition.end_of_divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
-        if diverging is not None:
-            read = PartitionRead(
-                partition.high_watermark,
-                partition.last_stable_offset,
-                partition.log_start_offset,
-                None,
-                None,
-            )
-            return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)
-    read = partition.read(
-        wanted.fetch_offset,
-        max(min(wanted.max_bytes, left), 0),
-        isolation,
-        at_least_one=size == 0,
-    )
+    diverging = _diverging(wanted, partition)
+    if diverging is not None:
+        return diverging
+    read = partition.read(wanted.fetch_offset, left, isolation, at_least_one=size == 0)
     return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
+
+
+def _read_for_follower(
+    wanted: FetchedPartition,
+    partition: Partition,
+    follower: FetchingFollower,
+    left: int,
+    size: int,
+) -> PartitionResult:
+    partition.check_leader(wanted.current_leader_epoch)
+    check_follower(partition, follower, wanted.current_leader_epoch)
+    diverging = _diverging(wanted, partition)
+    if diverging is not None:
+        return diverging
+    # The fetch is recorded before the read, so that the response has the new high watermark.
+    record_fetch(partition, follower, wanted.fetch_offset)
+    read = read_to_log_end(partition, wanted.fetch_offset, left, at_least_one=size == 0)
+    return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
+
+
+def _diverging(wanted: FetchedPartition, partition: Partition) -> PartitionResult | None:
+    """Return the result if the reader's log differs from this log, else None."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    diverging = partition.end_of_divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+    if diverging is None:
+        return None
+    read = PartitionRead(
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+        None,
+        None,
+    )
+    return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)

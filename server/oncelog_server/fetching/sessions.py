@@ -15,6 +15,9 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_INT32: Final = 2**31 - 1
+CONSUMER: Final = -1
+# In a Fetch of a reader that does not need to know the high watermark early (KIP-1166).
+HIGH_WATERMARK_UNUSED: Final = 2**63 - 1
 # A session may be evicted if it was unused for this time, or if it is older than this time and
 # smaller than the new session. The value is Kafka's.
 MIN_EVICTION_MS: Final = 120_000
@@ -37,6 +40,8 @@ class FetchedPartition(msgspec.Struct):
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    # The high watermark of the follower that reads, HIGH_WATERMARK_UNUSED for other readers.
+    follower_high_watermark: int = HIGH_WATERMARK_UNUSED
     last_sent_high_watermark: int = -1
     last_sent_log_start_offset: int = -1
     last_sent_last_stable_offset: int = -1
@@ -49,6 +54,8 @@ class FetchSession(msgspec.Struct):
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
+    # The broker id of the follower that reads, CONSUMER for other readers.
+    replica_id: int = CONSUMER
     epoch: int = 1
     # In the order of reading. A partition that returned data moves to the end, so that all
     # partitions get their turn.
@@ -80,6 +87,10 @@ class FetchSessions:
     A session belongs to the principal that created it. For other principals it does not exist, so
     that a request with a guessed id learns no topics and changes nothing. In Kafka every client may
     use every session.
+
+    A follower has one session, which is never evicted. It does not count as one of the slots: there
+    are as many followers as brokers, and without sessions they would send all their partitions in
+    each request.
     """
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
@@ -87,6 +98,8 @@ class FetchSessions:
         self._new_id = new_id
         # Least recently used first.
         self._sessions: dict[int, FetchSession] = {}
+        # The sessions of followers by broker id, which are also in `_sessions`.
+        self._of_followers: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -101,18 +114,20 @@ class FetchSessions:
         principal: Principal,
         uses_topic_ids: bool,
         now_ms: int,
+        replica_id: int = CONSUMER,
     ) -> FetchScope:
-        """Return the partitions of a request and its session. Raises Refused with
-        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR."""
+        """Return the partitions of a request and its session. `replica_id` is the broker id of a
+        follower that may fetch from this broker. Raises Refused with FETCH_SESSION_ID_NOT_FOUND,
+        INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR."""
         session = self._sessions.get(session_id)
         if session is not None and session.principal != principal:
             session = None
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
-                del self._sessions[session_id]
+                self.forget(session_id)
             if session_epoch == FINAL_EPOCH or not wanted:
                 return FetchScope(wanted)
-            created = self._create(wanted, principal, uses_topic_ids, now_ms)
+            created = self._create(wanted, principal, uses_topic_ids, now_ms, replica_id)
             return FetchScope(wanted, created)
         if session is None:
             raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -127,13 +142,15 @@ class FetchSessions:
         for partition in wanted:
             _update(session, partition)
         if not session.partitions:
-            self._sessions.pop(session.id, None)
+            self.forget(session.id)
             return FetchScope([])
         return FetchScope(list(session.partitions.values()), session, is_incremental=True)
 
     def forget(self, session_id: int) -> None:
         """End a session, if there is one."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None and self._of_followers.get(session.replica_id) is session:
+            del self._of_followers[session.replica_id]
 
     def _use(self, session: FetchSession, now_ms: int) -> None:
         session.used_ms = now_ms
@@ -145,22 +162,33 @@ class FetchSessions:
         principal: Principal,
         uses_topic_ids: bool,
         now_ms: int,
+        replica_id: int,
     ) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._evict(len(wanted), now_ms):
-            return None
+        older = self._of_followers.get(replica_id)
+        if older is not None:
+            self.forget(older.id)
+        if replica_id == CONSUMER:
+            taken = len(self._sessions) - len(self._of_followers)
+            if taken >= self._slots and not self._evict(len(wanted), now_ms):
+                return None
         new_id = self._new_id()
         while new_id in self._sessions or new_id == NO_SESSION:
             new_id = self._new_id()
-        session = FetchSession(new_id, principal, uses_topic_ids, now_ms, now_ms)
+        session = FetchSession(new_id, principal, uses_topic_ids, now_ms, now_ms, replica_id)
         session.partitions = {partition.key: partition for partition in wanted}
         self._sessions[new_id] = session
+        if replica_id != CONSUMER:
+            self._of_followers[replica_id] = session
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
         """Make room for a session of this size. Evict the least recently used session if it was
         unused for MIN_EVICTION_MS. Otherwise evict the smallest session that is older than
         MIN_EVICTION_MS, if it is smaller than `size`. Return True if there is room."""
-        oldest = next(iter(self._sessions.values()), None)
+        of_consumers = [
+            session for session in self._sessions.values() if session.replica_id == CONSUMER
+        ]
+        oldest = next(iter(of_consumers), None)
         if oldest is None:
             return False
         victim: FetchSession | None = None
@@ -168,9 +196,7 @@ class FetchSessions:
             victim = oldest
         else:
             settled = (
-                session
-                for session in self._sessions.values()
-                if now_ms - session.created_ms > MIN_EVICTION_MS
+                session for session in of_consumers if now_ms - session.created_ms > MIN_EVICTION_MS
             )
             smallest = min(settled, key=lambda session: len(session.partitions), default=None)
             if smallest is not None and len(smallest.partitions) < size:
@@ -190,3 +216,4 @@ def _update(session: FetchSession, wanted: FetchedPartition) -> None:
     known.max_bytes = wanted.max_bytes
     known.current_leader_epoch = wanted.current_leader_epoch
     known.last_fetched_epoch = wanted.last_fetched_epoch
+    known.follower_high_watermark = wanted.follower_high_watermark

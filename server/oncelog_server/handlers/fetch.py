@@ -29,8 +29,14 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult
-from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
+from oncelog_server.fetching.sessions import (
+    CONSUMER,
+    FetchedPartition,
+    FetchScope,
+    PartitionKey,
+)
 from oncelog_server.handlers.current_leaders import CurrentLeaders
+from oncelog_server.partition.follower_fetch import NO_EPOCH, FetchingFollower
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -94,7 +100,8 @@ def _asked(
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
     meter = context.meter
-    if meter is not None and _replica_id(request) >= 0:
+    follower = _follower(services, request)
+    if meter is not None and follower is not None:
         meter.exempt()
         meter = None
     if meter is not None:
@@ -114,6 +121,7 @@ def _asked(
         response,
         timers=services.timers,
         slices=services.slices,
+        follower=follower,
     )
     return when_large(len(scope.partitions), steps)
 
@@ -121,6 +129,21 @@ def _asked(
 def _replica_id(request: FetchRequest) -> int:
     """Return the broker id of the follower that fetches, -1 for a consumer."""
     return request.replica_id if request.replica_state is None else request.replica_state.replica_id
+
+
+def _follower(services: BrokerServices, request: FetchRequest) -> FetchingFollower | None:
+    """Return the follower that fetches, None for a consumer."""
+    broker_id = _replica_id(request)
+    if broker_id < 0:
+        return None
+    state = request.replica_state
+    alive = services.metadata.image.brokers.get(broker_id)
+    return FetchingFollower(
+        broker_id,
+        NO_EPOCH if state is None else state.replica_epoch,
+        NO_EPOCH if alive is None else alive.epoch,
+        services.clock.monotonic_ms(),
+    )
 
 
 class _Finder:
@@ -173,6 +196,7 @@ def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]
             partition.partition_max_bytes,
             partition.current_leader_epoch,
             partition.last_fetched_epoch,
+            partition.high_watermark,
         )
         for topic in topics
         for partition in topic.partitions
@@ -201,7 +225,17 @@ def _scope(
         principal=context.session.principal,
         uses_topic_ids=by_id,
         now_ms=services.clock.monotonic_ms(),
+        replica_id=_replica_with_session(context, request),
     )
+
+
+def _replica_with_session(context: RequestContext, request: FetchRequest) -> int:
+    """Return the broker id of the follower that fetches, CONSUMER for a reader without the right to
+    be a follower. Such a reader must not take a follower's session, which is never evicted."""
+    replica_id = _replica_id(request)
+    if replica_id >= 0 and context.may(Operation.CLUSTER_ACTION, CLUSTER, logged=False):
+        return replica_id
+    return CONSUMER
 
 
 def _metered_response(

@@ -25,11 +25,12 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.results import TimestampOffset
 from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
-from oncelog_server.security.resources import Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.files import StorageError
 
@@ -45,6 +46,10 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+_START_OR_TIERED: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+# Earlier versions get LEADER_NOT_AVAILABLE instead of OFFSET_NOT_AVAILABLE (KIP-207).
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+_OFFSET_NOT_AVAILABLE: Final = ErrorCode.OFFSET_NOT_AVAILABLE
 # The first version that knows each special timestamp.
 SPECIAL_SINCE: Final[dict[int, int]] = {
     LATEST: 1,
@@ -89,9 +94,14 @@ def _steps(
                 _check_timestamp(context.api_version, wanted.timestamp)
                 partition = services.partitions.require(topic.name, wanted.partition_index)
                 partition.check_leader(wanted.current_leader_epoch)
-                answers.append(_look_up(partition, wanted, isolation))
+                end = partition.end_offset(isolation)
+                if _is_follower(context, partition, request.replica_id):
+                    end = partition.log_end_offset
+                elif _is_end_unknown(partition, wanted.timestamp, end):
+                    raise Refused(_OFFSET_NOT_AVAILABLE)
+                answers.append(_look_up(partition, wanted, end))
             except Refused as refused:
-                answers.append(_nothing(wanted, refused.code))
+                answers.append(_nothing(wanted, _code(context.api_version, refused.code)))
             except (StorageError, CorruptLog):
                 answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             yield
@@ -142,11 +152,44 @@ def _nothing(
     return ListOffsetsPartitionResponse(wanted.partition_index, code, -1, -1, -1)
 
 
+def _is_follower(context: RequestContext, partition: Partition, replica_id: int) -> bool:
+    """Return True if a follower of the partition asks, which reads up to the log end."""
+    return partition.replicas.is_follower(replica_id) and context.may(
+        Operation.CLUSTER_ACTION, CLUSTER, logged=False
+    )
+
+
+def _code(version: int, code: ErrorCode) -> ErrorCode:
+    if code is _OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_SINCE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return code
+
+
+def _is_end_unknown(partition: Partition, timestamp: int, end: int) -> bool:
+    """Return True if a new leader does not know yet which of its records are committed, and the
+    response depends on that (KIP-207). The offset of a client would otherwise move back. A record
+    below the known end is committed, whatever follows it."""
+    if partition.high_watermark >= partition.replicas.epoch_start_offset:
+        return False
+    if timestamp == LATEST:
+        return True
+    if timestamp in _START_OR_TIERED:
+        return False
+    found = _found(partition, timestamp, end)
+    return found is None or found.offset >= end
+
+
+def _found(partition: Partition, timestamp: int, end: int) -> TimestampOffset | None:
+    if timestamp == MAX_TIMESTAMP:
+        return partition.max_timestamp_offset()
+    return partition.offset_for_timestamp(timestamp, end)
+
+
 def _look_up(
-    partition: Partition, wanted: ListOffsetsPartition, isolation: Isolation
+    partition: Partition, wanted: ListOffsetsPartition, end: int
 ) -> ListOffsetsPartitionResponse:
+    """Return the offset for the timestamp. `end` is the end of the readable records."""
     timestamp = wanted.timestamp
-    end = partition.end_offset(isolation)
     index = wanted.partition_index
     if timestamp == LATEST:
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
@@ -156,10 +199,7 @@ def _look_up(
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _nothing(wanted)  # There is no tiered storage.
-    if timestamp == MAX_TIMESTAMP:
-        found = partition.max_timestamp_offset()
-    else:
-        found = partition.offset_for_timestamp(timestamp, end)
+    found = _found(partition, timestamp, end)
     if found is None or found.offset >= end:
         return _nothing(wanted)
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

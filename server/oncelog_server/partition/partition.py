@@ -93,7 +93,10 @@ class Partition:
         *,
         flush_on_ack: bool = False,
         on_storage_error: Callable[[Partition, StorageFailure], None] = _ignore,
+        high_watermark: int | None = None,
     ) -> None:
+        """`high_watermark` is that of the last checkpoint. None: the whole log is committed,
+        because it has no other replica."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self._log = log
@@ -113,7 +116,9 @@ class Partition:
         self._flush_requested = False
         self.replicas = Replicas(log.config.min_insync_replicas)
         # An attribute, because every append and read uses it. Only this class sets it.
-        self.high_watermark = log.log_end_offset
+        end = log.log_end_offset
+        at = end if high_watermark is None else min(high_watermark, end)
+        self.high_watermark = max(at, log.log_start_offset)
         # Bytes of records in Fetch responses, since the start.
         self.bytes_out = 0
 
@@ -129,16 +134,19 @@ class Partition:
         leader_epoch: int,
         isr: tuple[int, ...],
         replicas: tuple[int, ...],
+        partition_epoch: int = -1,
     ) -> None:
-        """Serve as the leader. A stale leader epoch is ignored."""
+        """Serve as the leader. A stale leader epoch is ignored. A new leader keeps its high
+        watermark until the ISR has fetched in the new epoch."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
             self._log.assign_leader_epoch(leader_epoch)
             self.replicas.lead(broker_id, self._log.log_end_offset)
-        self.replicas.update(isr, replicas)
+        self.replicas.update(isr, replicas, partition_epoch)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
         self.is_leader = True
+        self.recompute_high_watermark()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
         if leader_epoch < self.leader_epoch:
@@ -216,14 +224,31 @@ class Partition:
         return self.high_watermark >= self._log.segments.active.end_offset
 
     def on_flushed(self, log_end_offset: int) -> None:
-        """Advance the high watermark, because all records below `log_end_offset` are on disk."""
+        """Advance the leader's high watermark: all records below `log_end_offset` are on disk."""
         if self.offline is not None:
             return  # A successful flush after a failed flush proves nothing (S16).
         unflushed = self._log.log_end_offset - log_end_offset
         if not self._flush_on_ack and unflushed < self._log.config.flush_messages:
             self._flush_requested = False
             log_end_offset = self._log.log_end_offset
-        self._advance(log_end_offset)
+        if self.is_leader:
+            self._advance(log_end_offset)
+
+    def recompute_high_watermark(self) -> None:
+        """Advance the leader's high watermark after a change of the ISR or of a follower's log end.
+        If the ISR is now below the min ISR, end the waits that may not wait for its members."""
+        log = self._log
+        waits_for_flush = self._flush_on_ack or self._flush_requested
+        self._advance(log.recovery_point if waits_for_flush else log.log_end_offset)
+        if self.replicas.is_under_min_isr:
+            self.commit_waiters.end_under_min_isr()
+
+    def follow_high_watermark(self, high_watermark: int) -> None:
+        """Advance a follower's high watermark to the leader's, at most to the own log end. After a
+        truncation, move it back to the log end."""
+        end_offset = self._log.log_end_offset
+        self.high_watermark = min(max(high_watermark, self.high_watermark), end_offset)
+        self._log.producers.on_high_watermark(self.high_watermark)
 
     def _advance(self, high_watermark: int) -> None:
         if not self.replicas.is_alone:
@@ -240,16 +265,18 @@ class Partition:
                 if self.read_waiters.wakes:
                     self.read_waiters.wake_all()
 
-    def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all records below `end_offset` are committed. If these records
-        are committed already, call `settled` at once. An offline partition commits no further
-        records, so the call is then `settled(KAFKA_STORAGE_ERROR)`."""
+    def when_committed(
+        self, end_offset: int, settled: Settled, *, needs_min_isr: bool = False
+    ) -> None:
+        """Call `settled(NONE)` once all records below `end_offset` are committed, or at once. An
+        offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. Below the min
+        ISR, `needs_min_isr` ends the wait with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
             settled(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
-            self.commit_waiters.wait(end_offset, settled)
+            self.commit_waiters.wait(end_offset, settled, needs_min_isr)
 
     # --- appends
 
@@ -299,9 +326,11 @@ class Partition:
     ) -> Appended:
         """End a producer's transaction in this partition. One call writes the marker and the
         txnindex row of an abort, and changes the producer state, so no other code runs in between.
-        The last stable offset moves when the high watermark is above the marker. Raises Refused."""
+        The last stable offset moves when the high watermark is above the marker. Raises Refused,
+        also below the min ISR."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
+        self.check_in_sync_replicas()
         try:
             appended = self._log.append_marker(
                 producer_id,
@@ -339,8 +368,7 @@ class Partition:
         return self._log.producers.entry(producer_id) is not None
 
     def latest_producer_id(self) -> int:
-        """Return the highest producer id that the partition knows from records, -1 if there is
-        none."""
+        """Return the highest producer id that the partition knows from records, else -1."""
         entries = self._log.producers
         # Markers do not count, because an operator may have written them for any producer id.
         return max((entry.producer_id for entry in entries if entry.batches), default=-1)
@@ -489,6 +517,8 @@ class Partition:
         """Use these settings from now on. Raises ValueError for an unknown compression type."""
         self._log.reconfigure(config)
         self.replicas.require(config.min_insync_replicas)
+        if self.is_leader:
+            self.recompute_high_watermark()
 
     @property
     def size_bytes(self) -> int:

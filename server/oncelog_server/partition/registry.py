@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -16,9 +16,11 @@ _NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
 
 class Partitions:
-    """Partitions by topic name and index."""
+    """Partitions by topic name and index. `is_known` returns True if the cluster has a partition,
+    on this broker or another."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_known: Callable[[str, int], bool] = lambda topic, index: False) -> None:
+        self._is_known = is_known
         self._topics: dict[str, dict[int, Partition]] = {}
         # Partitions that could not be opened, each with the reason. Error responses and logs show
         # the reason.
@@ -37,8 +39,7 @@ class Partitions:
         return None if partitions is None else partitions.get(topic_partition.partition)
 
     def require(self, topic: str, index: int) -> Partition:
-        """Return the partition. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION,
-        KAFKA_STORAGE_ERROR)."""
+        """Return the partition. Raises the error of `missing`."""
         partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
         if partition is None:
@@ -52,10 +53,13 @@ class Partitions:
 
     def missing(self, topic: str, index: int) -> Refused:
         """Return the error of a partition that is not here: UNKNOWN_TOPIC_OR_PARTITION or
-        KAFKA_STORAGE_ERROR."""
+        KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER if the partition is on other brokers (Kafka's
+        ReplicaManager.getPartitionOrError)."""
         reason = self._offline.get(TopicPartition(topic, index))
         if reason is not None:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        if self._is_known(topic, index):
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def add(self, partition: Partition) -> None:

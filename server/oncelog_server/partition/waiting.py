@@ -32,21 +32,21 @@ class CommitWaiters:
 
     def __init__(self) -> None:
         # Offsets never decrease, because appends come in order.
-        self.waiting: deque[tuple[int, Settled]] = deque()
+        self.waiting: deque[tuple[int, Settled, bool]] = deque()
 
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def wait(self, offset: int, settled: Settled) -> None:
+    def wait(self, offset: int, settled: Settled, needs_min_isr: bool = False) -> None:
         """Call `settled(NONE)` once the high watermark is at least `offset`, the exclusive end of
-        the append."""
-        self.waiting.append((offset, settled))
+        the append. `needs_min_isr`: `end_under_min_isr` ends the wait."""
+        self.waiting.append((offset, settled, needs_min_isr))
 
     def advance(self, high_watermark: int) -> None:
         waiting = self.waiting
         raised: list[Exception] = []
         while waiting and waiting[0][0] <= high_watermark:
-            _, settled = waiting.popleft()
+            _, settled, _ = waiting.popleft()
             try:
                 settled(ErrorCode.NONE)
             except Exception as failure:
@@ -58,13 +58,28 @@ class CommitWaiters:
         """End all waits with `code`. Leadership has moved or the disk has failed, so records that
         are not committed yet must not be acknowledged."""
         waiting, self.waiting = self.waiting, deque()
-        raised: list[Exception] = []
-        for _, settled in waiting:
-            try:
-                settled(code)
-            except Exception as failure:
-                raised.append(failure)
-        raise_all(raised)
+        _settle_all([settled for _, settled, _ in waiting], code)
+
+    def end_under_min_isr(self) -> None:
+        """End the waits of producers with NOT_ENOUGH_REPLICAS_AFTER_APPEND. The records may still
+        be committed. Coordinators keep waiting, because a failed decision must never be committed
+        later."""
+        ended = [settled for _, settled, needs_min_isr in self.waiting if needs_min_isr]
+        if ended:
+            self.waiting = deque(entry for entry in self.waiting if not entry[2])
+            _settle_all(ended, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def _settle_all(settled: Sequence[Settled], code: ErrorCode) -> None:
+    """Call all callbacks, even after a callback that raises. Re-raise the exceptions at the
+    end."""
+    raised: list[Exception] = []
+    for call in settled:
+        try:
+            call(code)
+        except Exception as failure:
+            raised.append(failure)
+    raise_all(raised)
 
 
 class ReadWaiters:

@@ -7,6 +7,7 @@ KIP-966 (an ISR below the min ISR). Times are milliseconds of a clock that never
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -14,16 +15,31 @@ UNKNOWN: Final = -1
 
 class Follower:
     """The state of a follower. Its log end is the offset from which it last fetched in this leader
-    epoch."""
+    epoch. Its broker epoch is the one in that fetch, UNKNOWN before it."""
 
-    __slots__ = ("last_caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch", "log_end_offset")
+    __slots__ = (
+        "broker_epoch",
+        "last_caught_up_ms",
+        "last_fetch_ms",
+        "leader_end_at_last_fetch",
+        "log_end_offset",
+    )
 
     def __init__(self) -> None:
+        self.broker_epoch = UNKNOWN
         self.log_end_offset = UNKNOWN
         self.last_fetch_ms = UNKNOWN
         self.leader_end_at_last_fetch = UNKNOWN
         # The latest known time at which the follower had all records of the leader.
         self.last_caught_up_ms = UNKNOWN
+
+    def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Return True if the follower has all records of the leader, or had them at most
+        `max_lag_ms` ago (Kafka's ReplicaState.isCaughtUp)."""
+        if self.log_end_offset >= leader_end:
+            return True
+        caught_up_ms = self.last_caught_up_ms
+        return caught_up_ms != UNKNOWN and now_ms - caught_up_ms <= max_lag_ms
 
     def fetched(self, log_end_offset: int, leader_end: int, now_ms: int) -> None:
         if log_end_offset >= leader_end:
@@ -46,16 +62,18 @@ class Replicas:
     KeyError."""
 
     __slots__ = (
-        "_epoch_start_offset",
+        "_counted",
         "_followers",
-        "_in_maximal_isr",
+        "_joining",
         "_leader_id",
         "_min_insync_replicas",
         "_proposed_isr",
         "assignment",
+        "epoch_start_offset",
         "is_alone",
         "is_under_min_isr",
         "isr",
+        "partition_epoch",
     )
 
     def __init__(self, min_insync_replicas: int) -> None:
@@ -66,24 +84,37 @@ class Replicas:
         self.is_alone = True
         self._min_insync_replicas = min_insync_replicas
         self._leader_id = UNKNOWN
-        self._epoch_start_offset = UNKNOWN
+        # The leader's log end at the start of its epoch. UNKNOWN before this broker leads.
+        self.epoch_start_offset = UNKNOWN
+        # The revision of the metadata that last changed the partition's record.
+        self.partition_epoch = UNKNOWN
         self._proposed_isr: tuple[int, ...] = ()
+        # Followers outside of the ISR that hold the high watermark back.
+        self._joining: tuple[int, ...] = ()
         self._followers: dict[int, Follower] = {}
-        self._in_maximal_isr: tuple[Follower, ...] = ()
+        # The followers with log ends that count for the high watermark.
+        self._counted: tuple[Follower, ...] = ()
 
     # --- metadata
 
     def lead(self, leader_id: int, epoch_start_offset: int) -> None:
         """Begin a leader epoch. No follower has fetched in this epoch yet, and no ISR change is in
         flight. The caller must then call `update`."""
-        self._leader_id, self._epoch_start_offset = leader_id, epoch_start_offset
-        self._proposed_isr = ()
+        self._leader_id, self.epoch_start_offset = leader_id, epoch_start_offset
+        self._proposed_isr = self._joining = ()
         self._followers = {}
 
-    def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
-        """Replace the metadata of this leader epoch. A change in flight stays in flight, because
-        the metadata may be older than the outcome of the change. Replicas that are not assigned any
-        more are removed from the proposed ISR."""
+    def update(
+        self, isr: tuple[int, ...], assignment: tuple[int, ...], partition_epoch: int = UNKNOWN
+    ) -> None:
+        """Replace the metadata of this leader epoch.
+
+        A newer partition epoch ends the change in flight: the change compares the partition epoch,
+        so it has either made this metadata or can never be made any more. Otherwise the change
+        stays in flight, because the metadata may be older than its outcome. Replicas that are not
+        assigned any more are removed from the proposed ISR."""
+        if partition_epoch > self.partition_epoch:
+            self.partition_epoch, self._proposed_isr = partition_epoch, ()
         known = self._followers
         self._followers = {
             broker_id: known.get(broker_id) or Follower()
@@ -95,6 +126,11 @@ class Replicas:
             broker_id
             for broker_id in self._proposed_isr
             if broker_id == self._leader_id or broker_id in self._followers
+        )
+        self._joining = tuple(
+            broker_id
+            for broker_id in self._joining
+            if broker_id in self._followers and broker_id not in isr
         )
         self._count()
 
@@ -115,6 +151,11 @@ class Replicas:
         self._count()
 
     @property
+    def has_change_in_flight(self) -> bool:
+        """Return True from `propose_isr` until the change ends."""
+        return bool(self._proposed_isr)
+
+    @property
     def maximal_isr(self) -> frozenset[int]:
         return frozenset((*self.isr, *self._proposed_isr))
 
@@ -125,34 +166,50 @@ class Replicas:
         return min(self._min_insync_replicas, len(self.assignment))
 
     def _count(self) -> None:
-        self._in_maximal_isr = tuple(
+        self._counted = tuple(
             self._followers[broker_id]
-            for broker_id in self.maximal_isr
+            for broker_id in self.maximal_isr.union(self._joining)
             if broker_id != self._leader_id
         )
         self.is_under_min_isr = len(self.isr) < self.effective_min_isr
-        self.is_alone = not self._in_maximal_isr and not self.is_under_min_isr
+        self.is_alone = not self._counted and not self.is_under_min_isr
 
     # --- log ends
 
     def high_watermark(self, present: int, leader_end: int) -> int:
-        """Return the new high watermark: the smallest log end over the maximal ISR. Return
-        `present` if `present` is higher, or if the ISR is below the min ISR.
+        """Return the new high watermark: the smallest log end over the maximal ISR and the
+        replicas of `wait_for`. Return `present` if `present` is higher, or if the ISR is below the
+        min ISR.
 
         `leader_end` is the leader's log end. If acks wait for a flush, `leader_end` is the end of
         the flushed records.
         """
         if self.is_under_min_isr:
             return present
-        ends = (follower.log_end_offset for follower in self._in_maximal_isr)
+        ends = (follower.log_end_offset for follower in self._counted)
         return max(present, min((leader_end, *ends)))
 
+    def is_follower(self, broker_id: int) -> bool:
+        """Return True if the partition is assigned to this other broker."""
+        return broker_id in self._followers
+
     def record_fetch(
-        self, broker_id: int, log_end_offset: int, leader_end: int, now_ms: int
+        self,
+        broker_id: int,
+        log_end_offset: int,
+        leader_end: int,
+        now_ms: int,
+        broker_epoch: int = UNKNOWN,
     ) -> None:
         """Record a follower's fetch from `log_end_offset`. `leader_end` is the leader's log end at
-        that time."""
-        self._followers[broker_id].fetched(log_end_offset, leader_end, now_ms)
+        that time. `broker_epoch` is that of the request (KIP-903)."""
+        follower = self._followers[broker_id]
+        follower.fetched(log_end_offset, leader_end, now_ms)
+        follower.broker_epoch = broker_epoch
+
+    def broker_epoch(self, broker_id: int) -> int:
+        """Return the broker epoch of the follower's last fetch, UNKNOWN if it had none."""
+        return self._followers[broker_id].broker_epoch
 
     def lag(self, broker_id: int, leader_end: int) -> int | None:
         """Return the number of offsets that the follower is behind. Return None before the
@@ -182,15 +239,45 @@ class Replicas:
                 found.append(broker_id)
         return tuple(found)
 
-    def may_join(self, high_watermark: int) -> tuple[int, ...]:
+    def may_join(
+        self, high_watermark: int, epochs: Mapping[int, int] | None = None
+    ) -> tuple[int, ...]:
         """Return the followers that may join the ISR: those with a log end at or above the high
         watermark and the start of the leader epoch. A follower that ends before that start may have
-        records that differ from the leader's. Return no followers while a change is in flight."""
+        records that differ from the leader's. Return no followers while a change is in flight.
+
+        `epochs` are the broker epochs of the live brokers. A follower that is not in `epochs`, or
+        has fetched with another broker epoch, may not join (KIP-903). None: all may join."""
         if self._proposed_isr:
             return ()
-        required = max(high_watermark, self._epoch_start_offset)
+        required = max(high_watermark, self.epoch_start_offset)
         return tuple(
             broker_id
             for broker_id, follower in self._followers.items()
-            if broker_id not in self.isr and follower.log_end_offset >= required
+            if broker_id not in self.isr
+            and follower.log_end_offset >= required
+            and (epochs is None or _is_eligible(broker_id, follower, epochs))
         )
+
+    def wait_for_joining(
+        self, leader_end: int, now_ms: int, max_lag_ms: int, epochs: Mapping[int, int]
+    ) -> None:
+        """Let the high watermark wait for the live followers outside of the ISR that were caught up
+        at most `max_lag_ms` ago. Without this, such a follower might never reach the high watermark
+        of a busy partition, and so never join (Kafka's shouldWaitForReplicaToJoinIsr)."""
+        joining = tuple(
+            broker_id
+            for broker_id, follower in self._followers.items()
+            if broker_id not in self.isr
+            and follower.log_end_offset != UNKNOWN
+            and follower.is_caught_up(leader_end, now_ms, max_lag_ms)
+            and _is_eligible(broker_id, follower, epochs)
+        )
+        if joining != self._joining:
+            self._joining = joining
+            self._count()
+
+
+def _is_eligible(broker_id: int, follower: Follower, epochs: Mapping[int, int]) -> bool:
+    alive = epochs.get(broker_id)
+    return alive is not None and follower.broker_epoch in (alive, UNKNOWN)

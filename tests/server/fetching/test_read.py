@@ -71,7 +71,7 @@ def test_a_response_respects_the_limits_of_the_request_and_of_each_partition(
     wanted = [FetchedPartition(key(index), 0, each) for index in range(3)]
     result = fetch(filled(3, 3), wanted, max_bytes)
     assert sizes(result) == expected
-    assert (result.size, result.has_error) == (sum(expected), False)
+    assert (result.size, result.is_urgent) == (sum(expected), False)
 
 
 def test_the_first_batch_may_exceed_the_limit_also_after_an_empty_partition() -> None:
@@ -80,7 +80,7 @@ def test_the_first_batch_may_exceed_the_limit_also_after_an_empty_partition() ->
     assert sizes(fetch(partitions, wanted, 1)) == [0, SIZE]
 
 
-def test_every_partition_has_its_own_error_and_any_error_sets_has_error() -> None:
+def test_every_partition_has_its_own_error_and_any_error_is_urgent() -> None:
     partitions = filled(3, 1)
     partitions[key(1)].become_follower(1, 1)
     wanted = [FetchedPartition(key(index), 0, 1_000) for index in range(4)]
@@ -92,7 +92,7 @@ def test_every_partition_has_its_own_error_and_any_error_sets_has_error() -> Non
         ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    assert (result.has_error, sizes(result)) == (True, [SIZE, 0, 0, 0])
+    assert (result.is_urgent, sizes(result)) == (True, [SIZE, 0, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_KIP_595_a_reader_gets_the_offset_at_which_its_log_diverges(
     result = fetch(partitions, wanted, 1_000)
     (row,) = result.partitions
     assert row.diverging == expected
-    assert result.has_error is (expected is not None)
+    assert result.is_urgent is (expected is not None)
     assert row.read is not None
     assert (row.read.records is None) is (expected is not None or offset == 4)
 

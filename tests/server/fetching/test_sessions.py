@@ -8,6 +8,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.fetching.sessions import (
+    CONSUMER,
     MIN_EVICTION_MS,
     FetchedPartition,
     FetchScope,
@@ -45,6 +46,7 @@ class Broker:
         forgotten: Iterable[int] = (),
         topic_ids: bool = False,
         principal: Principal = ALICE,
+        replica_id: int = CONSUMER,
     ) -> FetchScope:
         return self.sessions.scope(
             session_id,
@@ -54,6 +56,7 @@ class Broker:
             principal=principal,
             uses_topic_ids=topic_ids,
             now_ms=self.now_ms,
+            replica_id=replica_id,
         )
 
     def refused(
@@ -218,3 +221,32 @@ def test_another_principal_cannot_end_a_session(epoch: int) -> None:
     assert indexes(scope) == [2]
     assert scope.session_id != session_id
     assert indexes(broker.fetch(session_id, 1)) == [1]
+
+
+# --- followers
+
+
+def test_the_session_of_a_follower_is_never_evicted_and_takes_no_slot() -> None:
+    broker = Broker(slots=1)
+    follower = broker.fetch(0, 0, 1, replica_id=7)
+    broker.now_ms = 2 * MIN_EVICTION_MS
+    consumer = broker.fetch(0, 0, 1, 2, 3)
+    broker.now_ms = 4 * MIN_EVICTION_MS
+    newer = broker.fetch(0, 0, 1, 2, 3, 4)
+    assert broker.refused(consumer.session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert newer.session_id
+    assert indexes(broker.fetch(follower.session_id, 1, replica_id=7)) == [1]
+
+
+def test_a_follower_has_one_session() -> None:
+    """A follower that connects again cannot close the session of its lost connection."""
+    broker = Broker(slots=0)
+    first = broker.fetch(0, 0, 1, replica_id=7)
+    other = broker.fetch(0, 0, 1, replica_id=8)
+    second = broker.fetch(0, 0, 1, replica_id=7)
+    assert broker.refused(first.session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(broker.sessions) == 2
+    broker.sessions.forget(second.session_id)
+    broker.sessions.forget(other.session_id)
+    assert len(broker.sessions) == 0
+    assert broker.fetch(0, 0, 1, replica_id=7).session_id

@@ -21,6 +21,7 @@ from oncelog_server.handlers.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
+from oncelog_server.partition.partition import Partition
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.handlers.nodes import ask, broker
 from tests.server.log.driver import NOW_MS, batch
@@ -92,3 +93,63 @@ async def test_a_partition_that_is_named_twice_affects_no_other_partition() -> N
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert await listed(0, (1, LATEST), (0, LATEST), (1, 5)) == [twice, (0, 2, 4), twice]
     assert await listed(0, (1, LATEST), (0, LATEST)) == [unknown, (0, 2, 4)]
+
+
+# --- a new leader that does not know yet which of its records are committed (KIP-207)
+
+UNKNOWN = (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
+
+
+def elected() -> Partition:
+    """Return a leader of epoch 4 with two records, one of them known to be committed."""
+    found = partition(name=TopicPartition("orders", 0), isr=(0, 1), replicas=(0, 1))
+    found.append(batch(timestamp=NOW_MS), now_ms=NOW_MS)
+    found.append(batch(timestamp=NOW_MS + 5), now_ms=NOW_MS)
+    found.replicas.record_fetch(1, 1, 2, NOW_MS)
+    found.recompute_high_watermark()
+    found.become_leader(0, 4, (0, 1), (0, 1))
+    return found
+
+
+async def asked(
+    found: Partition, timestamp: int, version: int, replica_id: int = -1
+) -> tuple[int, int, int]:
+    wanted = [ListOffsetsPartition(0, timestamp=timestamp)]
+    request: Any = ListOffsetsRequest(replica_id, topics=[ListOffsetsTopic("orders", wanted)])
+    async with broker() as services:
+        services.partitions.add(found)
+        response = await ask(list_offsets, services, request, version)
+    (row,) = response.topics[0].partitions
+    return (row.error_code, row.offset, row.leader_epoch)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        pytest.param(LATEST, UNKNOWN, id="the end"),
+        pytest.param(NOW_MS + 1, UNKNOWN, id="a record that may be committed"),
+        pytest.param(NOW_MS + 6, UNKNOWN, id="no record"),
+        pytest.param(MAX_TIMESTAMP, UNKNOWN, id="the highest timestamp"),
+        pytest.param(NOW_MS, (0, 0, 0), id="a committed record"),
+        pytest.param(EARLIEST_LOCAL, (0, 0, 0), id="the beginning"),
+        pytest.param(LATEST_TIERED, (0, -1, -1), id="nothing is in tiered storage"),
+    ],
+)
+async def test_78_a_new_leader_does_not_return_an_end_that_may_grow(
+    timestamp: int, expected: tuple[int, int, int]
+) -> None:
+    found = elected()
+    assert await asked(found, timestamp, 11) == expected
+    found.replicas.record_fetch(1, 2, 2, NOW_MS)
+    found.recompute_high_watermark()
+    assert (await asked(found, LATEST, 11))[:2] == (0, 2)
+
+
+async def test_78_earlier_versions_get_a_code_that_they_know() -> None:
+    assert (await asked(elected(), LATEST, 5))[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (await asked(elected(), LATEST, 4))[0] == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_a_follower_gets_the_log_end() -> None:
+    assert (await asked(elected(), LATEST, 11, 1))[:2] == (0, 2)
+    assert await asked(elected(), LATEST, 11, 2) == UNKNOWN

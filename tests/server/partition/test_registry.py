@@ -65,3 +65,12 @@ def test_a_partition_that_fails_while_in_service_is_offline_too() -> None:
     replica.fail("fsync")
     assert partitions.offline_reason(NAME) == "fsync"
     assert partitions.offline() == {NAME: "fsync"}
+
+
+def test_6_a_partition_of_other_brokers_is_not_unknown() -> None:
+    """The client then looks for the leader, instead of a topic that may not exist."""
+    partitions = Partitions(lambda topic, index: (topic, index) == NAME)
+    assert code_of(partitions, NAME) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(partitions, TopicPartition("topic", 1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions.add_offline(NAME, "the disk is broken")
+    assert code_of(partitions, NAME) is ErrorCode.KAFKA_STORAGE_ERROR

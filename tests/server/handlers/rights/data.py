@@ -140,6 +140,10 @@ CASES: Final = (
         K.FETCH,
         fetched(2),
         (need(cluster(Operation.CLUSTER_ACTION), "responses.partitions", DENIED),),
+        # Broker 2 has no replica of the partition.
+        allowed=frozenset(
+            {("responses.partitions.error_code", int(ErrorCode.NOT_LEADER_OR_FOLLOWER))}
+        ),
     ),
     Case(K.LIST_OFFSETS, OFFSETS, (need(topic(DESCRIBE), "topics.partitions"),)),
     Case(K.OFFSET_FOR_LEADER_EPOCH, EPOCHS, (need(topic(DESCRIBE), "topics.partitions"),)),
