@@ -327,6 +327,8 @@ class ShardRuntime(Generic[S]):
         return parked
 
     def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:
+        # Coordinators append as producers with acks=all do.
+        loaded.partition.check_in_sync_replicas()
         now_ms = self._wall_ms()
         records = decision.records
         transaction = decision.transaction

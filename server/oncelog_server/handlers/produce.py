@@ -183,6 +183,8 @@ def _produce(
         context.api_version >= ADDS_PARTITIONS_SINCE,
         services.partition_adding,
         services.clock.now_ms(),
+        request.timeout_ms,
+        services.timers,
         request.transaction_group_id,
         services.settings.transaction_partition_verification_enable,
         context,
@@ -285,7 +287,7 @@ def _response(
     answers = _Answers(services, context)
     return ProduceResponse(
         [
-            TopicProduceResponse(topic.name, topic.topic_id, answers.of(appends))
+            TopicProduceResponse(topic.name, topic.topic_id, answers.of(topic, appends))
             for topic, appends in topics
         ],
         node_endpoints=answers.endpoints,
@@ -300,7 +302,7 @@ def _response_in_steps(
     for topic, appends in topics:
         rows: list[PartitionProduceResponse] = []
         for start in range(0, len(appends), SMALL):
-            rows += answers.of(appends[start : start + SMALL])
+            rows += answers.of(topic, appends[start : start + SMALL])
             yield
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
         yield
@@ -321,7 +323,9 @@ class _Answers:
         self._left = MAX_RECORD_ERRORS
         self.endpoints: list[NodeEndpoint] = []
 
-    def of(self, appends: Sequence[PartitionAppend]) -> list[PartitionProduceResponse]:
+    def of(
+        self, topic: TopicProduceData, appends: Sequence[PartitionAppend]
+    ) -> list[PartitionProduceResponse]:
         answers = []
         encode_row = self._encode_row
         for append in appends:
@@ -335,7 +339,7 @@ class _Answers:
                     appended.log_start_offset,
                 )
             else:
-                answer = _refused(self._services, self._context, append, self.endpoints)
+                answer = _refused(self._services, self._context, topic, append, self.endpoints)
                 if len(append.record_errors) <= self._left:
                     self._left -= len(append.record_errors)
                     answer.record_errors = [
@@ -349,6 +353,7 @@ class _Answers:
 def _refused(
     services: BrokerServices,
     context: RequestContext,
+    topic: TopicProduceData,
     append: PartitionAppend,
     endpoints: list[NodeEndpoint],
 ) -> PartitionProduceResponse:
@@ -362,9 +367,10 @@ def _refused(
     )
     if append.partition is not None and (append.record_errors or append.code in FROM_THE_LOG):
         refused.log_start_offset = append.partition.log_start_offset
-    if append.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and append.partition is not None:
+    if append.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         leaders = CurrentLeaders(services, context.listener_name)
-        refused.current_leader = LeaderIdAndEpoch(*leaders.of(*append.partition.topic_partition))
+        key = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE else topic.name
+        refused.current_leader = LeaderIdAndEpoch(*leaders.of(key, append.index))
         known = {endpoint.node_id for endpoint in endpoints}
         endpoints += [
             NodeEndpoint(*found) for id_, found in leaders.endpoints.items() if id_ not in known

@@ -9,6 +9,7 @@ client of v12 or later does not add its partitions itself: the request to the co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,6 +22,7 @@ from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
+from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -105,7 +107,8 @@ class Produce(msgspec.Struct, eq=False):
 
     `appends` are in the order of the request. `transactional` are the appends with a transactional
     batch. `group_id` is the consumer group of the transaction, None without a group. If `verifies`
-    is True, the coordinator also verifies partitions that the client adds itself.
+    is True, the coordinator also verifies partitions that the client adds itself. With acks=all,
+    the response does not wait for the commit longer than `timeout_ms`.
     """
 
     appends: list[PartitionAppend]
@@ -115,6 +118,8 @@ class Produce(msgspec.Struct, eq=False):
     adds_partitions: bool
     add_to_transaction: AddToTransaction
     now_ms: int
+    timeout_ms: int
+    timers: Timers
     group_id: str | None = None
     verifies: bool = True
     caller: ClientRequest | None = None
@@ -262,7 +267,9 @@ class Produce(msgspec.Struct, eq=False):
             else:
                 if acks_all and appended.last_offset >= partition.high_watermark:
                     uncommitted.append(append)
-        return _AllCommitted(uncommitted).done if uncommitted else None
+        if not uncommitted:
+            return None
+        return _AllCommitted(uncommitted, self.timeout_ms, self.timers).done
 
 
 def _remember_refused(append: PartitionAppend) -> None:
@@ -320,28 +327,39 @@ def _missing(header: BatchHeader, first: int) -> str:
 
 
 class _AllCommitted:
-    """Completes `done` when every append of a request is committed or has failed."""
+    """Completes `done` when every append of a request is committed or has failed, at the latest
+    after `timeout_ms`. An append that is not committed by then gets REQUEST_TIMED_OUT, and may
+    still be committed later (Kafka's DelayedProduce)."""
 
-    def __init__(self, uncommitted: list[PartitionAppend]) -> None:
+    def __init__(self, uncommitted: list[PartitionAppend], timeout_ms: int, timers: Timers) -> None:
         # `ordered`, because the request has already taken effect and only its response is pending.
         # The connection may serve the next request meanwhile.
         self.done: Deferred[None] = Deferred(ordered=True)
-        self._missing = len(uncommitted)
-        for append in uncommitted:
+        self._timer = timers.call_later(max(timeout_ms, 0), self._time_is_up)
+        self.done.on_cancel(self._timer.cancel)
+        self._pending = dict(enumerate(uncommitted))
+        for number, append in enumerate(uncommitted):
             partition, appended = append.partition, append.appended
             assert partition is not None
             assert appended is not None
-            partition.when_committed(appended.last_offset + 1, self._settle(append))
+            settle = partial(self._settle, number)
+            partition.when_committed(appended.last_offset + 1, settle, needs_min_isr=True)
 
-    def _settle(self, append: PartitionAppend) -> Callable[[ErrorCode], None]:
-        def settled(code: ErrorCode) -> None:
-            if code is not ErrorCode.NONE:
-                append.refuse(code)
-            self._missing -= 1
-            if self._missing == 0:
-                self.done.complete(None)
+    def _settle(self, number: int, code: ErrorCode) -> None:
+        append = self._pending.pop(number, None)
+        if append is None:
+            return  # the request has timed out
+        if code is not ErrorCode.NONE:
+            append.refuse(code)
+        if not self._pending:
+            self._timer.cancel()
+            self.done.complete(None)
 
-        return settled
+    def _time_is_up(self) -> None:
+        pending, self._pending = self._pending, {}
+        for append in pending.values():
+            append.refuse(ErrorCode.REQUEST_TIMED_OUT)
+        self.done.complete(None)
 
 
 def _header(append: PartitionAppend) -> BatchHeader:

@@ -21,10 +21,12 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import NOW_MS, batch
+from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition
 from tests.server.storage.memory_files import MemoryFiles
 
 NONE = ErrorCode.NONE
+TIMEOUT_MS = 30_000
 
 
 def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> bytearray:
@@ -39,11 +41,15 @@ class Broker:
     needs a later response sets a Deferred."""
 
     flush_on_ack: bool = False
+    isr: tuple[int, ...] = (0,)
+    replicas: tuple[int, ...] = (0,)
+    min_insync_replicas: int = 1
     answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS
     asked: list[AddPartitions] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.files = MemoryFiles()
+        self.timers = ManualTimers()
         flush = GroupFlush(self.files)
         self.partitions = [
             partition(
@@ -51,6 +57,9 @@ class Broker:
                 TopicPartition("topic", index),
                 flush=flush,
                 flush_on_ack=self.flush_on_ack,
+                isr=self.isr,
+                replicas=self.replicas,
+                min_insync_replicas=self.min_insync_replicas,
             )
             for index in range(3)
         ]
@@ -76,8 +85,9 @@ class Broker:
                 append.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         flagged = transactional_of(appends)
         later = Produce(
-            appends, flagged, transactional_id, acks, adds_partitions, self.add, NOW_MS
-        ).run()
+            appends, flagged, transactional_id, acks, adds_partitions, self.add, NOW_MS,
+            TIMEOUT_MS, self.timers,
+        ).run()  # fmt: skip
         return appends, later
 
     @property

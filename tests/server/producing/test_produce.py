@@ -7,13 +7,15 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
+from oncelog_server.partition.follower_fetch import FetchingFollower, record_fetch
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
-from tests.server.log.driver import batch, read_all
+from tests.server.log.driver import NOW_MS, batch, read_all
 from tests.server.partition.partitions import mark, partition
-from tests.server.producing.driver import NONE, Broker, codes, transactional
+from tests.server.producing.driver import NONE, TIMEOUT_MS, Broker, codes, transactional
 
 # --- acks
 
@@ -64,6 +66,68 @@ def test_a_failed_fsync_fails_only_the_batch_of_its_partition() -> None:
     broker.files.settle()
     assert later.done
     assert codes(appends) == [ErrorCode.KAFKA_STORAGE_ERROR, NONE]
+
+
+# --- followers
+
+
+def fetched(partition: Partition, broker_id: int, offset: int) -> None:
+    """Let a follower fetch from `offset`."""
+    record_fetch(partition, FetchingFollower(broker_id, -1, -1, NOW_MS), offset)
+
+
+def replicated(isr: tuple[int, ...] = (0, 1), min_insync_replicas: int = 1) -> Broker:
+    return Broker(isr=isr, replicas=(0, 1), min_insync_replicas=min_insync_replicas)
+
+
+def test_acks_all_waits_for_the_isr() -> None:
+    broker = replicated()
+    appends, later = broker.produce(batch(2))
+    assert later is not None
+    fetched(broker.partitions[0], 1, 1)
+    assert not later.done
+    fetched(broker.partitions[0], 1, 2)
+    assert (later.done, codes(appends), broker.timers.waiting) == (True, [NONE], [])
+
+
+def test_7_after_its_timeout_a_produce_ends_and_its_records_may_still_be_committed() -> None:
+    broker = replicated()
+    appends, later = broker.produce(batch(), batch())
+    assert later is not None
+    fetched(broker.partitions[0], 1, 1)
+    broker.timers.advance(TIMEOUT_MS - 1)
+    assert not later.done
+    broker.timers.advance(1)
+    assert (later.done, codes(appends)) == (True, [NONE, ErrorCode.REQUEST_TIMED_OUT])
+    fetched(broker.partitions[1], 1, 1)
+    assert broker.partitions[1].high_watermark == 1
+    assert codes(appends) == [NONE, ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_a_produce_that_was_cancelled_leaves_no_timer() -> None:
+    broker = replicated()
+    _, later = broker.produce(batch())
+    assert later is not None
+    later.cancel()
+    assert not broker.timers.waiting
+    fetched(broker.partitions[0], 1, 1)
+
+
+def test_19_below_the_min_isr_acks_all_appends_nothing() -> None:
+    broker = replicated(isr=(0,), min_insync_replicas=2)
+    appends, later = broker.produce(batch())
+    assert (later, codes(appends), broker.ends[0]) == (None, [ErrorCode.NOT_ENOUGH_REPLICAS], 0)
+    appends, _ = broker.produce(batch(), acks=1)
+    assert (codes(appends), broker.ends[0]) == ([NONE], 1)
+
+
+def test_20_if_the_isr_falls_below_the_min_isr_after_the_append_the_wait_ends() -> None:
+    broker = replicated(min_insync_replicas=2)
+    appends, later = broker.produce(batch())
+    assert later is not None
+    broker.partitions[0].become_leader(0, 0, (0,), (0, 1))
+    assert (later.done, codes(appends)) == (True, [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+    assert broker.partitions[0].high_watermark == 0
 
 
 # --- several partitions

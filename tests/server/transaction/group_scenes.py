@@ -20,6 +20,7 @@ from tests.server.transaction.world import (
     DATA,
     GROUP,
     OFFSETS,
+    PRODUCE_TIMEOUT_MS,
     World,
     transactional_batch,
     value_of,
@@ -78,6 +79,8 @@ def produce(
         True,
         world.transactions.add_partitions,
         world.wall(),
+        PRODUCE_TIMEOUT_MS,
+        world.timers,
         group_id=GROUP,
     ).run()
     return append, later

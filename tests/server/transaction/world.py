@@ -56,6 +56,8 @@ DATA = (A0, A1, B0)
 # The cleanup policy of the internal topics.
 COMPACTED = frozenset({COMPACT})
 GROUP = "g"
+# No Produce of these tests times out.
+PRODUCE_TIMEOUT_MS = 10**9
 
 
 @overload
@@ -314,6 +316,8 @@ class World:
             adds_partitions,
             self.transactions.add_partitions,
             self.wall(),
+            PRODUCE_TIMEOUT_MS,
+            self.timers,
         ).run()
         return append, later
 
