@@ -206,12 +206,19 @@ class Accumulator(Generic[T]):
         self._finish(batch)
 
     def failed(
-        self, batch: Batch[T], code: ErrorCode, now_ms: float, randomness: float
+        self,
+        batch: Batch[T],
+        code: ErrorCode,
+        now_ms: float,
+        randomness: float,
+        *,
+        is_moved: bool = False,
     ) -> SendOutcome:
         """Handle a batch that failed with `code` (NETWORK_EXCEPTION without a response).
 
         If the result is FAILED, the caller fails the batch's deliveries. `randomness` (0..1)
-        jitters the back-off.
+        jitters the back-off. `is_moved`: the response has named a new leader, so the batch is sent
+        again at once (KIP-951).
         """
         if batch.state is BatchState.DONE:
             return SendOutcome.FORGOTTEN
@@ -234,7 +241,7 @@ class Accumulator(Generic[T]):
                 batch.sequence_errors += 1
             delay_ms = self.config.backoff.delay_ms(failures, randomness)
             batch.state = BatchState.RETRY
-            batch.retry_at_ms = now_ms + delay_ms
+            batch.retry_at_ms = now_ms if is_moved else now_ms + delay_ms
             self._renumber_unresolved()
             return SendOutcome.RETRIED
         self._finish(batch, lost=True)

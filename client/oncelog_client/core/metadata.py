@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from oncelog_client.core.leader_hints import LeaderHints
 from oncelog_client.errors import KafkaError, error_for
 from oncelog_client.values import Node, PartitionInfo, TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -85,6 +86,20 @@ class Metadata(NamedTuple):
             for name in topics
             if name in self.topics and self.topics[name].usable
         }
+
+    def led_by(self, hints: LeaderHints) -> Metadata:
+        """Return the metadata with the leaders of `hints`. A hint counts if its leader epoch is
+        newer than the known one, and the address of its leader is known."""
+        brokers = {**self.brokers, **{node.node_id: node for node in hints.nodes}}
+        topics = dict(self.topics)
+        for partition, leader, epoch in hints.leaders:
+            known = self.partition(partition)
+            if known is None or epoch <= known.leader_epoch or leader not in brokers:
+                continue
+            rows = list(topics[partition.topic].partitions)
+            rows[partition.partition] = known._replace(leader=leader, leader_epoch=epoch)
+            topics[partition.topic] = topics[partition.topic]._replace(partitions=tuple(rows))
+        return self._replace(brokers=brokers, topics=topics)
 
     def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
         """Return the metadata with a response merged in. `whole`: the response lists every topic,

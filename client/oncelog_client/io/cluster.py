@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from oncelog_client.connect_failures import Address, ConnectFailure
 from oncelog_client.core.backoff import Backoff
 from oncelog_client.core.client_config import ClientConfig
+from oncelog_client.core.leader_hints import LeaderHints
 from oncelog_client.core.metadata import Metadata, TopicInfo, refusal_of
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
@@ -24,6 +25,7 @@ from oncelog_client.errors import (
     check,
     error_for,
 )
+from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -254,6 +256,18 @@ class Cluster:
             self._refreshed_ms = started_ms
         for callback in self.on_metadata:
             callback()
+
+    def learn_leaders(self, hints: LeaderHints) -> frozenset[TopicPartition]:
+        """Take over new leaders that a broker has named. Return their partitions: a request to the
+        new leader needs no pause (KIP-951)."""
+        if not hints.leaders:
+            return frozenset()
+        old, self.metadata = self.metadata, self.metadata.led_by(hints)
+        return frozenset(
+            hint.partition
+            for hint in hints.leaders
+            if self.metadata.partition(hint.partition) != old.partition(hint.partition)
+        )
 
     def refresh_soon(self) -> None:
         """Request fresh metadata in the background, but only once per `retry_backoff_ms`."""

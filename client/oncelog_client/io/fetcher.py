@@ -1,11 +1,11 @@
-"""The consumer's fetches. The next Fetch to a leader is sent before the application polls for its
-records. At most one Fetch is in flight to each leader."""
+"""The consumer's fetches. The next Fetch to a replica is sent before the application polls for its
+records. At most one Fetch is in flight to each broker."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,8 @@ from oncelog_client.core.backoff import Pauses
 from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.core.fetched import FetchedPartition, FetchedRecords
 from oncelog_client.core.isolation import AbortedRange
+from oncelog_client.core.leader_hints import hints_of
+from oncelog_client.core.read_replicas import ReadReplicas
 from oncelog_client.core.subscription import Assigned, Subscription
 from oncelog_client.core.uncommitted import UncommittedRecords
 from oncelog_client.errors import (
@@ -77,6 +79,7 @@ class Fetcher:
         self._busy: dict[int, frozenset[TopicPartition]] = {}
         self._failure: KafkaError | None = None
         self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
+        self._replicas = ReadReplicas(config.metadata_max_age_ms)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0.0
         self._closed = False
@@ -96,7 +99,7 @@ class Fetcher:
         self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
 
     def pump(self) -> None:
-        """Start a fetch at every leader that has none in flight, if there is something to fetch."""
+        """Start a fetch at every broker that has none in flight, if there is something to fetch."""
         self._pump(monotonic_ms())
 
     def _pump(self, now_ms: float) -> None:
@@ -113,17 +116,20 @@ class Fetcher:
             leader = self._cluster.metadata.leader(state.partition)
             if leader is None:
                 self._cluster.refresh_soon()
-            elif leader not in self._busy:
+                continue
+            brokers = self._cluster.metadata.brokers
+            source = self._replicas.source(state.partition, leader, brokers, now_ms)
+            if source not in self._busy:
                 place = self.records.next_fetch(state)
                 assert place is not None
-                wanted.setdefault(leader, []).append(_FetchedPartition(state, state.jumps, *place))
-        for leader, rows in wanted.items():
-            self._fetch(leader, rows)
+                wanted.setdefault(source, []).append(_FetchedPartition(state, state.jumps, *place))
+        for source, rows in wanted.items():
+            self._fetch(source, rows)
 
-    def _fetch(self, leader: int, rows: list[_FetchedPartition]) -> None:
-        connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
+    def _fetch(self, source: int, rows: list[_FetchedPartition]) -> None:
+        connection = self._cluster.ready_connection(source, FETCH_LANE, self.pump)
         if connection is None:
-            if (refusal := self._cluster.refusal(leader)) is not None:
+            if (refusal := self._cluster.refusal(source)) is not None:
                 self._fail(refusal)
             return
         request = self._request(rows)
@@ -134,8 +140,8 @@ class Fetcher:
         except KafkaError as error:
             self._failed(asked, error)
             return
-        self._busy[leader] = frozenset(asked)
-        answer.add_done_callback(partial(self._answered, leader, asked))
+        self._busy[source] = frozenset(asked)
+        answer.add_done_callback(partial(self._answered, source, asked))
 
     def _request(self, rows: list[_FetchedPartition]) -> FetchRequest:
         config = self._config
@@ -166,11 +172,11 @@ class Fetcher:
 
     def _answered(
         self,
-        leader: int,
+        source: int,
         asked: dict[TopicPartition, _FetchedPartition],
         answer: asyncio.Future[Any],
     ) -> None:
-        self._busy.pop(leader, None)
+        self._busy.pop(source, None)
         if answer.cancelled():
             return
         error = answer.exception()
@@ -182,23 +188,36 @@ class Fetcher:
         if response.error_code:
             self._failed(asked, error_for(response.error_code))
             return
+        moved = self._cluster.learn_leaders(hints_of(response))
         # A partition that is missing in the response is retried like a refused partition. The
         # partitions stay in the order of the request. Each draws a random pause, so another order
         # would give them other pauses in a test with a seed.
         refused = dict.fromkeys(asked)
-        out_of_range: list[TopicPartition] = []
+        # The first retry of these partitions needs no pause, because what follows the error
+        # usually resolves it.
+        resolved: list[TopicPartition] = []
         for topic in response.responses:
             for data in topic.partitions:
                 row = asked.get(TopicPartition(topic.topic, data.partition_index))
                 if row is None:
                     continue
                 state, offset = row.state, row.offset
+                if data.error_code and self._replicas.drop(state.partition):
+                    # The error is that of a follower, whose log may end before the position. The
+                    # leader is asked next.
+                    refused.pop(state.partition, None)
+                    resolved.append(state.partition)
+                    continue
+                if data.preferred_read_replica >= 0:
+                    self._replicas.prefer(
+                        state.partition, data.preferred_read_replica, monotonic_ms()
+                    )
                 if not data.error_code and data.diverging_epoch is None:
                     refused.pop(state.partition, None)
                     self._pauses.succeeded(state.partition)
                 elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     refused.pop(state.partition, None)
-                    out_of_range.append(state.partition)
+                    resolved.append(state.partition)
                 if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
                     continue
                 if data.error_code:
@@ -207,9 +226,9 @@ class Fetcher:
                     self._diverged(state, offset, data.diverging_epoch)
                 else:
                     self._accept(state, offset, data)
-        self._pause(refused)
-        # The position of these partitions is reset, which usually resolves the error.
-        self._pause(out_of_range, free=1)
+        # A partition with a new leader is fetched there at once.
+        self._pause(partition for partition in refused if partition not in moved)
+        self._pause(resolved, free=1)
         self.pump()
 
     def _accept(self, state: Assigned, offset: int, data: PartitionData) -> None:
@@ -279,8 +298,10 @@ class Fetcher:
         self._failure = error
         self._on_data()
 
-    def _failed(self, asked: Iterable[TopicPartition], error: KafkaError) -> None:
+    def _failed(self, asked: Collection[TopicPartition], error: KafkaError) -> None:
         self._cluster.refresh_soon()
+        for partition in asked:
+            self._replicas.drop(partition)
         if not isinstance(error, RetriableError):
             self._fail(error)
         self._pause(asked)

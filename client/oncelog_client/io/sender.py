@@ -15,6 +15,7 @@ from typing import Any
 from oncelog_client.connect_failures import described
 from oncelog_client.core.batch import Batch
 from oncelog_client.core.batching import Accumulator, SendOutcome
+from oncelog_client.core.leader_hints import hints_of
 from oncelog_client.core.producer_config import ProducerConfig
 from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
@@ -346,14 +347,20 @@ class Sender:
             self._all_failed(batches, failure)
             return
         response: ProduceResponse = answer.result()
+        moved = self._cluster.learn_leaders(hints_of(response))
         rows = {
             (topic.name, row.index): row
             for topic in response.responses
             for row in topic.partition_responses
         }
-        self._each(batches, lambda batch: self._taken_up(batch, rows.get(batch.partition)))
+        self._each(batches, lambda batch: self._taken_up(batch, rows.get(batch.partition), moved))
 
-    def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
+    def _taken_up(
+        self,
+        batch: Batch[Delivery],
+        row: PartitionProduceResponse | None,
+        moved: frozenset[TopicPartition],
+    ) -> None:
         if row is None:
             # The batch may have been written. So this error is the same as for a broken connection.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
@@ -361,7 +368,8 @@ class Sender:
         elif row.error_code in _WRITTEN:
             self._succeed(batch, row.base_offset, row.log_append_time_ms)
         else:
-            self._refused(batch, error_for(row.error_code, _message(batch, row)))
+            is_moved = batch.partition in moved
+            self._refused(batch, error_for(row.error_code, _message(batch, row)), is_moved=is_moved)
 
     def _each(
         self, batches: list[Batch[Delivery]], take: Callable[[Batch[Delivery]], None]
@@ -387,13 +395,17 @@ class Sender:
         self._each(batches, lambda batch: self._refused(batch, error))
         self.wake()
 
-    def _refused(self, batch: Batch[Delivery], error: KafkaError) -> None:
-        if isinstance(error, StaleLeaderError):
+    def _refused(
+        self, batch: Batch[Delivery], error: KafkaError, *, is_moved: bool = False
+    ) -> None:
+        if isinstance(error, StaleLeaderError) and not is_moved:
             self._cluster.refresh_soon()
         batch.refusal = error
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
         batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
-        outcome = self._accumulator.failed(batch, code, monotonic_ms(), fraction())
+        outcome = self._accumulator.failed(
+            batch, code, monotonic_ms(), fraction(), is_moved=is_moved
+        )
         if outcome is SendOutcome.RETRIED and code in _LASTING:
             if batch.partition not in self._refusals:
                 log.warning("%s; trying again", error)

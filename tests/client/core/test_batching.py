@@ -134,6 +134,16 @@ def test_a_failed_batch_is_resent_first_and_alone_after_its_backoff() -> None:
     assert len(drain(acc, 110)) == 1
 
 
+def test_a_batch_is_resent_at_once_if_the_response_names_the_new_leader() -> None:
+    """KIP-951: the leader is known, so there is nothing to wait for."""
+    acc = accumulator()
+    fill(acc, 1)
+    (batch,) = drain(acc)
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert acc.failed(batch, code, 10, 0.5, is_moved=True) is SendOutcome.RETRIED
+    assert drain(acc, 10) == [batch]
+
+
 def test_no_new_batch_is_sent_while_an_earlier_one_is_resent() -> None:
     """A leader recognizes duplicates of the last five batches only. After five new batches, a
     resent batch could be written twice."""

@@ -1,0 +1,58 @@
+"""The new leaders that a broker names when it refuses a request for a partition that it no longer
+leads (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from oncelog_client.values import Node, TopicPartition
+from oncelog_protocol.messages.fetch import FetchResponse, PartitionData
+from oncelog_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+
+
+class LeaderHint(NamedTuple):
+    """A partition's leader, by its node id, and the epoch of the leader."""
+
+    partition: TopicPartition
+    leader: int
+    leader_epoch: int
+
+
+class LeaderHints(NamedTuple):
+    """The hints of a response, and the addresses of leaders that it names."""
+
+    leaders: tuple[LeaderHint, ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+
+NO_HINTS = LeaderHints()
+
+
+def hints_of(response: ProduceResponse | FetchResponse) -> LeaderHints:
+    """Return the hints of a response, NO_HINTS if it has none."""
+    leaders = tuple(_leaders(response))
+    if not leaders:
+        return NO_HINTS
+    nodes = (Node(row.node_id, row.host, row.port, row.rack) for row in response.node_endpoints)
+    return LeaderHints(leaders, tuple(nodes))
+
+
+def _leaders(response: ProduceResponse | FetchResponse) -> Iterator[LeaderHint]:
+    for partition, row in _rows(response):
+        hint = row.current_leader
+        if row.error_code and hint is not None and hint.leader_id >= 0 and hint.leader_epoch >= 0:
+            yield LeaderHint(partition, hint.leader_id, hint.leader_epoch)
+
+
+def _rows(
+    response: ProduceResponse | FetchResponse,
+) -> Iterator[tuple[TopicPartition, PartitionProduceResponse | PartitionData]]:
+    if isinstance(response, ProduceResponse):
+        for produced in response.responses:
+            for row in produced.partition_responses:
+                yield TopicPartition(produced.name, row.index), row
+    else:
+        for fetched in response.responses:
+            for data in fetched.partitions:
+                yield TopicPartition(fetched.topic, data.partition_index), data
