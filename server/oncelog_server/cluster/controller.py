@@ -25,16 +25,19 @@ from oncelog_server.cluster.partition_change import (
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Compare, Created, Delete, Put, Write, Written
 
-MAX_PREFERRED_ELECTIONS: Final = 1_000
-"""Maximum number of preferred leaders that one decision elects (Kafka's
-MAX_ELECTIONS_PER_IMBALANCE)."""
+NO_LIMIT: Final = -1
 
 
 def elect_leaders(
-    image: ClusterImage, rules: ElectionRules, names: Iterable[str] | None = None
+    image: ClusterImage,
+    rules: ElectionRules,
+    names: Iterable[str] | None = None,
+    *,
+    at_most: int = NO_LIMIT,
 ) -> list[Write]:
     """Return the writes that adapt leader, ISR and ELR of every partition to the brokers of the
-    image. `names` limits the search to these topics. `next_record` has the rules."""
+    image. `names` limits the search to these topics, `at_most` the number of changed partitions.
+    `next_record` has the rules."""
     epochs = {
         broker.id: broker.epoch
         for broker in image.brokers.values()
@@ -48,6 +51,9 @@ def elect_leaders(
         record = next_record(image, rules, topic, partition)
         if record is not None:
             _add(batches, image, topic, partition, record)
+            at_most -= 1
+            if at_most == 0:
+                break
     return batches.writes()
 
 
@@ -55,10 +61,11 @@ def elect_preferred_leaders(
     image: ClusterImage,
     names: Iterable[str] | None = None,
     *,
-    at_most: int = MAX_PREFERRED_ELECTIONS,
+    at_most: int = NO_LIMIT,
 ) -> list[Write]:
     """Return the writes that make the first replica of each partition its leader, if this replica
-    is in the ISR and can lead. `names` limits the search to these topics (KIP-460)."""
+    is in the ISR and can lead. `names` limits the search to these topics, `at_most` the number of
+    elections (KIP-460)."""
     batches = _batches(image)
     for topic, partition in _partitions(image, names):
         record = _preferred(image, partition)

@@ -62,6 +62,14 @@ class PartitionImage(msgspec.Struct, frozen=True):
     isr_epochs: tuple[int, ...] = ()
     elr_epochs: tuple[int, ...] = ()
 
+    def joined(self, broker_id: int) -> int:
+        """Return the broker epoch in which a broker became a member of the ISR, -1 if it is none or
+        if the epoch is unknown."""
+        for member, epoch in zip(self.isr, self.isr_epochs, strict=False):
+            if member == broker_id:
+                return epoch
+        return -1
+
 
 class TopicImage(msgspec.Struct, frozen=True):
     """A topic. `settings` are its own settings, as text; `id_text` is `id` in Kafka's text form.
@@ -164,6 +172,11 @@ class ClusterImage(msgspec.Struct, frozen=True):
             for broker_id, last in self.registrations.items()
             if broker_id not in self.brokers
         }
+
+    @property
+    def registered(self) -> set[int]:
+        """Return the ids of all brokers, fenced or not."""
+        return self.brokers.keys() | self.registrations.keys()
 
     def orphans(self) -> list[PartitionImage]:
         """Return the partitions that belong to no topic.

@@ -3,7 +3,7 @@ replicas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -40,10 +40,12 @@ class BrokerImage(msgspec.Struct, frozen=True):
 
         Clients may be unable to reach an address of another listener (KIP-103).
         """
-        for endpoint in self.endpoints:
-            if endpoint.listener == listener:
-                return endpoint
-        return None
+        return endpoint_of(self.endpoints, listener)
+
+
+def endpoint_of(endpoints: Iterable[EndpointRecord], listener: str) -> EndpointRecord | None:
+    """Return the endpoint of a listener, None if there is none."""
+    return next((found for found in endpoints if found.listener == listener), None)
 
 
 class Registration(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """The registration of a broker: its two records, and the epochs that its data directory has kept.
 
-The broker epoch is the create revision of `brokers/<id>`. The registration is one transaction; it
-never contains the key of the controller, because losing that race must not fail a registration.
+The broker epoch is the create revision of `brokers/<id>`. The registration is one transaction. It
+does not contain the key of the controller if other brokers use the store, because losing that race
+must not fail a registration.
 """
 
 from __future__ import annotations
@@ -73,6 +74,15 @@ def register(last: Registration | None, new: NewRegistration, lease_id: int) -> 
             Put(broker_key, records.encode(broker), lease_id),
             Put(lasting_key, records.encode(lasting)),
         ),
+    )
+
+
+def with_controller(write: Write, broker_id: int, lease_id: int) -> Write:
+    """Return a registration that also makes the broker the controller."""
+    record = records.encode(records.ControllerRecord(broker_id))
+    return Write(
+        (*write.compare, Created(records.CONTROLLER, 0)),
+        (*write.operations, Put(records.CONTROLLER, record, lease_id)),
     )
 
 

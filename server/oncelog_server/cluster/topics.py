@@ -14,8 +14,14 @@ import msgspec
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.image import NO_LEADER, ClusterImage, TopicImage
-from oncelog_server.cluster.placement import Assignment, check_assignment, place
+from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.cluster.placement import (
+    Assignment,
+    Placeable,
+    check_assignment,
+    place,
+    start_of,
+)
 from oncelog_server.cluster.records import PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
@@ -167,7 +173,7 @@ class _Creation:
         check_topic_name(new.name)
         self._check_collision(new.name)
         own = checked_settings(settings, new.settings, {})
-        assignments = _assignments(image, settings, new)
+        assignments = _assignments(image, settings, new, topic_id)
         count = len(assignments)
         if count > MAX_PARTITIONS_OF_A_REQUEST:
             raise _too_many_in_a_request()
@@ -254,24 +260,34 @@ def create_partitions(
     if added > MAX_PARTITIONS_OF_A_REQUEST:
         raise _too_many_in_a_request()
     _check_room(_partition_count(image), settings, added)
-    if new.assignments is None:
-        assignments = place(image.brokers, count, added, topic.replication_factor)
-    else:
-        if len(new.assignments) != added:
-            raise Refused(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {added} additional partition(s), but only "
-                f"{len(new.assignments)} assignment(s) were specified.",
-            )
-        for replicas in new.assignments:
-            check_assignment(replicas, image.brokers, topic.replication_factor)
-        assignments = list(new.assignments)
+    assignments = _added_assignments(image, topic, new)
     if take is not None:
         take(new.topic, added)
     put = topic_put(topic, partitions=new.count)
     partitions = _partition_puts(image, topic.id_text, count, assignments)
     creating = creating_put(topic.id_text, topic.name, lease_id)
     return _topic_last(Written(put.key, topic.revision), put, partitions, creating)
+
+
+def _added_assignments(
+    image: ClusterImage, topic: TopicImage, new: NewPartitions
+) -> list[Assignment]:
+    """Return the replicas of the partitions that are added to a topic. Raises Refused."""
+    count = len(topic.partitions)
+    added = new.count - count
+    factor = topic.replication_factor
+    if new.assignments is None:
+        start = _start(topic.name, topic.id)
+        return place(Placeable.of(image), start, count, added, factor)
+    if len(new.assignments) != added:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(new.assignments)} assignment(s) were specified.",
+        )
+    for replicas in new.assignments:
+        check_assignment(replicas, image.registered, factor)
+    return list(new.assignments)
 
 
 def topic_put(
@@ -335,7 +351,15 @@ def _check_room(count: int, settings: Settings, added: int) -> None:
         )
 
 
-def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list[Assignment]:
+def _start(name: str, topic_id: bytes) -> int:
+    """Return the place of the first leader. Both coordinators begin at the same place: the offsets
+    and the transaction of an application then often have the same leader."""
+    return 0 if is_internal(name) else start_of(topic_id)
+
+
+def _assignments(
+    image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
+) -> list[Assignment]:
     if new.assignments:
         return _manual_assignments(image, new)
     if new.replication_factor < DEFAULT or new.replication_factor == 0:
@@ -354,7 +378,8 @@ def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list
         factor = settings.default_replication_factor
     # A request may name two billion partitions. Placing one partition above the limit is enough for
     # the caller to refuse the request.
-    return place(image.brokers, 0, min(count, MAX_PARTITIONS_OF_A_REQUEST + 1), factor)
+    most = min(count, MAX_PARTITIONS_OF_A_REQUEST + 1)
+    return place(Placeable.of(image), _start(new.name, topic_id), 0, most, factor)
 
 
 def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
@@ -375,7 +400,7 @@ def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {partition}",
             )
-        check_assignment(replicas, image.brokers, factor)
+        check_assignment(replicas, image.registered, factor)
         factor = len(replicas)
         by_number[partition] = replicas
     if set(by_number) != set(range(len(by_number))):
@@ -390,7 +415,7 @@ def _partition_puts(
     image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
 ) -> list[Put]:
     """Return the writes of new partitions. The live replicas of each are its ISR, and the first of
-    them leads.
+    them leads. Raises Refused if no replica of a partition is alive.
     """
     # A topic has up to 10,000 partitions but few different assignments.
     encoded: dict[Assignment, bytes] = {}
@@ -398,12 +423,19 @@ def _partition_puts(
     for number, replicas in enumerate(assignments, first):
         value = encoded.get(replicas)
         if value is None:
-            alive = tuple(broker for broker in replicas if broker in image.brokers)
-            leader = alive[0] if alive else NO_LEADER
-            epochs = tuple(image.brokers[broker].epoch for broker in alive)
-            record = PartitionRecord(
-                replicas, alive or replicas, leader, leader_epoch=0, isr_epochs=epochs
+            alive = tuple(
+                broker
+                for broker in replicas
+                if broker in image.brokers and broker not in image.draining
             )
+            if not alive:
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    "All brokers specified in the manual partition assignment for partition "
+                    f"{number} are fenced or in controlled shutdown.",
+                )
+            epochs = tuple(image.brokers[broker].epoch for broker in alive)
+            record = PartitionRecord(replicas, alive, alive[0], 0, isr_epochs=epochs)
             value = encoded[replicas] = records.encode(record)
         puts.append(Put(records.partition_key(id_text, number), value))
     return puts
