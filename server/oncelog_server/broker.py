@@ -29,6 +29,7 @@ from oncelog_server.handlers import all_handlers
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.links.other_brokers import OtherBrokers
+from oncelog_server.metadata.membership import DirectoryFacts
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.network.new_connections import connection_rates
@@ -127,9 +128,10 @@ class Broker:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
         checks = StartChecks(self.settings, self._environment)
-        self.metadata, next_producer_id = await checks.open_metadata(is_new=meta is None)
-        checks.check_identity(meta, self.metadata.image, next_producer_id)
+        self.metadata, next_producer_id = await checks.open_metadata(meta)
+        identity = checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
+        clean_stop_epoch = self.directory.clean_stop_epoch()
         self._build(was_clean)
         self._producer_ids.start_at(next_producer_id)
         try:
@@ -148,13 +150,17 @@ class Broker:
         self._replica_manager.open_all(self.metadata.image, folders, newer)
         if newer.found:
             if was_clean:
-                self._leave_clean_mark()
+                self._leave_clean_mark(clean_stop_epoch)
             raise checks.older(newer.found)
         await self._take_producer_ids()
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.security.create_first_users()
-        await self.metadata.register(endpoints)
+        boot = self._environment.boot()
+        facts = DirectoryFacts(identity.directory_id, boot, clean_stop_epoch)
+        await self.metadata.register(endpoints, facts)
+        if not self.metadata.membership.is_alone:
+            self._join_cluster()
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
@@ -185,6 +191,13 @@ class Broker:
             self._write_boot()
         except StorageError as error:
             self._refused_work.add("boot id", error, self._write_boot, work="boot id")
+
+    def _join_cluster(self) -> None:
+        """Follow the leaders of the other brokers. Record the revision of the registration: a later
+        start refuses a metadata store that is older."""
+        epoch = self.metadata.membership.broker_epoch
+        self.directory.keep_cluster_revision(epoch, self._files)
+        self._replica_manager.follow_others()
 
     def _write_boot(self) -> None:
         if not self.partitions.offline():
@@ -300,6 +313,7 @@ class Broker:
             request_flush=self._group_flush.request,
             jitter=lambda most: self._environment.random.randrange(most + 1) if most > 0 else 0,
             new_uuid=self._environment.new_uuid,
+            broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
             refused_ids=self._refused_ids,
             is_given_id=self._producer_ids.is_given,
             slices=self._slices,
@@ -484,13 +498,13 @@ class Broker:
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._environment.close()
-        clean = clean and self._leave_clean_mark()
+        clean = clean and self._leave_clean_mark(self.metadata.membership.broker_epoch)
         self.directory.release()
         log.info("broker stopped", clean=clean)
 
-    def _leave_clean_mark(self) -> bool:
+    def _leave_clean_mark(self, broker_epoch: int) -> bool:
         try:
-            self.directory.leave_clean_mark(self._files)
+            self.directory.leave_clean_mark(self._files, broker_epoch)
         except StorageError as error:
             log.error("the mark of a clean stop could not be written", reason=str(error))
             return False

@@ -96,4 +96,6 @@ class BrokerViews:
                 partition.replicas,
                 partition.isr,
                 tuple(offline),
+                partition.elr,
+                partition.last_known_elr,
             )

@@ -1,9 +1,9 @@
-"""The two clocks of a broker. They are injected: no other code of the broker reads a clock."""
+"""The clocks of a broker. They are injected: no other code of the broker reads a clock."""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -22,6 +22,20 @@ class Clock(Protocol):
         """Return the monotonic time in ns, for spans of microseconds."""
         ...
 
+    def boottime_ms(self) -> int:
+        """Return the monotonic time in ms, which also counts while the computer sleeps, for leases
+        of other computers."""
+        ...
+
+
+_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boottime_ms() -> int:
+    """Return the time in ms since an arbitrary point. It also counts while the computer sleeps, if
+    the operating system has such a clock."""
+    return time.clock_gettime_ns(_BOOTTIME) // 1_000_000
+
 
 class SystemClock:
     """The operating system's clocks."""
@@ -34,3 +48,6 @@ class SystemClock:
 
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
+
+    def boottime_ms(self) -> int:
+        return boottime_ms()

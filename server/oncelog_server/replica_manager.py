@@ -86,7 +86,8 @@ class LastStop(msgspec.Struct, frozen=True):
 class ReplicaManager:
     """Opens, leads and removes this broker's partitions as the metadata image says.
 
-    `request_flush` requests an fsync of acknowledged data. `jitter` returns a random number from 0
+    `broker_epoch` returns the epoch of this broker's registration, 0 before it. `request_flush`
+    requests an fsync of acknowledged data. `jitter` returns a random number from 0
     to its argument. `new_uuid` returns a random id for the new name of a directory that is put
     aside or will be deleted.
     """
@@ -103,6 +104,7 @@ class ReplicaManager:
         request_flush: Callable[[Partition], None],
         jitter: Callable[[int], int],
         new_uuid: Callable[[], bytes],
+        broker_epoch: Callable[[], int],
         refused_ids: RefusedProducerIds,
         is_given_id: Callable[[int], bool],
         slices: Slices,
@@ -115,6 +117,7 @@ class ReplicaManager:
         self._refused_ids = refused_ids
         self._is_given_id = is_given_id
         self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
         self._settings = settings
         self._files = files
         self._partitions = partitions
@@ -183,6 +186,15 @@ class ReplicaManager:
             # The new settings are queued behind the topic's partitions, because the queued changes
             # of the partitions hold the old settings.
             self._due.add(topic)
+        self._due.work()
+
+    def follow_others(self) -> None:
+        """Follow the other leaders of this broker's partitions. Their records do not change when
+        this broker registers."""
+        for topic in self._image.topics.values():
+            for partition in topic.partitions:
+                if self._broker_id in partition.replicas and partition.leader != self._broker_id:
+                    self._due.add(PartitionChange(topic, partition, partition))
         self._due.work()
 
     async def settled(self, topics: Collection[str]) -> None:
@@ -391,6 +403,10 @@ class ReplicaManager:
             partition.become_follower(image.leader, image.leader_epoch)
             if coordinator is not None:
                 coordinator.resign(index)
+            return
+        if image.joined(self._broker_id) != self._broker_epoch():
+            # Since the last start, the controller has not confirmed that this broker has every
+            # record. It elects a leader in a new leader epoch.
             return
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)

@@ -263,7 +263,8 @@ async def _announce(broker: Broker) -> str:
     is_open = host in EVERY_ADDRESS
     shown = _address(DEFAULT_HOST if is_open else host, port)
     notes = [_openness(broker.settings, listener)] if is_open else []
-    endpoint = broker.metadata.image.brokers[broker.settings.node_id].endpoint(listener)
+    registered = broker.metadata.image.brokers.get(broker.settings.node_id)
+    endpoint = None if registered is None else registered.endpoint(listener)
     if endpoint is not None and (advertised := _address(endpoint.host, endpoint.port)) != shown:
         # A client connects to this address after its first response.
         notes.append(f"advertised as {advertised}")

@@ -13,8 +13,13 @@ from oncelog_server.environment import Environment
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.database import DamagedStore
+from oncelog_server.metadata.founding import NoCluster
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_FILE
 from oncelog_server.strays import Folders, look_at_folders
+
+
+class _OlderStore(ValueError):
+    """The revision of a store that is older than what the directory has seen."""
 
 
 class StartChecks:
@@ -25,44 +30,104 @@ class StartChecks:
         self._environment = environment
         self._directory = environment.directory
 
-    async def open_metadata(self, *, is_new: bool) -> tuple[ClusterMetadata, int]:
+    async def open_metadata(self, meta: MetaProperties | None) -> tuple[ClusterMetadata, int]:
         """Return the loaded metadata and the first producer id of the next block.
 
-        A new directory gets a new cluster. Raises NeedsRecovery if the store is damaged, or if the
-        store of an existing directory has no cluster.
+        `meta` are the properties of the directory. A new directory, without them, may get a new
+        cluster. Raises NeedsRecovery if the store is damaged, or if the store of an existing
+        directory has no cluster. Raises ValueError if a store elsewhere is not that of the
+        directory.
         """
+        seen = self._seen_revision()
         try:
             store = await self._environment.open_store(self._settings)
-            metadata = ClusterMetadata(store, self._settings, new_uuid=self._environment.new_uuid)
-            await metadata.load(founds=is_new)
+        except DamagedStore as error:
+            raise NeedsRecovery(self._directory.path, str(error)) from error
+        metadata = ClusterMetadata(
+            store,
+            self._settings,
+            new_uuid=self._environment.new_uuid,
+            boottime_ms=self._environment.clock.boottime_ms,
+        )
+        try:
+            await metadata.load(founds=meta is None)
+            if metadata.image.revision < seen:
+                raise _OlderStore(metadata.image.revision)
             return metadata, await metadata.next_producer_id()
+        except (NoCluster, _OlderStore) as error:
+            if not self._is_elsewhere:
+                raise self._damaged(error) from error
+            await metadata.stop()
+            raise ValueError(self._another_store(meta, error, seen)) from error
         except DamagedStore as error:
             raise NeedsRecovery(self._directory.path, str(error)) from error
         except ValueError as error:
-            found = f"{self._directory.path / METADATA_FILE} is damaged: {error}"
-            raise NeedsRecovery(self._directory.path, found) from error
+            if self._is_elsewhere:
+                raise
+            raise self._damaged(error) from error
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Return True if the metadata is not in the data directory."""
+        return bool(self._settings.oncelog_etcd_endpoints)
+
+    def _seen_revision(self) -> int:
+        """Return the newest revision that the directory has seen in a store elsewhere, else 0.
+        Raises ValueError if the settings name no such store."""
+        seen = self._directory.cluster_revision()
+        if seen is not None and not self._is_elsewhere:
+            raise ValueError(
+                f"{self._directory.path} belongs to a broker with its metadata in etcd: set "
+                "oncelog.etcd.endpoints"
+            )
+        return seen or 0
+
+    def _damaged(self, error: ValueError) -> NeedsRecovery:
+        found = f"{self._directory.path / METADATA_FILE} is damaged: {error}"
+        return NeedsRecovery(self._directory.path, found)
+
+    def _another_store(self, meta: MetaProperties | None, error: ValueError, seen: int) -> str:
+        """Return the reason to refuse a store elsewhere. With such a store, the start would put
+        every partition aside."""
+        path = self._directory.path
+        if isinstance(error, _OlderStore):
+            found = (
+                f"the metadata in etcd is at revision {error}, and {path} has seen revision {seen}"
+            )
+        else:
+            cluster_id = "" if meta is None else meta.cluster_id
+            found = f"there is no metadata in etcd, and {path} belongs to cluster {cluster_id}"
+        return (
+            f"{found}: nothing was changed. Check oncelog.etcd.endpoints and oncelog.etcd.prefix. "
+            "If etcd was lost or restored, restore its newest snapshot with --bump-revision"
+        )
 
     def check_identity(
         self, meta: MetaProperties | None, image: ClusterImage, next_producer_id: int
-    ) -> None:
-        """Check meta.properties, and write it into a new directory.
+    ) -> MetaProperties:
+        """Check meta.properties, and write it into a new directory. Return it.
 
         Raises ValueError if the directory belongs to another broker or cluster, NeedsRecovery if
         only meta.properties is missing.
         """
         path = self._directory.path
         node_id = self._settings.node_id
-        if meta is None and (next_producer_id or image.topics):
+        if meta is not None:
+            if (meta.cluster_id, meta.node_id) != (image.cluster_id, node_id):
+                raise ValueError(
+                    f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to "
+                    f"node {node_id} of {image.cluster_id}"
+                )
+            return meta
+        if (next_producer_id or image.topics) and not self._is_elsewhere:
             raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
-        if meta is None:
-            directory_id = uuid_to_string(self._environment.new_uuid())
-            fresh = MetaProperties(image.cluster_id, node_id, directory_id)
-            self._directory.write_meta_properties(self._environment.files, fresh)
-        elif (meta.cluster_id, meta.node_id) != (image.cluster_id, node_id):
-            raise ValueError(
-                f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
-                f"{node_id} of {image.cluster_id}"
-            )
+        files = self._environment.files
+        if self._is_elsewhere:
+            self._directory.keep_cluster_revision(image.revision, files)
+        directory_id = uuid_to_string(self._environment.new_uuid())
+        fresh = MetaProperties(image.cluster_id, node_id, directory_id)
+        self._directory.write_meta_properties(files, fresh)
+        return fresh
 
     def folders(self, image: ClusterImage) -> Folders:
         """Return the partitions found on disk. Raises NeedsRecovery if some of them are not in the

@@ -39,6 +39,9 @@ class ManualClock:
     def monotonic_ns(self) -> int:
         return self.ms * 1_000_000
 
+    def boottime_ms(self) -> int:
+        return self.ms
+
 
 class Echo:
     """A server that responds with the frame of the request. A frame that begins with `park` gets

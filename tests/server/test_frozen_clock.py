@@ -36,6 +36,9 @@ class Frozen:
     def monotonic_ns(self) -> int:
         return 1_000_000_000_000
 
+    def boottime_ms(self) -> int:
+        return 1_000_000
+
 
 class Stopped(OsEnvironment):
     """An environment with a frozen clock."""

@@ -32,6 +32,9 @@ class SimClock:
     def monotonic_ns(self) -> int:
         return self._monotonic_us() * 1_000
 
+    def boottime_ms(self) -> int:
+        return self.monotonic_ms()
+
     def _monotonic_us(self) -> int:
         now_us = self._loop.now_us
         return now_us + now_us * self._drift_ppm // 1_000_000

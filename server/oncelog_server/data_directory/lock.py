@@ -8,7 +8,9 @@ import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import structlog
 
 from oncelog_server.data_directory.ownership import NeedsRecovery, check_ownership
@@ -30,6 +32,7 @@ from oncelog_server.storage.layout import (
     BOOT,
     CLEAN_SHUTDOWN,
     CLOSED_LOGS_CHECKPOINT,
+    CLUSTER_REVISION,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_CHECKPOINT,
@@ -42,6 +45,15 @@ from oncelog_server.storage.layout import (
 log = structlog.get_logger("oncelog.storage")
 
 CheckpointOffsets = Mapping[tuple[str, int], int]
+# The files of a first start that is refused, besides those of the metadata store.
+_OF_A_START: Final = (LOCK, META_PROPERTIES, CLUSTER_REVISION)
+
+
+class _CleanMark(msgspec.Struct, frozen=True):
+    """The mark of a clean stop in Kafka's format (CleanShutdownFileHandler)."""
+
+    version: int = 0
+    broker_epoch: int = msgspec.field(default=0, name="brokerEpoch")
 
 
 class DirectoryInUse(Exception):
@@ -67,7 +79,9 @@ class DataDirectory:
             _check_links(self.path)
             check_ownership(self.path)
             self._was_there = self.path.exists()
-            self._was_empty = not (self.path / METADATA_FILE).exists()
+            self._was_empty = not any(
+                (self.path / name).exists() for name in (METADATA_FILE, CLUSTER_REVISION)
+            )
             self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
@@ -105,7 +119,7 @@ class DataDirectory:
         if not self._was_empty or self._lock is None:
             return
         for path in self.path.iterdir():
-            if path.name in (LOCK, META_PROPERTIES) or path.name.startswith(METADATA_NAME):
+            if path.name in _OF_A_START or path.name.startswith(METADATA_NAME):
                 path.unlink()
         if not self._was_there:
             self.path.rmdir()
@@ -131,10 +145,34 @@ class DataDirectory:
         finally:
             os.close(directory)
 
-    def leave_clean_mark(self, files: Files) -> None:
-        """Write the mark of a clean stop. This is the last step of the stop. Raises
+    def clean_stop_epoch(self) -> int:
+        """Return the broker epoch in the mark of a clean stop, 0 without a mark or an epoch."""
+        data = self._read(CLEAN_SHUTDOWN)
+        try:
+            return 0 if data is None else msgspec.json.decode(data, type=_CleanMark).broker_epoch
+        except msgspec.DecodeError:
+            return 0
+
+    def leave_clean_mark(self, files: Files, broker_epoch: int) -> None:
+        """Write the mark of a clean stop, with the epoch of the broker's registration. This is the
+        last step of the stop. Raises StorageError."""
+        files.replace(CLEAN_SHUTDOWN, msgspec.json.encode(_CleanMark(0, broker_epoch)))
+
+    def cluster_revision(self) -> int | None:
+        """Return the newest revision that a start has seen in a metadata store elsewhere. Return
+        None if the metadata is in the directory. Raises OSError. Raises ValueError if the file is
+        damaged."""
+        data = self._read(CLUSTER_REVISION)
+        if data is None:
+            return None
+        if not data.isdigit():
+            raise ValueError(f"{self.path / CLUSTER_REVISION} is damaged: it holds no number")
+        return int(data)
+
+    def keep_cluster_revision(self, revision: int, files: Files) -> None:
+        """Record that the metadata is elsewhere, at this revision or a later one. Raises
         StorageError."""
-        files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
+        files.replace(CLUSTER_REVISION, b"%d" % revision)
 
     def was_kept_by(self, boot: str) -> bool:
         """Return True if the computer has not rebooted since all logs were opened. `boot` is the

@@ -14,6 +14,7 @@ from typing import Final
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.storage.layout import (
     CLOSED_LOGS_CHECKPOINT,
+    CLUSTER_REVISION,
     LOCK,
     LOST_AND_FOUND,
     META_PROPERTIES,
@@ -98,7 +99,7 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
         return Owner.EMPTY
     if MIGRATION in names:
         return Owner.MIGRATING
-    if METADATA_FILE in names:
+    if METADATA_FILE in names or CLUSTER_REVISION in names:
         return Owner.ONCELOG
     if CLOSED_LOGS_CHECKPOINT in names or any(name.startswith(METADATA_NAME) for name in names):
         return Owner.LOST

@@ -23,6 +23,9 @@ class ShiftedClock(SystemClock):
     def monotonic_ns(self) -> int:
         return super().monotonic_ns() + self.shift_ms * 1_000_000
 
+    def boottime_ms(self) -> int:
+        return super().boottime_ms() + self.shift_ms
+
 
 class ShiftedTimer:
     """A timer that is due at `due_ms` of the clock."""

@@ -17,6 +17,7 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.members import endpoint_of
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.access import NOT_ASKED_FOR
 from oncelog_server.security.resources import CLUSTER, Operation
@@ -30,8 +31,8 @@ CONTROLLERS: Final = 2
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Return the brokers of the metadata image. Fenced brokers are not in the image, so the
-    response never has them, even with `include_fenced_brokers`."""
+    """Return the brokers of the metadata image, and with `include_fenced_brokers` those that have
+    registered and are not alive."""
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -55,6 +56,14 @@ def handle(
         if endpoint is not None:
             row = DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
             brokers.append(row)
+    for fenced in image.fenced.values() if request.include_fenced_brokers else ():
+        endpoint = endpoint_of(fenced.endpoints, context.listener_name)
+        if endpoint is not None:
+            brokers.append(
+                DescribeClusterBroker(
+                    fenced.id, endpoint.host, endpoint.port, fenced.rack, is_fenced=True
+                )
+            )
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=image.cluster_id,

@@ -123,8 +123,8 @@ class _Pages:
                     leader_epoch=state.leader_epoch,
                     replica_nodes=list(state.replicas),
                     isr_nodes=list(state.isr),
-                    eligible_leader_replicas=[],
-                    last_known_elr=[],
+                    eligible_leader_replicas=list(state.elr),
+                    last_known_elr=list(state.last_known_elr),
                     offline_replicas=list(state.offline_replicas),
                 )
                 for state in states

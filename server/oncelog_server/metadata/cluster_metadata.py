@@ -8,25 +8,18 @@ the event loop; the store has its own thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
+from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
-from oncelog_server.cluster.controller import elect_leaders
-from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
+from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
-from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
-from oncelog_server.cluster.store import (
-    Created,
-    Lease,
-    MetadataStore,
-    Put,
-    Write,
-)
+from oncelog_server.cluster.store import Created, MetadataStore, Put, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_deletion import (
     MAX_DELETED_AT_ONCE,
@@ -42,8 +35,11 @@ from oncelog_server.cluster.topics import (
     create_partitions,
 )
 from oncelog_server.metadata.conditional_writer import ATTEMPTS, ConditionalWriter
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, random_uuid
+from oncelog_server.metadata.controller_election import ControllerElection
+from oncelog_server.metadata.controller_loop import ControllerLoop
+from oncelog_server.metadata.founding import NoCluster, found_cluster, random_uuid
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
+from oncelog_server.metadata.membership import DirectoryFacts, Membership
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
 from oncelog_server.refusal import Refused
@@ -51,9 +47,6 @@ from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
 T = TypeVar("T")
-
-# Kafka's broker.session.timeout.ms.
-LEASE_TTL_MS: Final = 9000
 
 if TYPE_CHECKING:
     # A start needs no alterations, and imports none of these.
@@ -90,15 +83,20 @@ class ClusterMetadata:
         settings: Settings,
         *,
         new_uuid: Callable[[], bytes] = random_uuid,
+        boottime_ms: Callable[[], int] = boottime_ms,
     ) -> None:
-        self._follower = ImageFollower(store)
+        self._follower = follower = ImageFollower(store)
         self._store = store
         self._settings = settings
-        self._broker_id = settings.node_id
         self._new_uuid = new_uuid
-        self._lease: Lease | None = None
-        self._writer = ConditionalWriter(store, self._follower)
+        self._writer = ConditionalWriter(store, follower)
+        self.membership = membership = Membership(
+            store, follower, settings, new_uuid=new_uuid, boottime_ms=boottime_ms
+        )
+        election = ControllerElection(store, follower, membership, settings.node_id)
+        self._controller = ControllerLoop(follower, self._writer, election, membership, settings)
         self._callbacks = TopicCallbacks()
+        self._logged_refusal = ""
         self._creation = TopicCreation(
             self._writer,
             self._follower,
@@ -106,6 +104,7 @@ class ClusterMetadata:
             settings,
             new_uuid=new_uuid,
             forget_deletions=self.forget_deletions,
+            lease_id=lambda: membership.lease_id,
         )
         # Returns the ids of deleted topics that still have folders on this broker.
         self.undropped: Callable[[], Set[bytes]] = frozenset
@@ -123,70 +122,56 @@ class ClusterMetadata:
 
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
-    async def start(self, endpoints: Sequence[Endpoint], *, cluster_id: str | None = None) -> None:
+    async def start(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        cluster_id: str | None = None,
+        directory: DirectoryFacts | None = None,
+    ) -> None:
         """Load the metadata and join the cluster: `load`, then `register`."""
         await self.load(cluster_id=cluster_id)
-        await self.register(endpoints)
+        await self.register(endpoints, directory)
 
     async def load(self, *, cluster_id: str | None = None, founds: bool = True) -> None:
         """Read the image, and follow the store from then on.
 
         A new cluster gets `cluster_id`, or a random id. Raises OSError if the store cannot be read.
-        Raises ValueError if a record cannot be decoded. Raises ValueError if the store has no
-        cluster and `founds` is False.
+        Raises ValueError if a record cannot be decoded. Raises NoCluster if the store has no
+        cluster and `founds` is False: an empty store must not become a new cluster for a broker
+        that has data of another one.
         """
         if founds:
             await found_cluster(self._store, cluster_id or uuid_to_string(self._new_uuid()))
         elif await self._store.get(records.CLUSTER) is None:
-            raise ValueError("there is no record of the cluster")
+            raise NoCluster("there is no record of the cluster")
         await self._follower.start()
-        await self._remove_orphans()
 
-    async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
-        """Join the cluster and lead this broker's partitions again. Return the broker's
-        registration.
+    async def register(
+        self, endpoints: Sequence[Endpoint], directory: DirectoryFacts | None = None
+    ) -> None:
+        """Join the cluster. If this broker becomes the controller, elect leaders for all partitions
+        that need them.
 
         Raises OSError if the broker's id is taken or the store fails. Raises Refused if the
         election of leaders cannot be written.
         """
-        lease = self._lease = await self._store.lease(LEASE_TTL_MS)
-        record = records.BrokerRecord(
-            uuid_to_string(self._new_uuid()),
-            tuple(
-                records.EndpointRecord(endpoint.listener, endpoint.host, endpoint.port)
-                for endpoint in endpoints
-            ),
-            self._settings.broker_rack,
-            dict(SUPPORTED_FEATURES),
-        )
-        key = records.broker_key(self._broker_id)
-        compare = [Created(key, 0)]
-        puts = [Put(key, records.encode(record), lease.id)]
-        if self.image.controller_id == -1:
-            controller = records.encode(records.ControllerRecord(self._broker_id))
-            compare.append(Created(records.CONTROLLER, 0))
-            puts.append(Put(records.CONTROLLER, controller, lease.id))
-        result = await self._store.txn(compare, puts)
-        if not result.succeeded:
-            raise OSError(f"a broker with id {self._broker_id} is registered already")
-        await self._follower.reached(result.revision)
-        rules = ElectionRules.of(self._settings)
-        await self._writer.write(lambda image: elect_leaders(image, rules))
-        return self.image.brokers[self._broker_id]
+        await self.membership.register(endpoints, directory or DirectoryFacts())
+        await self._controller.start()
 
     async def stop(self) -> None:
         """Leave the cluster and close the store."""
         await self._creation.stop()
+        await self._controller.stop()
         await self._follower.stop()
-        if self._lease is not None:
-            try:
-                await self._lease.revoke()
-            except OSError as error:
-                _log.warning(
-                    "the broker could not leave the cluster",
-                    broker=self._broker_id,
-                    reason=str(error),
-                )
+        try:
+            await self.membership.stop()
+        except OSError as error:
+            _log.warning(
+                "the broker could not leave the cluster",
+                broker=self._settings.node_id,
+                reason=str(error),
+            )
         await self._store.close()
 
     def subscribe(
@@ -256,19 +241,34 @@ class ClusterMetadata:
     ) -> dict[str, Refused]:
         """Create the topics that do not exist. Return the errors of the topics that could not be
         created, by name."""
-        missing = [
-            internal_topic(self.image, self._settings, name)
-            if is_internal(name)
-            else NewTopic(name)
-            for name in names
-            if name not in self.image.topics
-        ]
+        missing: list[NewTopic] = []
+        refused: dict[str, Refused] = {}
+        for name in names:
+            if name not in self.image.topics:
+                try:
+                    missing.append(self._missing_topic(name))
+                except Refused as too_few:
+                    refused[name] = too_few
         outcomes = await self._creation.create(missing, take=take)
-        return {
+        return refused | {
             new.name: outcome
             for new, outcome in zip(missing, outcomes, strict=True)
             if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
+
+    def _missing_topic(self, name: str) -> NewTopic:
+        """Return the topic to create. Raises Refused if it needs more live brokers."""
+        if not is_internal(name):
+            return NewTopic(name)
+        try:
+            is_alone = self.membership.is_alone
+            return internal_topic(self.image, self._settings, name, is_alone=is_alone)
+        except Refused as refused:
+            # Clients retry many times a second.
+            if refused.message != self._logged_refusal:
+                self._logged_refusal = refused.message
+                _log.warning("an internal topic cannot be created yet", reason=refused.message)
+            raise
 
     async def delete_topics(
         self, names: Sequence[str], take: TakePermits = None
@@ -328,10 +328,22 @@ class ClusterMetadata:
         """Add partitions to topics. Return one result for each, in their order."""
 
         async def add(partitions: NewPartitions) -> None:
-            await self._writer.write(
-                lambda image: create_partitions(image, self._settings, partitions, take),
-                validate_only=validate_only,
-            )
+            topic = self.image.topics.get(partitions.topic)
+            try:
+                await self._writer.write(
+                    lambda image: create_partitions(
+                        image,
+                        self._settings,
+                        partitions,
+                        take,
+                        lease_id=self.membership.lease_id,
+                    ),
+                    validate_only=validate_only,
+                )
+            except Refused:
+                if topic is not None and not validate_only:
+                    await self._writer.end_creations([topic.id])
+                raise
             try:
                 await self._callbacks.created([partitions.topic])
             except Refused as refused:
@@ -478,10 +490,3 @@ class ClusterMetadata:
         raise Refused(
             ErrorCode.REQUEST_TIMED_OUT, "too many brokers allocate producer ids at once: retry"
         )
-
-    async def _remove_orphans(self) -> None:
-        keys = [
-            records.partition_key(uuid_to_string(orphan.topic_id), orphan.partition)
-            for orphan in self.image.orphans()
-        ]
-        await self._writer.delete(keys)

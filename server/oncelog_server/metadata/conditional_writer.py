@@ -4,12 +4,15 @@ the image, the writer waits for the newer image and decides again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import MetadataStore, Write
+from oncelog_server.cluster.store import LeaseEnded, MetadataStore, UnknownOutcome, Write
 from oncelog_server.cluster.topic_deletion import deletions
 from oncelog_server.cluster.write_sequence import bound
 from oncelog_server.metadata.image_follower import ImageFollower
@@ -52,6 +55,11 @@ class ConditionalWriter:
                     await before()
                 try:
                     revision = await self._apply(writes)
+                except LeaseEnded as ended:
+                    reason = f"the broker's registration has ended: {ended}"
+                    raise Refused(ErrorCode.REQUEST_TIMED_OUT, reason) from ended
+                except UnknownOutcome as unknown:
+                    raise Refused(ErrorCode.REQUEST_TIMED_OUT, str(unknown)) from unknown
                 except OSError as error:
                     raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 if revision is not None:
@@ -64,6 +72,17 @@ class ConditionalWriter:
         """Delete keys without a condition, because no other request writes them. Raises OSError."""
         for write in deletions(keys):
             await self._store.txn(write.compare, write.operations)
+
+    async def end_creations(self, topic_ids: Iterable[bytes]) -> None:
+        """Delete the keys of failed creations, so that the controller removes their partitions."""
+        keys = [
+            records.creating_key(uuid_to_string(topic_id))
+            for topic_id in topic_ids
+            if topic_id in self._follower.image.creating
+        ]
+        # If the store fails, the keys end with the lease of this broker.
+        with suppress(OSError):
+            await self.delete(keys)
 
     async def _apply(self, writes: Sequence[Write]) -> int | None:
         """Return the revision of the last change. Return None if the conditions of a write did not

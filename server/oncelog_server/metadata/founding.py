@@ -25,6 +25,10 @@ def random_uuid() -> bytes:
             return bytes(drawn)
 
 
+class NoCluster(ValueError):
+    """The store has no cluster."""
+
+
 async def found_cluster(store: MetadataStore, cluster_id: str) -> None:
     """Write the first records of a new cluster. An existing cluster stays as it is.
 

@@ -34,7 +34,8 @@ _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 class TopicCreation:
     """Creates topics and waits until they can be used.
 
-    `forget_deletions` removes the deletion records of topics that have no folder left.
+    `forget_deletions` removes the deletion records of topics that have no folder left. `lease_id`
+    returns the lease of this broker.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class TopicCreation:
         *,
         new_uuid: Callable[[], bytes],
         forget_deletions: Callable[[Set[bytes]], Awaitable[None]],
+        lease_id: Callable[[], int],
     ) -> None:
         self._writer = writer
         self._follower = follower
@@ -53,6 +55,7 @@ class TopicCreation:
         self._settings = settings
         self._new_uuid = new_uuid
         self._forget_deletions = forget_deletions
+        self._lease_id = lease_id
         # Topics without room on disk that still have metadata records in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
@@ -91,7 +94,9 @@ class TopicCreation:
 
         def decide(image: ClusterImage) -> list[Write]:
             new_topics = [(topics[index], topic_id) for index, topic_id in ids.items()]
-            outcomes, writes = create_topics(image, self._settings, new_topics, take)
+            outcomes, writes = create_topics(
+                image, self._settings, new_topics, take, lease_id=self._lease_id()
+            )
             results.update(zip(ids, outcomes, strict=True))
             return writes
 
@@ -106,6 +111,10 @@ class TopicCreation:
             for index in ids:
                 if not isinstance(results.get(index), Refused):
                     results[index] = failed
+        if not validate_only:
+            await self._writer.end_creations(
+                ids[index] for index in ids if isinstance(results[index], Refused)
+            )
         if not validate_only:
             await self._wait_until_usable(results)
         return [results[index] for index in range(len(topics))]

@@ -14,8 +14,6 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 _KRAFT = (
     ("sasl.mechanism.controller.protocol", Kind.STRING, "GSSAPI", HIGH),
-    ("broker.heartbeat.interval.ms", Kind.INT, "2000", MEDIUM),
-    ("broker.session.timeout.ms", Kind.INT, "9000", MEDIUM),
     ("controller.quorum.append.linger.ms", Kind.INT, "25", MEDIUM),
     ("controller.quorum.auto.join.enable", Kind.BOOLEAN, "false", LOW),
     ("controller.quorum.bootstrap.servers", Kind.LIST, "", HIGH),
@@ -29,7 +27,6 @@ _KRAFT = (
     ("controller.quorum.voters", Kind.LIST, "", HIGH),
     ("controller.socket.timeout.ms", Kind.INT, "30000", MEDIUM),
     ("early.start.listeners", Kind.LIST, None, HIGH),
-    ("initial.broker.registration.timeout.ms", Kind.INT, "60000", MEDIUM),
     ("metadata.log.dir", Kind.STRING, None, HIGH),
     ("metadata.log.max.record.bytes.between.snapshots", Kind.LONG, "20971520", HIGH),
     ("metadata.log.max.snapshot.interval.ms", Kind.LONG, "3600000", HIGH),
@@ -71,9 +68,7 @@ _JVM = (
 _REPLICATION = (
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", LOW),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", LOW),
-    ("auto.leader.rebalance.enable", Kind.BOOLEAN, "true", HIGH),
     ("controlled.shutdown.enable", Kind.BOOLEAN, "true", MEDIUM),
-    ("leader.imbalance.check.interval.seconds", Kind.LONG, "300", HIGH),
     ("num.replica.fetchers", Kind.INT, "1", HIGH),
     ("replica.fetch.backoff.ms", Kind.INT, "1000", MEDIUM),
     ("replica.fetch.max.bytes", Kind.INT, "1048576", MEDIUM),

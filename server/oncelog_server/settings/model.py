@@ -15,6 +15,7 @@ from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.etcd import EtcdSettings
 from oncelog_server.settings.listener_settings import JAAS, ListenerSetting
 from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.membership import MembershipSettings
 from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sasl import SaslSettings
@@ -36,6 +37,7 @@ class Settings(
     SaslSettings,
     QuotaSettings,
     EtcdSettings,
+    MembershipSettings,
 ):
     """Every honored setting as an attribute: `num.partitions` is `num_partitions`.
 

@@ -47,6 +47,9 @@ METADATA_NAME: Final = "oncelog-metadata"
 METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
 METADATA_COPY: Final = f"{METADATA_NAME}.txt"
 METADATA_RESERVE: Final = f"{METADATA_NAME}.reserve"
+# Oncelog's own: the directory belongs to a broker with its metadata in etcd. The file has the
+# newest revision of the metadata that a start has seen.
+CLUSTER_REVISION: Final = "oncelog-cluster-revision"
 # Oncelog's own: the directory belongs to an import or export that has not ended.
 MIGRATION: Final = "oncelog-migration"
 

@@ -83,3 +83,5 @@ class PartitionState(msgspec.Struct, frozen=True):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()

@@ -47,7 +47,7 @@ class StillClock:
     def now_ms(self) -> int:
         return NOW_MS
 
-    monotonic_ms = now_ms
+    monotonic_ms = boottime_ms = now_ms
 
     def monotonic_ns(self) -> int:
         return NOW_MS * 1_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -18,6 +19,9 @@ from oncelog_protocol.messages.describe_topic_partitions import (
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.types import ZERO_UUID
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.members import Registration
+from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import (
     api_versions,
@@ -221,6 +225,51 @@ async def test_describing_the_cluster() -> None:
                 describe_cluster, services, DescribeClusterRequest(endpoint_type=kind)
             )
             assert asked.error_code == code
+
+
+async def test_fenced_brokers_are_described_only_on_request() -> None:
+    async with broker() as services:
+        image = services.metadata.image
+        away = (EndpointRecord("EXTERNAL", "away", 9092),)
+        fenced = Registration(7, 5, 5, "directory", away, "r", 0, "", False, ())
+        registrations = {**image.registrations, 7: fenced}
+        services.metadata.follower.image = structs.replace(image, registrations=registrations)
+        for listener, included, shown in (
+            ("EXTERNAL", False, [(1, False)]),
+            ("EXTERNAL", True, [(1, False), (7, True)]),
+            ("PLAINTEXT", True, [(1, False)]),
+        ):
+            request = DescribeClusterRequest(include_fenced_brokers=included)
+            response = await ask(describe_cluster, services, request, listener=listener)
+            assert [(found.broker_id, found.is_fenced) for found in response.brokers] == shown
+
+
+async def test_a_fenced_broker_still_lists_its_apis() -> None:
+    """Such a broker is not in its own image, and closed every new connection."""
+    async with broker() as services:
+        services.versions = {ApiKey.METADATA: range(0, 14)}
+        image = services.metadata.image
+        services.metadata.follower.image = structs.replace(image, brokers={})
+        response = await ask(api_versions, services, from_client())
+        assert response.error_code == ErrorCode.NONE
+        assert response.supported_features
+
+
+async def test_eligible_leader_replicas_are_described() -> None:
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("t")])
+        image = services.metadata.image
+        topic = image.topics["t"]
+        changed = structs.replace(
+            topic.partitions[0], isr=(), elr=(2, 3), last_known_elr=(1,), leader=NO_LEADER
+        )
+        topics = {"t": structs.replace(topic, partitions=(changed,))}
+        services.metadata.follower.image = structs.replace(image, topics=topics)
+        request = DescribeTopicPartitionsRequest([TopicRequest("t")])
+        response = await ask(describe_topic_partitions, services, request)
+        (partition,) = response.topics[0].partitions
+        assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([2, 3], [1])
+        assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def from_client(**fields: Any) -> ApiVersionsRequest:

@@ -1,9 +1,12 @@
-"""The simulator's MetadataStore: a dictionary. A test can make the next transactions fail."""
+"""The simulator's MetadataStore: a dictionary. A test can make the next transactions fail.
+
+With a clock, the store outlives its brokers, like etcd: its leases end by time.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from oncelog_server.cluster.store import (
     Changes,
@@ -23,21 +26,26 @@ from oncelog_server.metadata.feed import Feed
 
 
 class MemoryStore:
-    def __init__(self, *, kept: int = 10_000) -> None:
+    def __init__(self, *, kept: int = 10_000, now_ms: Callable[[], int] | None = None) -> None:
         self.entries: dict[str, Entry] = {}
         self.feed = Feed(0, kept)
         self.transactions = 0
         self.fail_next: list[OSError] = []
         self.is_full = False
+        # A test that sets this makes the store unreachable.
+        self.is_cut_off = False
         self._leases: dict[int, set[str]] = {}
         self._granted = 0
+        self._now_ms = now_ms
+        # The times at which leases end, by lease id.
+        self._ends_ms: dict[int, int] = {}
 
     async def get(self, key: str) -> Entry | None:
-        await asyncio.sleep(0)
+        await self._reach()
         return self.entries.get(key)
 
     async def range(self, prefix: str) -> Snapshot:
-        await asyncio.sleep(0)
+        await self._reach()
         found = [self.entries[key] for key in sorted(self.entries) if key.startswith(prefix)]
         return Snapshot(self.feed.revision, tuple(found))
 
@@ -45,7 +53,7 @@ class MemoryStore:
         self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> TxnResult:
         check_limits(compare, operations)
-        await asyncio.sleep(0)
+        await self._reach()
         if self.fail_next:
             raise self.fail_next.pop()
         if self.is_full and operations:
@@ -73,15 +81,41 @@ class MemoryStore:
         return self.feed.watch(prefix, from_revision)
 
     async def lease(self, ttl_ms: int) -> MemoryLease:
+        await self._reach()
         self._granted += 1
         lease_id = self._granted
         self._leases[lease_id] = set()
-        return MemoryLease(self, lease_id)
+        if self._now_ms is None:
+            return MemoryLease(self, lease_id, 0)
+        self._ends_ms[lease_id] = self._now_ms() + ttl_ms
+        return MemoryLease(self, lease_id, ttl_ms)
+
+    async def renew_lease(self, lease_id: int, ttl_ms: int) -> None:
+        await self._reach()
+        if not self.has_lease(lease_id):
+            raise LeaseEnded(f"lease {lease_id} has ended")
+        if self._now_ms is not None:
+            self._ends_ms[lease_id] = self._now_ms() + ttl_ms
 
     async def revoke_lease(self, lease_id: int) -> None:
         keys = self._leases.get(lease_id, set())
         await self.txn((), [Delete(key) for key in sorted(keys)])
         self._leases.pop(lease_id, None)
+
+    def end_leases(self) -> None:
+        """End the leases that have not been renewed in time."""
+        for lease_id, end_ms in list(self._ends_ms.items()):
+            if self._now_ms is not None and end_ms <= self._now_ms():
+                del self._ends_ms[lease_id]
+                keys = self._leases.pop(lease_id, set())
+                if keys:
+                    self.apply([Delete(key) for key in sorted(keys)])
+
+    async def _reach(self) -> None:
+        await asyncio.sleep(0)
+        if self.is_cut_off:
+            raise OSError("metadata store: no response")
+        self.end_leases()
 
     def end_all_leases(self) -> None:
         """End all leases, as a store does when it opens after a crash of the broker."""
@@ -118,15 +152,13 @@ class MemoryStore:
 
 
 class MemoryLease:
-    ttl_ms = 0
-
-    def __init__(self, store: MemoryStore, lease_id: int) -> None:
+    def __init__(self, store: MemoryStore, lease_id: int, ttl_ms: int) -> None:
         self._store = store
         self.id = lease_id
+        self.ttl_ms = ttl_ms
 
     async def keep_alive(self) -> int:
-        if not self._store.has_lease(self.id):
-            raise LeaseEnded(f"lease {self.id} has ended")
+        await self._store.renew_lease(self.id, self.ttl_ms)
         return self.ttl_ms
 
     async def revoke(self) -> None:

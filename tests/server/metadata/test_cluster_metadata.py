@@ -239,7 +239,7 @@ async def test_a_broker_with_a_registered_id_cannot_join(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     second = ClusterMetadata(store, Settings())
-    with pytest.raises(OSError, match="id 1 is registered already"):
+    with pytest.raises(OSError, match="id 1 is registered already at localhost:9092"):
         await second.start(HERE)
     third = ClusterMetadata(store, Settings(node_id=3))
     await third.start(HERE)

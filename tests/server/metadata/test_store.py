@@ -26,6 +26,7 @@ from oncelog_server.cluster.store import (
     Written,
 )
 from oncelog_server.metadata.sqlite_store import SqliteStore
+from tests.server.metadata.brokers import ManualClock
 from tests.server.metadata.memory_store import MemoryStore
 
 # Enough for twenty transactions on a busy disk.
@@ -199,6 +200,20 @@ async def test_the_end_of_a_lease_deletes_its_keys(store: MetadataStore) -> None
     assert [entry.key for entry in (await store.range("")).entries] == ["free", "freed", "theirs"]
     (changes,) = await collect(store, "", last.revision + 1, 1)
     assert changes.events == (Event("mine", None),)
+
+
+async def test_with_a_clock_the_leases_of_the_simulators_store_end_by_time() -> None:
+    clock = ManualClock()
+    store = MemoryStore(now_ms=clock)
+    kept, lost = await store.lease(5_000), await store.lease(5_000)
+    await store.txn((), [Put("kept", b"", kept.id), Put("lost", b"", lost.id)])
+    clock.ms += 4_000
+    assert await kept.keep_alive() == kept.ttl_ms == 5_000
+    clock.ms += 1_000
+    assert await store.get("lost") is None
+    assert await store.get("kept") is not None
+    with pytest.raises(LeaseEnded):
+        await lost.keep_alive()
 
 
 async def test_a_put_with_an_ended_lease_changes_nothing(store: MetadataStore) -> None:

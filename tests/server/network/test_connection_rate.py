@@ -37,6 +37,9 @@ class ManualClock:
     def monotonic_ns(self) -> int:
         return self.ms * 1_000_000
 
+    def boottime_ms(self) -> int:
+        return self.ms
+
 
 async def test_a_connection_beyond_the_rate_of_its_address_is_not_served_and_closed_later() -> None:
     clock = ManualClock()

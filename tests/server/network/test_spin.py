@@ -31,6 +31,8 @@ class StepClock:
         self.us += self.step_us
         return self.us * 1_000
 
+    boottime_ms = monotonic_ms
+
 
 class CountedLoop:
     """The scheduled callbacks of a loop that a test runs turn by turn."""

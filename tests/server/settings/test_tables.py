@@ -20,6 +20,7 @@ from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.settings.etcd import EtcdSettings
 from oncelog_server.settings.log import LogSettings
+from oncelog_server.settings.membership import MembershipSettings
 from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.quotas import QuotaSettings
 from oncelog_server.settings.refused import REFUSED
@@ -265,6 +266,7 @@ def test_each_setting_is_declared_in_exactly_one_class() -> None:
         SaslSettings,
         QuotaSettings,
         EtcdSettings,
+        MembershipSettings,
     )
     declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)

@@ -10,7 +10,7 @@ class WorldClock:
 
     def __init__(self, world: World) -> None:
         self.now_ms = world.wall
-        self.monotonic_ms = world.now
+        self.monotonic_ms = self.boottime_ms = world.now
 
     def monotonic_ns(self) -> int:
         return self.monotonic_ms() * 1_000_000

@@ -1,0 +1,267 @@
+"""This broker as a member of the cluster: its registration, and the lease that keeps it.
+
+The event loop itself renews the lease, never a thread: a broker with a blocked loop must be fenced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import structlog
+
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.authority import Authority
+from oncelog_server.cluster.image import BrokerImage, ClusterImage
+from oncelog_server.cluster.members import Registration, broker_image, registration
+from oncelog_server.cluster.registration import NewRegistration, register, with_controller
+from oncelog_server.cluster.store import (
+    Entry,
+    Lease,
+    LeaseEnded,
+    MetadataStore,
+    TxnResult,
+    UnknownOutcome,
+)
+from oncelog_server.metadata.founding import SUPPORTED_FEATURES
+from oncelog_server.metadata.image_follower import ImageFollower
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.listeners import Endpoint
+from oncelog_server.settings.model import Settings
+
+NO_LEASE: Final = 0
+# Pause before the next look at a broker id that another broker has.
+CONFLICT_PAUSE_S: Final = 0.5
+# Pause after a keepalive or registration that the store has refused or not answered.
+RETRY_S: Final = 0.5
+
+_log = structlog.get_logger("oncelog.cluster")
+
+
+class DirectoryFacts(msgspec.Struct, frozen=True):
+    """The data directory with which a broker registers. `NewRegistration` explains the fields."""
+
+    id: str = ""
+    boot_id: str = ""
+    clean_stop_epoch: int = 0
+
+
+class Membership:
+    """The registration of this broker. Call `register` first, and `stop` at the end.
+
+    `boottime_ms` is the clock of `authority`. With a store that ends with its process, no timer
+    runs: the lease cannot end before the broker does.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        follower: ImageFollower,
+        settings: Settings,
+        *,
+        new_uuid: Callable[[], bytes],
+        boottime_ms: Callable[[], int],
+    ) -> None:
+        self.authority = Authority()
+        self.broker_epoch = 0
+        self._store = store
+        self._follower = follower
+        self._settings = settings
+        self._broker_id = settings.node_id
+        self._new_uuid = new_uuid
+        self._boottime_ms = boottime_ms
+        self._lease: Lease | None = None
+        self._new: NewRegistration | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._wakes = asyncio.Event()
+
+    @property
+    def lease_id(self) -> int:
+        """Return the id of the lease for further keys of this broker."""
+        return NO_LEASE if self._lease is None else self._lease.id
+
+    @property
+    def is_alone(self) -> bool:
+        """Return True if the store ends with this process, so that no other broker uses it."""
+        return self._lease is not None and self._lease.ttl_ms == 0
+
+    def epoch_in(self, image: ClusterImage) -> int:
+        """Return the epoch of this process's registration in an image, 0 if the image has none.
+
+        An image may have the registration before `register` gets the store's response.
+        """
+        broker = image.brokers.get(self._broker_id)
+        if broker is None or self._new is None or broker.incarnation != self._new.incarnation:
+            return 0
+        return broker.epoch
+
+    async def register(self, endpoints: Sequence[Endpoint], directory: DirectoryFacts) -> None:
+        """Register this broker, and keep the registration until `stop`.
+
+        Raises OSError if another data directory has the broker's id, or if the store fails. Raises
+        Refused if the image does not follow the store.
+        """
+        self._new = NewRegistration(
+            self._broker_id,
+            directory.id,
+            uuid_to_string(self._new_uuid()),
+            tuple(
+                records.EndpointRecord(endpoint.listener, endpoint.host, endpoint.port)
+                for endpoint in endpoints
+            ),
+            self._settings.broker_rack,
+            SUPPORTED_FEATURES,
+            directory.boot_id,
+            directory.clean_stop_epoch,
+            self._settings.oncelog_flush_on_ack,
+        )
+        await self._register(self._new, takes_over=True)
+        self._follower.subscribe(lambda old, new, delta: self._follow(new))
+        if not self.is_alone:
+            self._keeping = asyncio.create_task(self._keep(), name="membership")
+
+    async def stop(self) -> None:
+        """Leave the cluster. Raises OSError if the store fails."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+        self._new = None
+        self.authority.end()
+        if self._lease is not None:
+            await self._lease.revoke()
+
+    # --- registration
+
+    async def _register(self, new: NewRegistration, *, takes_over: bool) -> None:
+        """Register, and wait for the image. If an earlier process with the same data directory is
+        still registered, end its lease: the lock on the directory proves that it is dead.
+
+        Without `takes_over`, a registration of another process stays. Two processes with copies of
+        one directory would otherwise end each other's leases without end.
+        """
+        patience_s = self._settings.initial_broker_registration_timeout_ms / 1000
+        deadline_s = asyncio.get_running_loop().time() + patience_s
+        is_logged = False
+        while (taken := await self._try(new)) is not None:
+            is_ours = takes_over or taken.incarnation == new.incarnation
+            if is_ours and taken.lease_id and taken.directory_id == new.directory_id != "":
+                _log.info("an earlier registration ends", broker=new.broker_id, epoch=taken.epoch)
+                await self._store.revoke_lease(taken.lease_id)
+                continue
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if self.is_alone or left_s <= 0:
+                raise OSError(_refusal(new, taken))
+            if not is_logged:
+                is_logged = True
+                _log.warning("the broker's id is in use", reason=_refusal(new, taken))
+            await asyncio.sleep(min(CONFLICT_PAUSE_S, left_s))
+
+    async def _try(self, new: NewRegistration) -> BrokerImage | None:
+        """Make one attempt. Return the broker that has the id, None after a success.
+
+        A stale last registration, or a lease that ends meanwhile, leads to another attempt.
+        """
+        last = self._follower.image.registrations.get(new.broker_id)
+        elects = True
+        while True:
+            sent_ms = self._boottime_ms()
+            lease = await self._store.lease(self._settings.broker_session_timeout_ms)
+            self._lease = lease
+            write = register(last, new, lease.id)
+            if elects and lease.ttl_ms == 0:
+                # No other broker uses this store, so the election needs no transaction of its own.
+                write = with_controller(write, new.broker_id, lease.id)
+            result: TxnResult | None = None
+            try:
+                result = await self._store.txn(write.compare, write.operations)
+            except LeaseEnded:
+                continue
+            except UnknownOutcome as unknown:
+                _log.info("the outcome of the registration is unknown", reason=str(unknown))
+            if result is not None and result.succeeded:
+                self.authority.renew(sent_ms, lease.ttl_ms)
+                self.broker_epoch = result.revision
+                await self._follower.reached(result.revision)
+                return None
+            await self._give_back(lease)
+            elects = False
+            found = await self._found(new) if result is None else result.current
+            broker, lasting = found[:2]
+            if broker is not None:
+                return broker_image(new.broker_id, broker)
+            last = _registration(new.broker_id, lasting)
+
+    async def _found(self, new: NewRegistration) -> tuple[Entry | None, ...]:
+        return (
+            await self._store.get(records.broker_key(new.broker_id)),
+            await self._store.get(records.registration_key(new.broker_id)),
+        )
+
+    async def _give_back(self, lease: Lease) -> None:
+        """End a lease without a registration. It would end by itself."""
+        with suppress(OSError):
+            await lease.revoke()
+
+    # --- the lease
+
+    def _follow(self, image: ClusterImage) -> None:
+        """Look at the lease as soon as the image lacks the registration."""
+        if self._new is None or self.epoch_in(image) or image.revision < self.broker_epoch:
+            return
+        self._wakes.set()
+        if self._keeping is None:  # no other broker can have ended the lease, but a test can
+            self._keeping = asyncio.create_task(self._keep(), name="membership")
+
+    async def _keep(self) -> None:
+        pause_s = self._settings.broker_heartbeat_interval_ms / 1000
+        is_failing = False
+        while True:
+            try:
+                async with asyncio.timeout(RETRY_S if is_failing else pause_s):
+                    await self._wakes.wait()
+            except TimeoutError:
+                pass
+            self._wakes.clear()
+            try:
+                await self._renew()
+                is_failing = False
+            except (OSError, Refused) as error:
+                if not is_failing:
+                    _log.warning("the registration could not be renewed", reason=str(error))
+                is_failing = True
+
+    async def _renew(self) -> None:
+        """Renew the lease, or register again if it has ended. Raises OSError."""
+        assert self._lease is not None
+        assert self._new is not None
+        sent_ms = self._boottime_ms()
+        try:
+            if self.authority.valid_until_ms < 0:
+                raise LeaseEnded("the last attempt to register again failed")
+            self.authority.renew(sent_ms, await self._lease.keep_alive())
+            return
+        except LeaseEnded:
+            self.authority.end()
+        _log.warning("the registration has ended: register again", broker=self._broker_id)
+        # The process still has every record of its last registration.
+        again = msgspec.structs.replace(self._new, clean_stop_epoch=self.broker_epoch)
+        await self._register(again, takes_over=False)
+        _log.info("the broker is registered again", epoch=self.broker_epoch)
+
+
+def _registration(broker_id: int, entry: Entry | None) -> Registration | None:
+    return None if entry is None else registration(broker_id, entry)
+
+
+def _refusal(new: NewRegistration, taken: BrokerImage) -> str:
+    address = taken.endpoints[0] if taken.endpoints else None
+    at = f" at {address.host}:{address.port}" if address is not None else ""
+    return (
+        f"a broker with id {new.broker_id} is registered already{at}, with the data directory "
+        f"{taken.directory_id or 'of an unknown id'}; this broker has {new.directory_id or 'none'} "
+        "(directory.id of meta.properties). Give each broker another node.id"
+    )

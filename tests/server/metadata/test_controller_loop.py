@@ -1,0 +1,245 @@
+"""One broker at a time is the controller. It reacts to every change of the brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.store import Compare, Delete, Put, TxnResult, WriteOperation
+from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.refusal import Refused
+from tests.server.metadata.brokers import Brokers, facts, until
+from tests.server.metadata.memory_store import MemoryStore
+
+
+@pytest.fixture
+async def brokers() -> AsyncIterator[Brokers]:
+    brokers = Brokers()
+    yield brokers
+    await brokers.stop()
+
+
+async def three(brokers: Brokers) -> list[ClusterMetadata]:
+    """Return three brokers. The first is the controller."""
+    started = [await brokers.start(number) for number in (1, 2, 3)]
+    await until(lambda: all(set(found.image.brokers) == {1, 2, 3} for found in started))
+    return started
+
+
+async def end(brokers: Brokers, metadata: ClusterMetadata) -> None:
+    """Kill a broker, and end its lease."""
+    brokers.kill(metadata)
+    await brokers.store.revoke_lease(metadata.membership.lease_id)
+
+
+def isrs(metadata: ClusterMetadata, topic: str) -> set[int]:
+    return {b for found in metadata.image.topics[topic].partitions for b in found.isr}
+
+
+async def test_defect_c_a_broker_that_ends_leaves_every_isr_at_once(brokers: Brokers) -> None:
+    """Defect C of the cluster brief: leaders moved, and the dead broker stayed in every ISR."""
+    first, second, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 150, 3)])
+    await end(brokers, third)
+    await until(lambda: isrs(second, "t") == {1, 2})
+    assert {found.leader for found in second.image.topics["t"].partitions} == {1, 2}
+
+
+async def test_defect_c_prime_a_restart_with_an_empty_disk_is_not_in_sync(
+    brokers: Brokers,
+) -> None:
+    """Defect C' of the cluster brief: a broker that restarted while it was in the ISR led again,
+    whatever its disk had lost."""
+    first, _, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 9, 3)])
+    await end(brokers, third)
+    await brokers.start(3, facts(3, "an empty disk"))
+    await until(lambda: 3 in first.image.brokers)
+    await until(lambda: isrs(first, "t") == {1, 2})
+    assert 3 not in {found.leader for found in first.image.topics["t"].partitions}
+
+
+async def test_the_last_broker_in_sync_waits_for_itself(brokers: Brokers) -> None:
+    first, second, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 9, 2)])
+    for metadata in (second, third):
+        await end(brokers, metadata)
+    await until(
+        lambda: all(
+            found.isr == (1,) or (found.isr == () and found.leader == NO_LEADER)
+            for found in first.image.topics["t"].partitions
+        )
+    )
+    again = [await brokers.start(number) for number in (2, 3)]
+    await until(
+        lambda: all(found.leader != NO_LEADER for found in first.image.topics["t"].partitions)
+    )
+    assert again[0].image.controller_id == 1
+
+
+async def test_when_the_controller_ends_another_broker_becomes_it_and_decides(
+    brokers: Brokers,
+) -> None:
+    first, second, third = await three(brokers)
+    assert first.image.controller_id == 1
+    await second.create_topics([NewTopic("t", 9, 3)])
+    epoch = second.image.controller_epoch
+    await end(brokers, first)
+    await until(lambda: second.image.controller_epoch > epoch)
+    await until(lambda: isrs(third, "t") == {2, 3})
+    assert second.image.controller_id in (2, 3)
+
+
+async def test_partitions_of_a_stale_creator_get_a_live_leader(brokers: Brokers) -> None:
+    """The creator may not have seen yet that a replica is not alive."""
+    first, second, third = await three(brokers)
+    dead = third.membership.broker_epoch
+    await end(brokers, third)
+    await until(lambda: 3 not in first.image.brokers)
+    topic = records.TopicRecord("AAAAAAAAAAAAAAAAAAAAAQ", 1)
+    epochs = (dead, second.membership.broker_epoch)
+    stale = records.PartitionRecord((3, 2), (3, 2), 3, 0, isr_epochs=epochs)
+    await brokers.store.txn(
+        (),
+        [
+            Put(records.topic_key("t"), records.encode(topic)),
+            Put(records.partition_key(topic.id, 0), records.encode(stale)),
+        ],
+    )
+    await until(lambda: "t" in first.image.topics)
+    await until(lambda: first.image.topics["t"].partitions[0].leader == 2)
+    assert first.image.topics["t"].partitions[0].isr == (2,)
+
+
+async def test_a_topic_that_allows_an_unclean_election_gets_a_leader_at_once(
+    brokers: Brokers,
+) -> None:
+    first, _, third = await three(brokers)
+    await first.create_topics([NewTopic("t", assignments=((0, (3, 1)),))])
+    key = records.partition_key(first.image.topics["t"].id_text, 0)
+    epoch = third.membership.broker_epoch
+    alone = records.PartitionRecord((3, 1), (3,), 3, 0, isr_epochs=(epoch,))
+    await brokers.store.txn((), [Put(key, records.encode(alone))])
+    await end(brokers, third)
+    await until(lambda: first.image.topics["t"].partitions[0].leader == NO_LEADER)
+    await first.alter_topic_settings("t", lambda own: {"unclean.leader.election.enable": "true"})
+    await until(lambda: first.image.topics["t"].partitions[0].leader == 1)
+    assert first.image.topics["t"].partitions[0].isr == (1,)
+
+
+async def test_preferred_leaders_lead_again(brokers: Brokers) -> None:
+    first, _, _ = await three(brokers)
+    await first.create_topics([NewTopic("t", 30, 3)])
+    for number, found in enumerate(first.image.topics["t"].partitions):
+        key = records.partition_key(first.image.topics["t"].id_text, number)
+        moved = records.PartitionRecord(
+            found.replicas, found.isr, found.replicas[1], 1, isr_epochs=found.isr_epochs
+        )
+        await brokers.store.txn((), [Put(key, records.encode(moved))])
+    await until(lambda: all(p.leader_epoch for p in first.image.topics["t"].partitions))
+    await first._controller.balance()
+    assert all(found.leader == found.replicas[0] for found in first.image.topics["t"].partitions)
+
+
+class Slow(MemoryStore):
+    """A store that stops a creation after its first transaction."""
+
+    stopped: asyncio.Event | None = None
+    resumes: asyncio.Event
+
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
+        result = await super().txn(compare, operations)
+        first = operations[0].key if operations else ""
+        if self.stopped is not None and first.startswith(records.CREATING):
+            self.stopped.set()
+            await self.resumes.wait()
+        return result
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[Brokers]:
+    brokers = Brokers()
+    brokers.store = store = Slow(now_ms=brokers.clock)
+    store.resumes = asyncio.Event()
+    yield brokers
+    store.resumes.set()
+    await brokers.stop()
+
+
+@pytest.mark.parametrize("adds", [False, True])
+async def test_defect_b_a_broker_that_starts_during_a_creation_leaves_it_alone(
+    slow: Brokers, adds: bool
+) -> None:
+    """Defect B of the cluster brief: each start removed the partitions of a topic that was being
+    created. The topic's record followed, and no broker could start any more."""
+    store = slow.store
+    assert isinstance(store, Slow)
+    first = await slow.start(1)
+    if adds:
+        await first.create_topics([NewTopic("big", 2)])
+    store.stopped = asyncio.Event()
+    creating: asyncio.Task[object] = asyncio.create_task(
+        first.create_partitions([NewPartitions("big", 400)])
+        if adds
+        else first.create_topics([NewTopic("big", 400)])
+    )
+    await store.stopped.wait()
+    second = await slow.start(2)
+    # A new controller looks for partitions without a topic. The creator's lease lives.
+    epoch = second.image.controller_epoch
+    await store.txn((), [Delete(records.CONTROLLER)])
+    await until(lambda: second.image.controller_epoch > epoch)
+    store.resumes.set()
+    await asyncio.wait([creating])
+    await until(lambda: len(second.image.topics["big"].partitions) == 400)
+    assert second.image.topics["big"].missing == ()
+    third = await slow.start(3)
+    assert third.image.topics["big"].missing == ()
+
+
+async def test_the_partitions_of_a_creator_that_ends_are_removed(slow: Brokers) -> None:
+    store = slow.store
+    assert isinstance(store, Slow)
+    second = await slow.start(2)
+    first = await slow.start(1)
+    store.stopped = asyncio.Event()
+    creating = asyncio.create_task(first.create_topics([NewTopic("big", 400)]))
+    await store.stopped.wait()
+    store.stopped = None
+    await until(lambda: bool(second.image.orphans()))
+    await store.revoke_lease(first.membership.lease_id)
+    await until(lambda: not second.image.orphans())
+    store.resumes.set()
+    (outcome,) = await creating
+    # The creator has noticed, and has made the topic again or refused it.
+    if isinstance(outcome, CreatedTopic):
+        assert second.image.topics["big"].missing == ()
+    else:
+        assert isinstance(outcome, Refused)
+        assert "big" not in second.image.topics
+        await until(lambda: not second.image.orphans())
+
+
+async def test_a_failed_creation_leaves_no_partitions(slow: Brokers) -> None:
+    """Another broker creates a topic of the same name meanwhile."""
+    store = slow.store
+    assert isinstance(store, Slow)
+    first, second = await slow.start(1), await slow.start(2)
+    store.stopped = asyncio.Event()
+    creating = asyncio.create_task(first.create_topics([NewTopic("big", 400)]))
+    await store.stopped.wait()
+    store.stopped = None
+    await second.create_topics([NewTopic("big", 1)])
+    store.resumes.set()
+    (outcome,) = await creating
+    assert isinstance(outcome, Refused)
+    await until(lambda: not first.image.creating)
+    await until(lambda: not first.image.orphans())
+    assert len(first.image.topics["big"].partitions) == 1

@@ -1,0 +1,199 @@
+"""A broker stays registered as long as it can renew its lease, and registers again after that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import (
+    Compare,
+    TxnResult,
+    UnknownOutcome,
+    WriteOperation,
+)
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.settings.model import Settings
+from tests.server.metadata.brokers import SESSION_MS, Brokers, endpoints, facts, until
+from tests.server.metadata.memory_store import MemoryStore
+
+
+@pytest.fixture
+async def brokers() -> AsyncIterator[Brokers]:
+    brokers = Brokers()
+    yield brokers
+    await brokers.stop()
+
+
+async def test_defect_a_brokers_that_start_at_the_same_moment_all_register(
+    brokers: Brokers,
+) -> None:
+    """Defect A of the cluster brief: the controller's key was in the registration, so two of three
+    brokers were refused because of their ids."""
+    started = await asyncio.gather(*(brokers.start(number) for number in (1, 2, 3)))
+    await until(lambda: all(set(found.image.brokers) == {1, 2, 3} for found in started))
+    assert {found.image.controller_id for found in started} <= {1, 2, 3}
+    assert len({found.image.controller_epoch for found in started}) == 1
+
+
+async def test_a_registration_names_directory_lease_and_boot(brokers: Brokers) -> None:
+    metadata = await brokers.start(5, facts(5, "directory", "boot"))
+    broker = metadata.image.brokers[5]
+    assert (broker.directory_id, broker.boot_id) == ("directory", "boot")
+    assert broker.lease_id == metadata.membership.lease_id
+    assert broker.epoch == metadata.membership.broker_epoch
+    assert metadata.image.registrations[5].epoch == broker.epoch
+
+
+async def test_keepalives_keep_the_registration(brokers: Brokers) -> None:
+    metadata = await brokers.start(1)
+    epoch = metadata.membership.broker_epoch
+    authority = metadata.membership.authority
+    for _ in range(5):
+        brokers.clock.ms += SESSION_MS // 2
+        await until(lambda: authority.valid(brokers.clock.ms + SESSION_MS // 2))
+    brokers.store.end_leases()
+    assert metadata.membership.broker_epoch == epoch
+    assert metadata.image.brokers[1].epoch == epoch
+
+
+async def test_without_a_keepalive_the_authority_ends_before_the_lease(brokers: Brokers) -> None:
+    metadata = await brokers.start(1)
+    authority = metadata.membership.authority
+    assert authority.valid(brokers.clock.ms)
+    brokers.store.is_cut_off = True
+    brokers.clock.ms += SESSION_MS - 250
+    assert not authority.valid(brokers.clock.ms)
+    brokers.store.end_leases()
+    assert records.broker_key(1) in brokers.store.entries
+
+
+async def test_defect_d_a_broker_with_an_ended_lease_registers_again(brokers: Brokers) -> None:
+    """Defect D of the cluster brief: the broker left its own image, and nothing noticed."""
+    metadata = await brokers.start(1)
+    await metadata.create_topics([NewTopic("t", 3, 1)])
+    epoch = metadata.membership.broker_epoch
+    await brokers.store.revoke_lease(metadata.membership.lease_id)
+    await until(lambda: metadata.membership.broker_epoch > epoch)
+    await until(lambda: metadata.image.controller_id == 1)
+    assert metadata.membership.authority.valid(brokers.clock.ms)
+    assert metadata.image.brokers[1].kept_epochs == (epoch,)
+    await until(
+        lambda: (
+            {(found.leader, found.isr_epochs) for found in metadata.image.topics["t"].partitions}
+            == {(1, (metadata.membership.broker_epoch,))}
+        )
+    )
+    assert min(found.leader_epoch for found in metadata.image.topics["t"].partitions) >= 1
+
+
+async def test_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(
+    brokers: Brokers,
+) -> None:
+    first = await brokers.start(1)
+    second = await brokers.start(2)
+    epoch = second.membership.broker_epoch
+    brokers.store.is_cut_off = True
+    brokers.clock.ms += SESSION_MS
+    brokers.store.end_leases()
+    await until(lambda: not second.image.brokers)
+    assert set(second.image.fenced) == {1, 2}
+    brokers.store.is_cut_off = False
+    await until(lambda: set(first.image.brokers) == {1, 2})
+    assert first.image.brokers[2].epoch > epoch
+    assert first.image.brokers[2].kept_epochs == (epoch,)
+
+
+async def test_an_earlier_process_with_the_same_directory_is_fenced_at_once(
+    brokers: Brokers,
+) -> None:
+    """The lock on the directory proves that the earlier process is dead."""
+    other = await brokers.start(2)
+    killed = await brokers.start(1)
+    brokers.kill(killed)
+    again = await brokers.start(1)
+    assert again.membership.broker_epoch > killed.membership.broker_epoch
+    await until(lambda: other.image.brokers[1].epoch == again.membership.broker_epoch)
+    assert other.image.brokers[1].kept_epochs == (killed.membership.broker_epoch,)
+
+
+async def test_another_directory_waits_for_the_lease_and_is_then_refused(
+    brokers: Brokers,
+) -> None:
+    """Two processes, one id (B22): Kafka refuses with DuplicateBrokerRegistration."""
+    await brokers.start(1, facts(1, "first"))
+    second = brokers.make(1)
+    with pytest.raises(OSError, match="data directory first; this broker has second") as refused:
+        await second.start(endpoints(1), directory=facts(1, "second"))
+    assert "host1:9092" in str(refused.value)
+
+
+async def test_another_directory_registers_when_the_lease_has_ended(brokers: Brokers) -> None:
+    """A broker with a new disk under an old id (B10) has kept nothing."""
+    killed = await brokers.start(1, facts(1, "first"))
+    brokers.kill(killed)
+    second = brokers.make(1, patience_ms=20_000)
+    starting = asyncio.create_task(second.start(endpoints(1), directory=facts(1, "second")))
+    await asyncio.sleep(0)
+    brokers.clock.ms += SESSION_MS
+    await starting
+    assert second.image.brokers[1].directory_id == "second"
+    assert second.image.brokers[1].kept_epochs == ()
+
+
+class Unsure(MemoryStore):
+    """A store that loses the response to a registration, after or before carrying it out."""
+
+    lost = ""
+
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
+        lost = self.lost if compare and compare[0].key.startswith(records.BROKERS) else ""
+        if lost:
+            self.lost = ""
+        if lost == "before":
+            raise UnknownOutcome("no response")
+        result = await super().txn(compare, operations)
+        if lost == "after":
+            raise UnknownOutcome("no response")
+        return result
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+async def test_a_registration_with_an_unknown_outcome_is_made_once_more(lost: str) -> None:
+    """The response to a transaction that was carried out can be lost (B13)."""
+    brokers = Brokers()
+    brokers.store = store = Unsure(now_ms=brokers.clock)
+    store.lost = lost
+    metadata = await brokers.start(1)
+    assert metadata.image.brokers[1].epoch == metadata.membership.broker_epoch
+    assert metadata.image.brokers[1].lease_id == metadata.membership.lease_id
+    await brokers.stop()
+
+
+async def test_a_store_with_one_broker_costs_no_timer_and_no_further_transaction() -> None:
+    """A broker with its metadata in its own directory stays as it was before there were clusters:
+    the lease cannot end before the process."""
+    store = MemoryStore()
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start(endpoints(1))
+    assert metadata.membership.is_alone
+    assert store.transactions == 2, "the cluster, and the registration with the controller"
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert "membership" not in names
+    await metadata.create_topics([NewTopic("t", 3)])
+    assert store.transactions == 3
+    await metadata.stop()
+
+
+async def test_a_broker_leaves_the_cluster_when_it_stops(brokers: Brokers) -> None:
+    first = await brokers.start(1)
+    second = await brokers.start(2)
+    brokers.all.remove(second)
+    await second.stop()
+    await until(lambda: set(first.image.brokers) == {1})
+    assert set(first.image.fenced) == {2}

@@ -1,0 +1,235 @@
+"""A broker with its metadata in another store: it founds a cluster only with a new directory, and a
+start that is refused changes nothing on disk."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.broker import Broker
+from oncelog_server.cluster import records
+from oncelog_server.cluster.store import MetadataStore, Put
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.config import Settings
+from oncelog_server.data_directory.ownership import NeedsRecovery
+from oncelog_server.environment import OsEnvironment
+from oncelog_server.network.binding import CannotListen
+from oncelog_server.storage.layout import (
+    CLUSTER_REVISION,
+    LOCK,
+    META_PROPERTIES,
+    METADATA_NAME,
+)
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.metadata.brokers import ManualClock, until
+from tests.server.metadata.memory_store import MemoryStore
+
+
+class Elsewhere(OsEnvironment):
+    """An environment with a metadata store that outlives the broker."""
+
+    def __init__(self, path: Path, store: MemoryStore) -> None:
+        super().__init__(str(path))
+        self.store = store
+
+    async def open_store(self, settings: Settings) -> MetadataStore:
+        return self.store
+
+
+def store() -> MemoryStore:
+    return MemoryStore(now_ms=ManualClock())
+
+
+def settings_of(path: Path, node_id: int, port: int = 0, *, elsewhere: bool = True) -> Settings:
+    return Settings(
+        node_id=node_id,
+        log_dirs=(str(path),),
+        listeners=(f"PLAINTEXT://127.0.0.1:{port}",),
+        oncelog_etcd_endpoints=("http://127.0.0.1:1",) if elsewhere else (),
+    )
+
+
+@asynccontextmanager
+async def started(path: Path, found: MemoryStore, node_id: int = 1) -> AsyncIterator[Broker]:
+    environment = Elsewhere(path, found)
+    broker = Broker(settings_of(path, node_id), environment)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+def content(path: Path) -> dict[str, bytes]:
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != LOCK)
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+async def refused(path: Path, found: MemoryStore, node_id: int = 1) -> str:
+    """Return the reason why the broker does not start."""
+    environment = Elsewhere(path, found)
+    before = content(path)
+    try:
+        with pytest.raises(ValueError, match=r".") as caught:
+            await Broker(settings_of(path, node_id), environment).start()
+    finally:
+        environment.close()
+    assert content(path) == before
+    return str(caught.value)
+
+
+async def test_a_broker_starts_stops_and_starts_again(tmp_path: Path) -> None:
+    found = store()
+    async with started(tmp_path, found) as broker:
+        await broker.metadata.create_topics([NewTopic("t")])
+        first = broker.metadata.membership.broker_epoch
+    assert f'"brokerEpoch":{first}' in (tmp_path / ".kafka_cleanshutdown").read_text()
+    assert (tmp_path / CLUSTER_REVISION).read_text() == str(first)
+    async with started(tmp_path, found) as broker:
+        image = broker.metadata.image
+        assert image.brokers[1].kept_epochs == (first,)
+        assert image.registrations[1].clean_stop_epoch == first
+        await until(lambda: broker.metadata.image.topics["t"].partitions[0].leader == 1)
+        assert len(broker.partitions) == 1
+
+
+async def test_a_restarted_broker_leads_only_when_the_controller_has_confirmed_it(
+    tmp_path: Path,
+) -> None:
+    """Its record still names it as the leader, whatever its disk has lost."""
+    found = store()
+    async with started(tmp_path, found) as broker:
+        await broker.metadata.create_topics([NewTopic("t")])
+    other = records.encode(records.ControllerRecord(9))
+    await found.txn((), [Put(records.CONTROLLER, other)])
+    async with started(tmp_path, found) as broker:
+        old = broker.metadata.image.topics["t"].partitions[0]
+        assert old.leader == 1
+        key = records.partition_key(broker.metadata.image.topics["t"].id_text, 0)
+        again = records.PartitionRecord((1,), (1,), 1, 1, isr_epochs=old.isr_epochs)
+        await found.txn((), [Put(key, records.encode(again))])
+        await until(lambda: broker.metadata.image.topics["t"].partitions[0].leader_epoch == 1)
+        partition = broker.partitions.get(TopicPartition("t", 0))
+        assert partition is not None
+        assert not partition.is_leader
+        epochs = (broker.metadata.membership.broker_epoch,)
+        confirmed = records.PartitionRecord((1,), (1,), 1, 2, isr_epochs=epochs)
+        await found.txn((), [Put(key, records.encode(confirmed))])
+        await until(lambda: partition.is_leader)
+        assert partition.leader_epoch == 2
+
+
+async def test_a_new_broker_joins_a_cluster_with_topics(tmp_path: Path) -> None:
+    found = store()
+    async with started(tmp_path / "1", found) as first:
+        await first.metadata.create_topics([NewTopic("t", 3)])
+        async with started(tmp_path / "2", found, 2) as second:
+            assert set(second.metadata.image.brokers) == {1, 2}
+            assert second.services.cluster_id == first.services.cluster_id
+
+
+async def test_an_empty_store_never_takes_the_data_of_a_cluster_aside(tmp_path: Path) -> None:
+    """First defect of section 1.3 of the cluster brief: an empty etcd, or a wrong prefix, got a new
+    cluster with the id of the directory, and every partition was put aside."""
+    async with started(tmp_path, store()) as broker:
+        await broker.metadata.create_topics([NewTopic("t", 3)])
+        cluster_id = broker.services.cluster_id
+    empty = store()
+    reason = await refused(tmp_path, empty)
+    assert f"there is no metadata in etcd, and {tmp_path} belongs to cluster {cluster_id}" in reason
+    assert "oncelog.etcd.prefix" in reason
+    assert not empty.entries
+    assert {f"t-{number}/partition.metadata" for number in range(3)} <= content(tmp_path).keys()
+
+
+async def test_the_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    async with started(tmp_path / "1", store()):
+        pass
+    other = store()
+    async with started(tmp_path / "2", other):
+        assert "belongs to node 1 of cluster" in await refused(tmp_path / "1", other)
+
+
+async def test_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_path: Path) -> None:
+    """Revisions go back, so conditions and epochs would meet old values again (B23)."""
+    old = store()
+    async with started(tmp_path, old) as broker:
+        await broker.metadata.create_topics([NewTopic("t", 3)])
+    copy = store()
+    for key, entry in old.entries.items():
+        if not key.startswith(records.LEASED):
+            copy.entries[key] = entry
+    copy.feed.revision = 2
+    assert "is at revision 2, and" in await refused(tmp_path, copy)
+    async with started(tmp_path, old):
+        pass
+
+
+async def test_the_directory_of_a_cluster_is_not_started_alone(tmp_path: Path) -> None:
+    """The metadata would be a new and empty file in the directory."""
+    async with started(tmp_path, store()):
+        pass
+    before = content(tmp_path)
+    environment = OsEnvironment(str(tmp_path))
+    try:
+        with pytest.raises(ValueError, match=r"set oncelog\.etcd\.endpoints"):
+            await Broker(settings_of(tmp_path, 1, elsewhere=False), environment).start()
+    finally:
+        environment.close()
+    assert content(tmp_path) == before
+
+
+async def test_a_directory_with_its_own_metadata_is_not_started_in_a_cluster(
+    tmp_path: Path,
+) -> None:
+    environment = OsEnvironment(str(tmp_path))
+    alone = Broker(settings_of(tmp_path, 1, elsewhere=False), environment)
+    await alone.start()
+    await alone.stop()
+    assert "there is no metadata in etcd" in await refused(tmp_path, store())
+
+
+async def test_a_refused_port_leaves_the_identity_of_the_directory(tmp_path: Path) -> None:
+    found = store()
+    async with started(tmp_path, found):
+        pass
+    before = (tmp_path / META_PROPERTIES).read_bytes()
+    environment = Elsewhere(tmp_path, found)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(CannotListen):
+            await Broker(settings_of(tmp_path, 1, port), environment).start()
+    environment.close()
+    assert (tmp_path / META_PROPERTIES).read_bytes() == before
+    async with started(tmp_path, found):
+        pass
+
+
+async def test_a_damaged_revision_of_the_cluster_is_named(tmp_path: Path) -> None:
+    found = store()
+    async with started(tmp_path, found):
+        pass
+    (tmp_path / CLUSTER_REVISION).write_text("x")
+    assert f"{CLUSTER_REVISION} is damaged" in await refused(tmp_path, found)
+
+
+async def test_a_directory_that_has_lost_its_own_metadata_still_needs_recovery(
+    tmp_path: Path,
+) -> None:
+    environment = OsEnvironment(str(tmp_path))
+    alone = Broker(settings_of(tmp_path, 1, elsewhere=False), environment)
+    await alone.start()
+    await alone.stop()
+    for name in content(tmp_path):
+        if name.startswith(METADATA_NAME):
+            (tmp_path / name).unlink()
+    environment = OsEnvironment(str(tmp_path))
+    try:
+        with pytest.raises(NeedsRecovery):
+            await Broker(settings_of(tmp_path, 1, elsewhere=False), environment).start()
+    finally:
+        environment.close()
