@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
     from oncelog_server.timers import Timers
+    from oncelog_server.transaction.commands.add_partitions import AddPartitions
     from oncelog_server.transaction.coordinator import TransactionCoordinator
     from oncelog_server.transaction.marker_delivery import LocalMarkers
-    from oncelog_server.transaction.partition_adding import PartitionAdding
     from oncelog_server.transaction.producer_ids import ProducerIds
+    from oncelog_server.transaction.results import TransactionResult
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class BrokerServices:
     transactions: TransactionCoordinator
     # Adds partitions to transactions for Produce and TxnOffsetCommit. The coordinator of the
     # transaction may be another broker.
-    partition_adding: PartitionAdding
+    partition_adding: Callable[[AddPartitions], TransactionResult | Deferred[TransactionResult]]
     groups: GroupCoordinator
     fetch_sessions: FetchSessions
     local_markers: LocalMarkers

@@ -36,7 +36,7 @@ from oncelog_server.settings.model import Settings
 NO_LEASE: Final = 0
 # Pause before the next look at a broker id that another broker has.
 CONFLICT_PAUSE_S: Final = 0.5
-# Pause after a keepalive or registration that the store has refused or not answered.
+# Pause after a keepalive or registration that the store has refused, or has not responded to.
 RETRY_S: Final = 0.5
 
 _log = structlog.get_logger("oncelog.cluster")

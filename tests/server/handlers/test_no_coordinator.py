@@ -69,7 +69,14 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
         monotonic_ms=clock.now_ms,
         max_timeout_ms=900_000,
     )
-    return replace(services, clock=clock, timers=timers, groups=groups, transactions=transactions)
+    return replace(
+        services,
+        clock=clock,
+        timers=timers,
+        groups=groups,
+        transactions=transactions,
+        partition_adding=transactions.add_partitions,
+    )
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ async def scene(authorizer: Any = None) -> AsyncIterator[Scene]:
             clock=WorldClock(world),
             groups=world.groups,
             transactions=world.transactions,
+            partition_adding=world.transactions.add_partitions,
             producer_id_owners=owners,
         )
         producer = world.producer("t", caller=Client("a", "/10.0.0.1", "User:alice"))

@@ -53,7 +53,13 @@ async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
         clock = WorldClock(world)
         yield (
             world,
-            replace(bare, groups=world.groups, transactions=world.transactions, clock=clock),
+            replace(
+                bare,
+                groups=world.groups,
+                transactions=world.transactions,
+                partition_adding=world.transactions.add_partitions,
+                clock=clock,
+            ),
         )
 
 

@@ -203,7 +203,7 @@ async def test_a_whole_transaction_with_leaders_on_another_broker(
     assert live.metadata.state is State.PREPARE_COMMIT
     await until(lambda: answer.done)
     assert answer.value == TransactionResult(ErrorCode.NONE, 7, 1)
-    assert live.metadata.state.name == "COMPLETE_COMMIT", "the response waits for COMPLETE"
+    await until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
     assert stable(broker) == ends(broker) == [2, 2, 2]
 
 
