@@ -65,5 +65,7 @@ class LoadedLog(msgspec.Struct):
     # True if there was no power failure since the last stop. No written byte can then be missing.
     lost_nothing: bool = False
     closed_at: int = -1
+    # The leader epoch of the last batch that the scan has read, -1 before the first one.
+    scanned_epoch: int = -1
     # Files of older segments that a stop without a sync may have left in the page cache only.
     unsynced: list[File] = msgspec.field(default_factory=list)

@@ -76,6 +76,8 @@ class PartitionLog:
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
         self._jitter = jitter
+        # Batches of the leader that contradict this follower's state of their producers.
+        self.mismatches = 0
         self._reader = LogReader(self.segments, self.producers)
         # If the log still ends at this offset, a close need not write any file.
         self._closed_at = loaded.closed_at
@@ -102,15 +104,9 @@ class PartitionLog:
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """Open the log in `directory`, or create it. `recovery` of the result says what was found.
-        `refuses_damage` is for a coordinator's log, which must never be served in part.
-        `lost_nothing`: the computer has run since the last stop, so no power failure explains a
-        missing file. `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
-
-        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without a
-        checkpoint. `closed` is this log's line in the file of the last clean stop.
-        `jitter(segment_jitter_ms)` returns a random time by which a segment is rolled earlier.
-        Raises CorruptLog, InconsistentTopicId and StorageError.
-        """
+        Arguments are those of `recovery.load`. `topic_id_checked`: partition.metadata was read
+        already, and has `topic_id`. `jitter(segment_jitter_ms)` returns a random time by which a
+        segment is rolled earlier. Raises CorruptLog, InconsistentTopicId and StorageError."""
         loaded = load(
             files,
             directory,
@@ -158,7 +154,6 @@ class PartitionLog:
     ) -> Appended:
         """Append exactly one batch. Its offsets, leader epoch and, with LogAppendTime, time are
         patched in place.
-
         `records` must be writable; the log keeps no reference. `header`: the header of `records`,
         if the caller has parsed the header already. A duplicate of one of the producer's last five
         batches is not appended again: the result has the original's first offset, and `duplicate`
@@ -195,9 +190,8 @@ class PartitionLog:
     def append_decided(
         self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
     ) -> int:
-        """Append a batch of `count` records that a coordinator has just made, outside of any
-        transaction. Return the base offset. Only the size of the batch needs a check. Raises
-        AppendError and StorageError."""
+        """Append a batch of `count` records of a coordinator, outside of any transaction. Return
+        the base offset. Only its size needs a check. Raises AppendError and StorageError."""
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
         rules = self._rules
@@ -221,11 +215,9 @@ class PartitionLog:
         now_ms: int,
     ) -> Appended:
         """Append the COMMIT or ABORT marker of a transaction. After an ABORT marker, also write the
-        row of the aborted transaction in the txnindex.
-
-        A repeated marker is appended again and changes nothing else. Raises AppendError with
-        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.
-        """
+        row of the aborted transaction in the txnindex. A repeated marker is appended again and
+        changes nothing else. Raises AppendError with INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED, and StorageError."""
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
         producers = self.producers
@@ -263,6 +255,8 @@ class PartitionLog:
             batches, end_offset, latest, may_skip=self.config.is_compacted
         ):
             epoch, base_offset = header.partition_leader_epoch, header.base_offset
+            if not self.config.is_compacted and self.producers.contradicts(header):
+                self.mismatches += 1
             position = self._write(
                 batch, base_offset, header.last_offset, header.max_timestamp, epoch, now_ms
             )
@@ -339,7 +333,6 @@ class PartitionLog:
     ) -> LogRead:
         """Read batches from `offset` on, all below `limit` (high watermark or last stable offset):
         at most `max_bytes`, or one larger batch with `at_least_one`.
-
         A read never crosses into the next segment. Raises OffsetOutOfRange, StorageError and
         CorruptLog.
         """
@@ -412,8 +405,7 @@ class PartitionLog:
         self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
     def take_snapshot(self) -> None:
-        """Write a snapshot of the producers' state at the log's end, now or at the next retry.
-        Without the snapshot, the next start only takes longer."""
+        """Write a snapshot of the producers' state at the log's end, now or at the next retry."""
         self.refusals.write_or_owe(
             f"{self.directory}/{SNAPSHOT_SUFFIX}",
             lambda: self.snapshots.take(self.log_end_offset, self.producers),
@@ -450,22 +442,22 @@ class PartitionLog:
 
     # Truncation and deletion.
 
-    def lower_recovery_point(self, offset: int) -> None:
+    def lower_recovery_point(self, offset: int, *, restarts: bool = False) -> None:
         """Move the recovery point down to the end that `truncate_to(offset)` will leave, which may
-        be below `offset`. The caller writes the checkpoint before it truncates: a start refuses a
-        log that ends below its recovery point. Raises StorageError and CorruptLog."""
-        if offset < self.log_end_offset:
+        be below `offset`, or for `restart_at(offset)`. The caller writes the checkpoint before the
+        change: a start refuses a log that ends below its recovery point. Raises StorageError and
+        CorruptLog."""
+        if restarts:
+            self.recovery_point = min(self.recovery_point, self.segments[0].base_offset, offset)
+        elif offset < self.log_end_offset:
             end_offset = self.segments.cut_at(offset).end_offset
             self.recovery_point = min(self.recovery_point, end_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
-        from the leader's (KIP-101). Call `lower_recovery_point` first.
-
-        Raises OffsetOutOfRange if the log would end below its start. Raises StorageError and
-        CorruptLog. Then either nothing is dropped, or `failure` is set, and some of these batches
-        are missing after a restart.
-        """
+        from the leader's (KIP-101). Call `lower_recovery_point` first. Raises OffsetOutOfRange if
+        the log would end below its start. Raises StorageError and CorruptLog. Then either nothing
+        is dropped, or `failure` is set, and some batches are missing after a restart."""
         end_before = self.log_end_offset
         if offset >= end_before:
             return
@@ -492,10 +484,32 @@ class PartitionLog:
         self.opened_at_offset -= end_before - cut.end_offset
         self._epoch_file.end_at(cut.end_offset)
 
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drop all batches, and begin again at `offset`, because the leader's log has nothing in
+        common with this one (Kafka's truncateFullyAndStartAt). Call `lower_recovery_point` first.
+        Raises StorageError. Then either nothing is dropped, or `failure` is set."""
+        end_before, refusals, segments = self.log_end_offset, self.refusals, self.segments
+        refusals.undo_interrupted()
+        refusals.raise_failure()
+        refusals.write_owed()
+        self.snapshots.truncate_from_end(-1)
+        segments.checkpoint(active=0, without=[segment.base_offset for segment in segments])
+        self._closed_at = -1
+        try:
+            segments.restart(offset, now_ms, self._jitter(self.config.segment_jitter_ms))
+        except StorageError as error:
+            refusals.fail(error)
+            raise
+        self.producers.clear()
+        self._reader.forget_limit()
+        self.opened_at_offset += offset - end_before
+        self.log_start_offset = offset
+        self._epoch_file.end_at(0)
+
     def delete_records_before(self, offset: int, now_ms: int) -> None:
-        """Move the start of the log to `offset`, at most the log end (DeleteRecords), and delete
-        segments wholly below `offset`. An offset below the start changes nothing. The caller writes
-        the checkpoint before it responds. Raises OffsetOutOfRange and StorageError."""
+        """Move the start of the log up to `offset`, at most the log end (DeleteRecords), and delete
+        segments wholly below. The caller writes the checkpoint before it responds. Raises
+        OffsetOutOfRange and StorageError."""
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.refusals.undo_interrupted()
@@ -553,7 +567,6 @@ class PartitionLog:
     def close(self, *, clean: bool) -> list[File]:
         """Close all descriptors. `clean`: write the state that the next start would otherwise
         compute, and return the files that must be durable before the stop counts as clean.
-
         With `clean`, raises StorageError, also for an earlier `failure`."""
         segments, refusals = self.segments, self.refusals
         segments.close()

@@ -231,6 +231,21 @@ class Producers:
                 f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}",
             )
 
+    def contradicts(self, header: BatchHeader) -> bool:
+        """Return True if a leader with this state had not appended the batch: a refused batch or a
+        duplicate. A follower appends it, because the leader decides, but its state then differs
+        from the leader's.
+
+        Sequence 0 never contradicts, because the records of coordinators have no sequences.
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None or header.is_control:
+            return False
+        if header.producer_epoch != entry.producer_epoch or not entry.batches:
+            return header.producer_epoch < entry.producer_epoch
+        sequence = header.base_sequence
+        return sequence > 0 and sequence != entry.last_sequence + 1 & _MAX_SEQUENCE
+
     # Changes: the bytes are in the log.
 
     def data_appended(

@@ -312,6 +312,8 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
     loaded.aborted.start(segment.base_offset)
     scan = Scan(segment.log, next_offset=segment.base_offset, check_crc=True)
     scan.last_possible_offset = _last_possible_offset(loaded, segment)
+    # After a truncation that a power failure has undone, old batches may follow new ones.
+    scan.check_epochs, scan.leader_epoch = True, loaded.scanned_epoch
     interval = loaded.config.index_interval_bytes
     appended_from = _appended_from(loaded, segment)
     for position, header in scan:
@@ -325,6 +327,7 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
         )
         if row is not None:
             loaded.aborted.append(segment.base_offset, row)
+    loaded.scanned_epoch = scan.leader_epoch
     report.segments_scanned += 1
     report.bytes_scanned += scan.position
     if scan.problem is None:
@@ -360,6 +363,8 @@ def _last_possible_offset(loaded: LoadedLog, segment: Segment) -> int:
 def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     """Raise CorruptLog if valid batches follow an invalid batch, unless a power failure explains
     the damage."""
+    if scan.epoch_fell and not loaded.lost_nothing:
+        return  # a power failure has undone a truncation
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
     # The CRC does not cover the offset of a batch. If the offset of the batch before the invalid
     # batch is damaged, the invalid batch is a whole batch with an offset that seems too small.

@@ -31,11 +31,26 @@ class Scan:
 
     The walk stops at `end` or at the first invalid batch. At an invalid batch, `problem` has the
     reason, and `position` is the start of the batch. Offsets must increase. `next_offset` is the
-    smallest allowed offset of the next batch.
+    smallest allowed offset of the next batch. With `check_epochs`, leader epochs must not fall: no
+    batch has an epoch below `leader_epoch`, that of the batch before.
     """
 
-    __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
-                 "last_possible_offset", "next_offset", "position", "problem")  # fmt: skip
+    __slots__ = (
+        "_chunk",
+        "_chunk_size",
+        "_chunk_start",
+        "_header",
+        "check_crc",
+        "check_epochs",
+        "end",
+        "epoch_fell",
+        "file",
+        "last_possible_offset",
+        "leader_epoch",
+        "next_offset",
+        "position",
+        "problem",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +69,10 @@ class Scan:
         # damaged. The CRC does not detect this damage, because the CRC does not cover the offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
+        self.check_epochs = False
+        self.leader_epoch = -1
+        # True if the problem is a leader epoch that falls.
+        self.epoch_fell = False
         self.problem: str | None = None
         self._chunk = b""
         self._chunk_start = position
@@ -74,12 +93,16 @@ class Scan:
             self.problem = self._examine(header, end - position) or (
                 self._examine_crc(header, position) if self.check_crc else None
             )
+            if self.problem is None and self.check_epochs:
+                self.problem = self._examine_epoch(header)
             if self.problem is not None:
                 return
             self._header = header
             yield position, header
             self.position = position + header.batch_length + 12
             self.next_offset = header.next_offset
+            if self.check_epochs:
+                self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
 
     def begins_with(self, last_offset: int) -> bool:
         """Return True if a batch begins at `position`, and has the last offset `last_offset`.
@@ -126,6 +149,13 @@ class Scan:
                 f" {self.last_possible_offset}"
             )
         return None
+
+    def _examine_epoch(self, header: BatchHeader) -> str | None:
+        epoch = header.partition_leader_epoch
+        if epoch == -1 or epoch >= self.leader_epoch:
+            return None
+        self.epoch_fell = True
+        return f"leader epoch {epoch} follows epoch {self.leader_epoch}"
 
     def _examine_crc(self, header: BatchHeader, position: int) -> str | None:
         at = position - self._chunk_start

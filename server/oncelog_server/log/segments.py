@@ -224,6 +224,25 @@ class LogSegments(Sequence[Segment]):
         for row in rows:
             self.aborted.append(segment.base_offset, row)
 
+    def restart(self, offset: int, now_ms: int, jitter_ms: int) -> None:
+        """Remove all segments, the last one first, and begin with an empty segment at `offset`.
+        Raises StorageError. After an error, only a restart of the broker can find out which
+        segments are left."""
+        gone, appended_bytes = list(self._ordered), self.appended_bytes
+        for segment in reversed(gone):
+            self._files.remove(segment.mark_deleted())
+        new = Segment.create(
+            self._files, self._directory, offset, now_ms=now_ms, jitter_ms=jitter_ms
+        )
+        # The next sync includes the directory, as after `truncate`.
+        new.log.renamed(new.log.path)
+        self._truncations += 1
+        self._exchange(gone, [new])
+        self.active = new
+        self._closed_bytes = 0
+        self._rolled_bytes += appended_bytes - self.appended_bytes
+        self.aborted.start(offset)
+
     def remove_due(self, now_ms: int) -> None:
         """Unlink the files of deleted segments that are due."""
         if not self.deleted:

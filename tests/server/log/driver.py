@@ -83,7 +83,8 @@ class Driver:
 
     def open(
         self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0,
-        files: Files | None = None, closed: ClosedLog | None = None,
+        files: Files | None = None, closed: ClosedLog | None = None, refuses_damage: bool = False,
+        lost_nothing: bool = False,
     ) -> PartitionLog:  # fmt: skip
         return PartitionLog.open(
             files or self.files,
@@ -96,6 +97,8 @@ class Driver:
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=self.expiration_ms,
             closed=closed,
+            refuses_damage=refuses_damage,
+            lost_nothing=lost_nothing,
         )
 
     def append(self, data: bytearray, origin: Origin = Origin.CLIENT) -> Appended:

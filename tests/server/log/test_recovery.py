@@ -13,6 +13,7 @@ from oncelog_server.log.errors import AppendError, CorruptLog, InconsistentTopic
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import (
     DIRECTORY,
+    NOW_MS,
     TOPIC_ID,
     Driver,
     busy,
@@ -24,7 +25,8 @@ from tests.server.log.driver import (
     read_all,
     timestamps_of,
 )
-from tests.server.storage.memory_files import FileNode
+from tests.server.log.followers import placed
+from tests.server.storage.memory_files import FileNode, MemoryFiles
 
 
 def active_path(driver: Driver) -> str:
@@ -367,3 +369,44 @@ def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     driver.files.settle()
     assert driver.log.recovery_point == driver.log.segments.active.base_offset
     assert driver.kill().recovery.segments_scanned == 1
+
+
+def stale_tail(driver: Driver) -> MemoryFiles:
+    """Return the disk after a power loss that has undone a truncation: after the batches of epoch 2
+    follows a batch of epoch 1, at the next offset."""
+    for data in (placed(0, 0), placed(2, 2)):
+        driver.log.append_replicated(bytes(data), now_ms=NOW_MS)
+    disk = driver.files.after_kill()
+    disk.nodes[logs_in(disk)[0]].data += placed(4, 1) + placed(6, 3)
+    return disk
+
+
+@pytest.mark.parametrize("refuses_damage", [False, True], ids=["data", "coordinator"])
+def test_a_log_ends_where_its_leader_epoch_falls(refuses_damage: bool) -> None:
+    driver = Driver()
+    disk = stale_tail(driver)
+    log = driver.open(clean=False, files=disk, refuses_damage=refuses_damage)
+    assert log.log_end_offset == 4
+    assert log.recovery.cut_reason == "leader epoch 1 follows epoch 2"
+    assert [entry.epoch for entry in log.leader_epochs] == [0, 2]
+    check_invariants(log, disk)
+
+
+def test_a_leader_epoch_that_falls_without_a_power_loss_is_damage() -> None:
+    driver = Driver()
+    disk = stale_tail(driver)
+    with pytest.raises(CorruptLog, match="leader epoch 1 follows epoch 2"):
+        driver.open(clean=False, files=disk, refuses_damage=True, lost_nothing=True)
+
+
+def test_a_leader_epoch_that_falls_between_two_segments_ends_the_log_too() -> None:
+    driver = Driver()
+    driver.log.append_replicated(bytes(placed(0, 2)), now_ms=NOW_MS)
+    driver.log.roll(NOW_MS)
+    driver.log.append_replicated(bytes(placed(2, 2)), now_ms=NOW_MS)
+    disk = driver.files.after_kill()
+    path = logs_in(disk)[1]
+    disk.nodes[path].data[:] = placed(2, 1)
+    log = driver.open(clean=False, files=disk)
+    assert log.log_end_offset == 2
+    check_invariants(log, disk)
