@@ -106,6 +106,7 @@ EDGES = {
     "oncelog_server.garbage": "switches the garbage collector of the process",
     "oncelog_server.handlers": "calls the broker services",
     "oncelog_server.replica_manager": "opens and removes logs, and writes log events",
+    "oncelog_server.replication": "connects the fetchers and the ISR with the broker",
     "oncelog_server.late_cleaner": "imports modules that the start does not need",
     "oncelog_server.late_imports": "imports modules that the start does not need",
     "oncelog_server.links": "sends to other brokers",

@@ -296,14 +296,17 @@ class BackgroundTasks:
             watermarks[name] = partition.high_watermark
             if remembers_logs:
                 closed.append(closed_log_line(name, partition.remembered()))
-        self._keep_those_of_offline(recovery_points, start_offsets)
+        self._keep_those_of_offline(recovery_points, start_offsets, watermarks)
         contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
         if remembers_logs:
             contents[CLOSED_LOGS_CHECKPOINT] = encode_closed_logs(closed)
         return contents
 
     def _keep_those_of_offline(
-        self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
+        self,
+        recovery_points: dict[tuple[str, int], int],
+        start_offsets: dict[tuple[str, int], int],
+        watermarks: dict[tuple[str, int], int],
     ) -> None:
         """Keep the checkpointed offsets of partitions that could not be opened. Without the
         recovery point of a corrupt log, the next start would take the corrupt bytes for a torn end.
@@ -316,11 +319,14 @@ class BackgroundTasks:
             return
         old_points = self._directory.recovery_points()
         old_starts = self._directory.log_start_offsets()
+        old_watermarks = self._directory.high_watermarks()
         for name in unopened:
             if name in old_points:
                 recovery_points[name] = old_points[name]
             if name in old_starts:
                 start_offsets[name] = old_starts[name]
+            if name in old_watermarks:
+                watermarks[name] = old_watermarks[name]
 
 
 def _retention_of(name: TopicPartition) -> str:

@@ -37,6 +37,7 @@ from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.audit_log import logged_changes, logged_owners
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
+from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
@@ -54,6 +55,7 @@ from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
+from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding
@@ -63,6 +65,7 @@ from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
     from oncelog_server.observe.listener import MetricsListener
+    from oncelog_server.replication import Replication
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -105,6 +108,10 @@ class Broker:
         # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
+        # True if another broker was alive since the start.
+        self._has_had_others = False
+        # None until there is a partition with several replicas.
+        self._replication: Replication | None = None
 
     # --- start
 
@@ -302,6 +309,7 @@ class Broker:
             directory.recovery_points(),
             directory.log_start_offsets(),
             directory.closed_logs() if was_clean else {},
+            directory.high_watermarks(),
         )
         return ReplicaManager(
             self.settings.node_id,
@@ -315,10 +323,46 @@ class Broker:
             new_uuid=self._environment.new_uuid,
             broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
             refused_ids=self._refused_ids,
-            is_given_id=self._producer_ids.is_given,
+            is_given_id=self._is_given,
             slices=self._slices,
             refused_work=self._refused_work,
+            follow=self._follow,
+            stop_following=self._stop_following,
+            lead_replicas=self._with_replicas,
         )
+
+    def _follow(self, partition: Partition) -> None:
+        """Fetch a partition from its leader, if it has one."""
+        if partition.leader_id >= 0 or self._replication is not None:
+            self._with_replicas().follow(partition)
+
+    def _stop_following(self, name: TopicPartition) -> None:
+        if self._replication is not None:
+            self._replication.stop_following(name)
+
+    def _with_replicas(self) -> Replication:
+        """Return the parts that other brokers need. Only a broker with replicas imports them."""
+        if self._replication is None:
+            from oncelog_server.replication import BrokerParts, Replication
+
+            self._replication = Replication(
+                BrokerParts(
+                    self.settings,
+                    self.metadata,
+                    self.partitions,
+                    self._files,
+                    self._clock,
+                    self._timers,
+                    self._slices,
+                    self._tasks.spawn,
+                    self.security.of_links(),
+                    lambda: self._background_tasks.checkpoint(),
+                )
+            )
+            self.services.follower_joins = self._replication.joins
+            self.services.replication = self._replication.view
+            self.metadata.subscribe(self._replication.changed)
+        return self._replication
 
     def _new_group_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
@@ -343,7 +387,7 @@ class Broker:
             partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
             leaders=leaders,
             new_producer_id=self._producer_ids.take,
-            is_given_id=self._producer_ids.is_given,
+            is_given_id=self._is_given,
             owner_of_id=self._producer_id_owners.owner_of,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
@@ -461,6 +505,14 @@ class Broker:
 
     # --- producer ids
 
+    def _is_given(self, producer_id: int) -> bool:
+        """Return True if a broker may have assigned the id. The blocks of other brokers are
+        unknown, so that with other brokers each id may be given."""
+        if self._producer_ids.is_given(producer_id):
+            return True
+        self._has_had_others = self._has_had_others or len(self.metadata.image.brokers) > 1
+        return self._has_had_others
+
     def _ask_for_producer_ids(self, principal: str) -> None:
         self._tasks.spawn(self._take_producer_ids(principal))
 
@@ -488,6 +540,8 @@ class Broker:
         await self._late_cleaner.stop()
         self._tasks.stop()
         self._other_brokers.close()
+        if self._replication is not None:
+            self._replication.stop()
         await self.security.close()
         self.services.authorizer.flush()
         self.services.producer_id_owners.flush()

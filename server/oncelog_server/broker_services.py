@@ -10,6 +10,7 @@ from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.deferred import Deferred
 from oncelog_server.security.audit_trail import AuditTrail
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.views.broker import ReplicationView
 
 if TYPE_CHECKING:
     from oncelog_server.broker_views import BrokerViews
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from oncelog_server.fetching.sessions import FetchSessions
     from oncelog_server.group.coordinator import GroupCoordinator
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+    from oncelog_server.partition.partition import Partition
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.quotas.gate import QuotaGate
     from oncelog_server.security.authorizer import Authorizer
@@ -70,6 +72,10 @@ class BrokerServices:
     slices: Slices
     # The quotas of clients. They follow the metadata.
     quotas: QuotaGate
+    # Called after the fetch of a follower outside of the ISR. None if there is no such follower.
+    follower_joins: Callable[[Partition], None] | None = None
+    # Returns the read model of the replication.
+    replication: Callable[[], ReplicationView] = ReplicationView
     # Logs the changes that security depends on.
     audit_trail: AuditTrail = field(default_factory=AuditTrail)
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)

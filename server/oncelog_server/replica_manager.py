@@ -52,6 +52,14 @@ DELETED_WITHIN_MS: Final = 60_000
 CheckpointOffsets = Mapping[tuple[str, int], int]
 
 
+def _do_nothing() -> None:
+    pass
+
+
+def _ignore(_: Partition | TopicPartition) -> None:
+    pass
+
+
 class Coordinator(Protocol):
     """Leads the partitions of an internal topic."""
 
@@ -81,6 +89,7 @@ class LastStop(msgspec.Struct, frozen=True):
     log_start_offsets: CheckpointOffsets
     # Empty if the stop was not clean.
     closed_logs: ClosedLogs
+    high_watermarks: CheckpointOffsets = {}
 
 
 class ReplicaManager:
@@ -89,7 +98,8 @@ class ReplicaManager:
     `broker_epoch` returns the epoch of this broker's registration, 0 before it. `request_flush`
     requests an fsync of acknowledged data. `jitter` returns a random number from 0
     to its argument. `new_uuid` returns a random id for the new name of a directory that is put
-    aside or will be deleted.
+    aside or will be deleted. `follow` fetches a partition from its leader, and `stop_following`
+    ends that. `lead_replicas` is called when this broker leads a partition with followers.
     """
 
     def __init__(
@@ -109,7 +119,13 @@ class ReplicaManager:
         is_given_id: Callable[[int], bool],
         slices: Slices,
         refused_work: RefusedWork,
+        follow: Callable[[Partition], None] = _ignore,
+        stop_following: Callable[[TopicPartition], None] = _ignore,
+        lead_replicas: Callable[[], object] = _do_nothing,
     ) -> None:
+        self._follow = follow
+        self._stop_following = stop_following
+        self._lead_replicas = lead_replicas
         self._refused_work = refused_work
         self._image = ClusterImage()
         # Topics with a log that the disk refused to create or open, with the first error.
@@ -267,9 +283,11 @@ class ReplicaManager:
     # --- one partition
 
     def _host(self, topic: TopicImage, image: PartitionImage) -> None:
-        if self._broker_id not in image.replicas:
-            return
         topic_partition = TopicPartition(topic.name, image.partition)
+        if self._broker_id not in image.replicas:
+            if self._partitions.get(topic_partition) is not None:
+                self._leave(topic, topic_partition)
+            return
         partition = self._partitions.get(topic_partition)
         # A partition that could not be opened stays offline until the next start. If it were opened
         # now, it would count as a new partition, and its corrupt log as a valid one.
@@ -371,9 +389,19 @@ class ReplicaManager:
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
             on_storage_error=self._storage_failed,
+            high_watermark=self._high_watermark(topic, topic_partition, known=known),
         )
         self._partitions.add(partition)
         return partition
+
+    def _high_watermark(
+        self, topic: TopicImage, name: TopicPartition, *, known: bool
+    ) -> int | None:
+        """Return the high watermark of the last checkpoint for a log that has other replicas. None:
+        this broker has the only replica, so its whole log is committed."""
+        if len(topic.partitions[name.partition].replicas) == 1:
+            return None
+        return self._last_stop.high_watermarks.get(name, 0) if known else 0
 
     def _refused_id(self, topic_partition: TopicPartition) -> None:
         limit = self._settings.oncelog_max_producer_ids_per_partition
@@ -401,6 +429,7 @@ class ReplicaManager:
         coordinator = self._coordinators.get(topic)
         if image.leader != self._broker_id:
             partition.become_follower(image.leader, image.leader_epoch)
+            self._follow(partition)
             if coordinator is not None:
                 coordinator.resign(index)
             return
@@ -409,7 +438,16 @@ class ReplicaManager:
             # record. It elects a leader in a new leader epoch.
             return
         try:
-            partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
+            self._stop_following(partition.topic_partition)
+            partition.become_leader(
+                self._broker_id,
+                image.leader_epoch,
+                image.isr,
+                image.replicas,
+                image.partition_epoch,
+            )
+            if len(image.replicas) > 1:
+                self._lead_replicas()
             if image.leader_epoch > self._kept_epoch:
                 # One directory must have the newest epoch, so that lost metadata can be recovered
                 # from the directories.
@@ -423,11 +461,14 @@ class ReplicaManager:
             log_not_led(partition.topic_partition, error)
 
     def _drop(self, change: PartitionChange) -> None:
-        topic_partition = TopicPartition(change.topic.name, change.partition)
-        coordinator = self._coordinators.get(topic_partition.topic)
+        self._leave(change.topic, TopicPartition(change.topic.name, change.partition))
+
+    def _leave(self, topic: TopicImage, name: TopicPartition) -> None:
+        """Remove a partition of a deleted topic, or a replica that is not assigned any more."""
+        coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
-            coordinator.resign(topic_partition.partition)
-        self._remove(change.topic, topic_partition)
+            coordinator.resign(name.partition)
+        self._remove(topic, name)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
         """Remove the partition and rename its directory.
@@ -443,6 +484,7 @@ class ReplicaManager:
         aside = deleted_directory(*name, self._new_uuid())
         if partition is not None:
             partition.resign()
+            self._stop_following(name)
         elif not self._files.exists(directory) or not is_of_topic(self._files, directory, topic.id):
             return
 

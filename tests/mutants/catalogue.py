@@ -1,7 +1,7 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `owners.py` (producer ids of
-principals), `quotas.py`, `situations.py` (defects that only a special situation shows) and
-`sink.py` (the Spark sink).
+principals), `quotas.py`, `replication.py`, `situations.py` (defects that only a special situation
+shows) and `sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
+from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
 
@@ -271,15 +272,15 @@ MUTANTS: Final = (
         "M26",
         "a flush moves the high watermark past what it has flushed",
         f"{_SERVER}/partition/partition.py",
-        "        self._advance(log_end_offset)\n\n    def _advance",
-        "        self._advance(self._log.log_end_offset)\n\n    def _advance",
+        "            self._advance(log_end_offset)\n\n    def recompute",
+        "            self._advance(self._log.log_end_offset)\n\n    def recompute",
         (*_PARTITION, "tests/server/partition/test_group_flush.py"),
     ),
     Mutant(
         "M27",
         "a replica joins the ISR before it has reached the start of the leader epoch",
         f"{_SERVER}/replica/state.py",
-        "        required = max(high_watermark, self._epoch_start_offset)\n",
+        "        required = max(high_watermark, self.epoch_start_offset)\n",
         "        required = high_watermark\n",
         ("tests/server/replica/test_state.py",),
     ),
@@ -306,6 +307,7 @@ MUTANTS: Final = (
     *AUTHENTICATION_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
+    *REPLICATION_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

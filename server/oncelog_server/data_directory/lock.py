@@ -210,6 +210,9 @@ class DataDirectory:
     def log_start_offsets(self) -> CheckpointOffsets:
         return self._offsets(LOG_START_CHECKPOINT)
 
+    def high_watermarks(self) -> CheckpointOffsets:
+        return self._offsets(HIGH_WATERMARK_CHECKPOINT)
+
     def closed_logs(self) -> ClosedLogs:
         """Return the state of each log at the last stop. It is valid only after a clean stop.
 

@@ -76,6 +76,7 @@ def fetch(
         min_bytes=min_bytes,
         max_wait_ms=limits.max_wait_ms,
         timers=timers,
+        is_follower=follower is not None,
     )
     if not is_large:
         return then(parked.answer, lambda found: at_its_end(response(found)))

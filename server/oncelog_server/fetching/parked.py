@@ -8,17 +8,19 @@ from collections.abc import Callable
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.waiting import ReadWaiters
 from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
     or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
-    loop. Several changes in one turn of the loop cause a single read."""
+    loop. Several changes in one turn of the loop cause a single read. A follower also wakes at an
+    append that is not committed yet."""
 
     __slots__ = (
-        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
-        "_timer", "_timers", "answer",
+        "_is_follower", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions",
+        "_read", "_scheduled", "_timer", "_timers", "answer",
     )  # fmt: skip
 
     def __init__(
@@ -29,12 +31,14 @@ class ParkedFetch:
         min_bytes: int,
         max_wait_ms: int,
         timers: Timers,
+        is_follower: bool = False,
     ) -> None:
         self.answer: Deferred[FetchResult] = Deferred()
         self._partitions = partitions
         self._read = read
         self._min_bytes = min_bytes
         self._timers = timers
+        self._is_follower = is_follower
         self._scheduled = False
         self._is_reading = False
         # True if a partition has changed, or the timer has fired, since the current read began.
@@ -43,6 +47,10 @@ class ParkedFetch:
         wake = self._wake  # one bound method for all partitions
         for partition in partitions:
             partition.read_waiters.add(wake)
+            if is_follower:
+                if partition.follower_waiters is None:
+                    partition.follower_waiters = ReadWaiters()
+                partition.follower_waiters.add(wake)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
         self.answer.on_cancel(self._release)
 
@@ -96,3 +104,5 @@ class ParkedFetch:
         wake = self._wake
         for partition in self._partitions:
             partition.read_waiters.discard(wake)
+            if self._is_follower and partition.follower_waiters is not None:
+                partition.follower_waiters.discard(wake)

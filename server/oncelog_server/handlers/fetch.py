@@ -110,7 +110,7 @@ def _asked(
     def response(found: FetchResult) -> Steps[FetchResponse]:
         leaders = CurrentLeaders(services, context.listener_name)
         if meter is None:
-            return _response(context, scope, found, leaders)
+            return _response(context, scope, found, leaders, is_follower=follower is not None)
         return _metered_response(services, context, meter, scope, found, leaders)
 
     steps = fetch(
@@ -143,6 +143,7 @@ def _follower(services: BrokerServices, request: FetchRequest) -> FetchingFollow
         NO_EPOCH if state is None else state.replica_epoch,
         NO_EPOCH if alive is None else alive.epoch,
         services.clock.monotonic_ms(),
+        joins=services.follower_joins,
     )
 
 
@@ -252,7 +253,7 @@ def _metered_response(
     if meter.counts_fetched_bytes:
         size = yield from _response_size(context, scope, result)
     if not meter.is_fetch_refused(size):
-        return (yield from _response(context, scope, result, leaders))
+        return (yield from _response(context, scope, result, leaders, is_follower=False))
     if scope.is_incremental:
         return FetchResponse(session_id=scope.session_id)
     # The client does not learn of a new session.
@@ -297,7 +298,12 @@ def _topic_row(
 
 
 def _response(
-    context: RequestContext, scope: FetchScope, result: FetchResult, leaders: CurrentLeaders
+    context: RequestContext,
+    scope: FetchScope,
+    result: FetchResult,
+    leaders: CurrentLeaders,
+    *,
+    is_follower: bool,
 ) -> Steps[FetchResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     topics: dict[str | bytes, FetchableTopicResponse] = {}
@@ -319,10 +325,13 @@ def _response(
             found.mark_sent()
             if found.read is not None and found.read.records is not None:
                 scope.session.to_end(key)
+    # A follower knows the addresses of brokers from the metadata. Kafka sends it none either.
+    known = leaders.endpoints.values()
+    endpoints = [] if is_follower else [NodeEndpoint(*endpoint) for endpoint in known]
     return FetchResponse(
         session_id=scope.session_id,
         responses=list(topics.values()),
-        node_endpoints=[NodeEndpoint(*endpoint) for endpoint in leaders.endpoints.values()],
+        node_endpoints=endpoints,
     )
 
 

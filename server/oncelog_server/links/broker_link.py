@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.frames import MAX_FRAME_SIZE
 from oncelog_protocol.requests import Requests
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.requests.frame_reader import SHARED_BYTES, FrameReader, SharedBuffer
 
 if TYPE_CHECKING:
     from oncelog_server.links.link_authentication import LinkAuthentication
@@ -76,7 +78,7 @@ class BrokerLinks:
         self._links.clear()
 
 
-class BrokerLink(asyncio.Protocol):
+class BrokerLink(asyncio.BufferedProtocol):
     """The connection to one broker. Requests are sent in order. If the connection breaks, or
     nothing arrives for `timeout_s`, all requests without a response are lost; the next request
     connects again."""
@@ -101,6 +103,8 @@ class BrokerLink(asyncio.Protocol):
         self._timeout_s = timeout_s
         self._alarm: asyncio.TimerHandle | None = None
         self._requests = Requests(client_id)
+        self._shared = SharedBuffer()
+        self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         # Requests that wait for the connection, with their versions.
@@ -227,9 +231,16 @@ class BrokerLink(asyncio.Protocol):
         self._is_ready = True
         self._write()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            for answer in self._requests.receive_data(data):
+            for frame in self._frames.received(nbytes):
+                # A large frame has its own buffer. The next frame overwrites a smaller one, which
+                # the receiver may still use.
+                body = frame if len(frame) > SHARED_BYTES else bytes(frame)
+                answer = self._requests.answer(body)
                 self._in_flight.pop(answer.correlation_id)(answer.message)
         except ProtocolError as error:
             log.error("link broken", host=self.host, port=self.port, reason=str(error))
@@ -246,6 +257,7 @@ class BrokerLink(asyncio.Protocol):
         self._ends_s = math.inf
         self._authentication = None
         self._requests = Requests(self._client_id)
+        self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
         if renews and self._unsent:
             self._begin_to_connect()
         else:

@@ -17,6 +17,11 @@ def adding_client_id(broker_id: int) -> str:
     return f"{_PREFIX}{broker_id}{_ADDING_SUFFIX}"
 
 
+def fetcher_client_id(broker_id: int) -> str:
+    """Return the client id of the connection for Fetch. It is that of Kafka's first fetcher."""
+    return f"{_PREFIX}{broker_id}-fetcher-0"
+
+
 def broker_of(client_id: str) -> int | None:
     """Return the broker id in a client id of a connection for WriteTxnMarkers, None for any other
     client id."""

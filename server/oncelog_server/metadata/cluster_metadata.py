@@ -120,6 +120,11 @@ class ClusterMetadata:
         request."""
         return self._follower
 
+    @property
+    def store(self) -> MetadataStore:
+        """Return the store, for writes that are decided outside of the image."""
+        return self._store
+
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
     async def start(

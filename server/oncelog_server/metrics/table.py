@@ -65,6 +65,49 @@ UNDER_REPLICATED_COUNT: Final = Metric(
     GAUGE,
     "Partitions led here with replicas that are not in sync.",
 )
+UNDER_MIN_ISR_COUNT: Final = Metric(
+    "kafka_server_replicamanager_underminisrpartitioncount",
+    GAUGE,
+    "Partitions led here with fewer in-sync replicas than min.insync.replicas; they take no record"
+    " with acks=all.",
+)
+AT_MIN_ISR_COUNT: Final = Metric(
+    "kafka_server_replicamanager_atminisrpartitioncount",
+    GAUGE,
+    "Partitions led here with exactly min.insync.replicas replicas in sync, counted with at most"
+    " the number of replicas.",
+)
+MISMATCHES: Final = Metric(
+    "oncelog_replication_mismatches",
+    GAUGE,
+    "Replicated batches that contradict what this follower knows of their producers. Each is a"
+    " defect, or damage on a disk.",
+)
+ISR_SHRINKS: Final = Metric(
+    "kafka_server_replicamanager_isrshrinks_total",
+    COUNTER,
+    "Proposals to remove followers that lag from the ISR.",
+)
+ISR_EXPANDS: Final = Metric(
+    "kafka_server_replicamanager_isrexpands_total",
+    COUNTER,
+    "Proposals to add followers that have caught up to the ISR.",
+)
+FAILED_ISR_UPDATES: Final = Metric(
+    "kafka_server_replicamanager_failedisrupdates_total",
+    COUNTER,
+    "Proposals for the ISR that the metadata store has refused, or with an unknown outcome.",
+)
+FETCHER_MAX_LAG: Final = Metric(
+    "kafka_server_replicafetchermanager_maxlag",
+    GAUGE,
+    "The largest number of committed records that a follower on this broker does not have yet.",
+)
+REPLICATED_BYTES_IN: Final = Metric(
+    "kafka_server_brokertopicmetrics_replicationbytesin_total",
+    COUNTER,
+    "Bytes of records that this broker has fetched from leaders.",
+)
 PRODUCER_ID_COUNT: Final = Metric(
     "kafka_server_replicamanager_produceridcount",
     GAUGE,

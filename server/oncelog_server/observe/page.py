@@ -135,6 +135,12 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.OFFLINE_PARTITIONS.only(cluster.without_leader)
         yield from metrics.ACTIVE_BROKERS.only(cluster.brokers)
         yield from metrics.BROKER_STATE.only(RUNNING)
+        replication = self.services.replication()
+        yield from metrics.ISR_SHRINKS.only(replication.isr_shrinks)
+        yield from metrics.ISR_EXPANDS.only(replication.isr_expands)
+        yield from metrics.FAILED_ISR_UPDATES.only(replication.failed_isr_updates)
+        yield from metrics.FETCHER_MAX_LAG.only(replication.max_lag)
+        yield from metrics.REPLICATED_BYTES_IN.only(replication.bytes_in)
 
     def _cleaner_lines(self) -> Iterator[str]:
         cleaner = self.cleaner()

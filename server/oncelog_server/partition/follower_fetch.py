@@ -3,6 +3,8 @@ the leader's log end (Kafka's Partition.fetchRecords)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
@@ -26,6 +28,8 @@ class FetchingFollower(msgspec.Struct, frozen=True):
     alive_epoch: int
     now_ms: int
     is_repeated: bool = False
+    # Called after the fetch of a follower outside of the ISR. None if the ISR cannot be changed.
+    joins: Callable[[Partition], None] | None = None
 
     def repeated(self) -> FetchingFollower:
         """Return the follower for a read after the first one of the same Fetch."""
@@ -63,6 +67,8 @@ def record_fetch(partition: Partition, follower: FetchingFollower, fetch_offset:
         follower.broker_id, fetch_offset, end_offset, follower.now_ms, follower.broker_epoch
     )
     partition.recompute_high_watermark()
+    if follower.joins is not None and follower.broker_id not in partition.replicas.isr:
+        follower.joins(partition)
 
 
 def read_to_log_end(

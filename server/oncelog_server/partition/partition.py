@@ -70,6 +70,7 @@ class Partition:
         "_request_flush",
         "bytes_out",
         "commit_waiters",
+        "follower_waiters",
         "guards",
         "high_watermark",
         "is_leader",
@@ -108,6 +109,8 @@ class Partition:
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
+        # Parked fetches of followers, which an append wakes. None before the first one.
+        self.follower_waiters: ReadWaiters | None = None
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
         self.on_storage_error = on_storage_error
@@ -116,9 +119,8 @@ class Partition:
         self._flush_requested = False
         self.replicas = Replicas(log.config.min_insync_replicas)
         # An attribute, because every append and read uses it. Only this class sets it.
-        end = log.log_end_offset
-        at = end if high_watermark is None else min(high_watermark, end)
-        self.high_watermark = max(at, log.log_start_offset)
+        at = log.log_end_offset if high_watermark is None else high_watermark
+        self.high_watermark = max(min(at, log.log_end_offset), log.log_start_offset)
         # Bytes of records in Fetch responses, since the start.
         self.bytes_out = 0
 
@@ -246,8 +248,9 @@ class Partition:
     def follow_high_watermark(self, high_watermark: int) -> None:
         """Advance a follower's high watermark to the leader's, at most to the own log end. After a
         truncation, move it back to the log end."""
-        end_offset = self._log.log_end_offset
-        self.high_watermark = min(max(high_watermark, self.high_watermark), end_offset)
+        log = self._log
+        known = min(max(high_watermark, self.high_watermark), log.log_end_offset)
+        self.high_watermark = max(known, log.log_start_offset)
         self._log.producers.on_high_watermark(self.high_watermark)
 
     def _advance(self, high_watermark: int) -> None:
@@ -265,18 +268,16 @@ class Partition:
                 if self.read_waiters.wakes:
                     self.read_waiters.wake_all()
 
-    def when_committed(
-        self, end_offset: int, settled: Settled, *, needs_min_isr: bool = False
-    ) -> None:
+    def when_committed(self, end_offset: int, settled: Settled, *, needs_isr: bool = False) -> None:
         """Call `settled(NONE)` once all records below `end_offset` are committed, or at once. An
         offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. Below the min
-        ISR, `needs_min_isr` ends the wait with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        ISR, `needs_isr` ends the wait with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
             settled(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
-            self.commit_waiters.wait(end_offset, settled, needs_min_isr)
+            self.commit_waiters.wait(end_offset, settled, needs_isr)
 
     # --- appends
 
@@ -350,6 +351,8 @@ class Partition:
         return appended
 
     def _appended(self, end_offset: int) -> None:
+        if self.follower_waiters is not None:
+            self.follower_waiters.wake_all()
         log = self._log
         if (
             self._flush_on_ack
@@ -463,9 +466,8 @@ class Partition:
         return None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch`, and the end offset of that epoch
-        (OffsetForLeaderEpoch). If all epochs are above `epoch`, return `epoch` and the start of the
-        first one. Return None if `epoch` is negative or above the latest epoch."""
+        """Return the largest epoch at or below `epoch`, and the end offset of that epoch. See
+        `LeaderEpochs.end_offset_for`, also for an unknown epoch (OffsetForLeaderEpoch)."""
         return self._log.end_offset_for_epoch(epoch)
 
     def epoch_at(self, offset: int) -> int:

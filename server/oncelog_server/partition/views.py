@@ -76,6 +76,8 @@ def partition_view(partition: Partition) -> PartitionView:
         partition.is_leader,
         partition.is_leader and len(replicas.isr) < len(replicas.assignment),
         partition.offline is None and log.refusals.current is not None,
+        partition.is_leader and replicas.is_under_min_isr,
+        partition.is_leader and len(replicas.isr) == replicas.effective_min_isr,
         partition.high_watermark,
         partition.last_stable_offset,
         log.log_start_offset,
@@ -86,6 +88,7 @@ def partition_view(partition: Partition) -> PartitionView:
         log.log_end_offset - log.opened_at_offset,
         log.segments.appended_bytes,
         partition.bytes_out,
+        log.mismatches,
         tuple(
             OpenTransaction(
                 transaction.producer_id,

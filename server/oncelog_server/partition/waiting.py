@@ -37,10 +37,10 @@ class CommitWaiters:
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def wait(self, offset: int, settled: Settled, needs_min_isr: bool = False) -> None:
+    def wait(self, offset: int, settled: Settled, needs_isr: bool = False) -> None:
         """Call `settled(NONE)` once the high watermark is at least `offset`, the exclusive end of
-        the append. `needs_min_isr`: `end_under_min_isr` ends the wait."""
-        self.waiting.append((offset, settled, needs_min_isr))
+        the append. `needs_isr`: `end_under_min_isr` ends the wait."""
+        self.waiting.append((offset, settled, needs_isr))
 
     def advance(self, high_watermark: int) -> None:
         waiting = self.waiting
@@ -64,7 +64,7 @@ class CommitWaiters:
         """End the waits of producers with NOT_ENOUGH_REPLICAS_AFTER_APPEND. The records may still
         be committed. Coordinators keep waiting, because a failed decision must never be committed
         later."""
-        ended = [settled for _, settled, needs_min_isr in self.waiting if needs_min_isr]
+        ended = [settled for _, settled, needs_isr in self.waiting if needs_isr]
         if ended:
             self.waiting = deque(entry for entry in self.waiting if not entry[2])
             _settle_all(ended, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

@@ -343,7 +343,7 @@ class _AllCommitted:
             assert partition is not None
             assert appended is not None
             settle = partial(self._settle, number)
-            partition.when_committed(appended.last_offset + 1, settle, needs_min_isr=True)
+            partition.when_committed(appended.last_offset + 1, settle, needs_isr=True)
 
     def _settle(self, number: int, code: ErrorCode) -> None:
         append = self._pending.pop(number, None)

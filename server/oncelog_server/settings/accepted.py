@@ -69,13 +69,6 @@ _REPLICATION = (
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", LOW),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", LOW),
     ("controlled.shutdown.enable", Kind.BOOLEAN, "true", MEDIUM),
-    ("num.replica.fetchers", Kind.INT, "1", HIGH),
-    ("replica.fetch.backoff.ms", Kind.INT, "1000", MEDIUM),
-    ("replica.fetch.max.bytes", Kind.INT, "1048576", MEDIUM),
-    ("replica.fetch.min.bytes", Kind.INT, "1", HIGH),
-    ("replica.fetch.response.max.bytes", Kind.INT, "10485760", MEDIUM),
-    ("replica.fetch.wait.max.ms", Kind.INT, "500", HIGH),
-    ("replica.lag.time.max.ms", Kind.LONG, "30000", HIGH),
     ("replica.socket.receive.buffer.bytes", Kind.INT, "65536", HIGH),
     ("replica.socket.timeout.ms", Kind.INT, "30000", HIGH),
     ("replication.quota.window.num", Kind.INT, "11", LOW),
@@ -218,6 +211,8 @@ _CHECKPOINTS = (
     ("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000", HIGH),
 )
 
+_FETCHERS = (("num.replica.fetchers", Kind.INT, "1", HIGH),)
+
 _OTHER_BROKERS = (
     ("offsets.commit.timeout.ms", Kind.INT, "5000", HIGH),
     ("request.timeout.ms", Kind.INT, "30000", HIGH),
@@ -229,7 +224,8 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
     {
         "there is no KRaft quorum: metadata is in the broker's own store": _KRAFT,
         "belongs to the Java virtual machine or to threads that do not exist here": _JVM,
-        "there is no other broker to copy from or to connect to": _REPLICATION,
+        "one connection to each leader fetches all its partitions": _FETCHERS,
+        "leaders are not moved or throttled, and sockets have fixed timeouts": _REPLICATION,
         "only the classic group protocol is served, the setting is for another one": _GROUPS,
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
@@ -239,7 +235,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "a broker obeys only listener.name.<listener>.<mechanism>.sasl.jaas.config": _JAAS,
         "the operating system sizes the receive buffers of sockets itself": _SOCKETS,
         "this checkpoint is written together with the recovery points": _CHECKPOINTS,
-        "there is no other broker to wait for": _OTHER_BROKERS,
+        "a broker waits 30 s for another one, for a commit as long as it leads": _OTHER_BROKERS,
         "coordinators write uncompressed records": _OFFSETS_CODEC,
     }
 )

@@ -198,6 +198,49 @@ class BrokerSettings(ImmutableSettings):
         Kind.INT, 1, "Replicas of a new topic, if the request names no number.", at_least(1)
     )
 
+    replica_lag_time_max_ms: int = honoured(
+        Kind.LONG,
+        30_000,
+        "A follower leaves the ISR if it has not had all records of its leader for this long.",
+        at_least(1),
+        importance=HIGH,
+    )
+    replica_fetch_wait_max_ms: int = honoured(
+        Kind.INT,
+        500,
+        "A leader responds to a follower's Fetch after this time at the latest. It must be less "
+        "than replica.lag.time.max.ms.",
+        at_least(0),
+        importance=HIGH,
+    )
+    replica_fetch_min_bytes: int = honoured(
+        Kind.INT,
+        1,
+        "A leader responds to a follower's Fetch as soon as it has this many bytes of records.",
+        at_least(0),
+        importance=HIGH,
+    )
+    replica_fetch_max_bytes: int = honoured(
+        Kind.INT,
+        1_048_576,
+        "Maximum size of the records of one partition in the response to a follower. A larger "
+        "first batch is still sent.",
+        at_least(0),
+    )
+    replica_fetch_response_max_bytes: int = honoured(
+        Kind.INT,
+        10_485_760,
+        "Maximum size of the records in the response to a follower. A larger first batch is still "
+        "sent.",
+        at_least(0),
+    )
+    replica_fetch_backoff_ms: int = honoured(
+        Kind.INT,
+        1_000,
+        "Time after which a follower fetches again after an error or a lost connection.",
+        at_least(0),
+    )
+
     oncelog_max_partitions: int = honoured(
         Kind.INT,
         20_000,

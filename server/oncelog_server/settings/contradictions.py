@@ -103,6 +103,8 @@ def _of_etcd(settings: Settings) -> _Found:
 def _of_limits(settings: Settings) -> _Found:
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
         yield "group.min.session.timeout.ms", "is above group.max.session.timeout.ms"
+    if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
+        yield "replica.fetch.wait.max.ms", "is above replica.lag.time.max.ms"
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         yield "queued.max.request.bytes", "is below socket.request.max.bytes"
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):

@@ -22,3 +22,15 @@ class BrokerView(msgspec.Struct, frozen=True):
     topics: int
     partitions: int
     without_leader: int
+
+
+class ReplicationView(msgspec.Struct, frozen=True):
+    """The replication of this broker's partitions. `max_lag`: the largest lag in records of a
+    partition that this broker follows. The others are counts since the start: bytes fetched from
+    leaders, and the changes of the ISR that this broker has proposed as a leader."""
+
+    max_lag: int = 0
+    bytes_in: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+    failed_isr_updates: int = 0

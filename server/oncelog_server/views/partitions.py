@@ -25,6 +25,8 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     is_leader: bool
     is_under_replicated: bool
     refuses_writes: bool
+    is_under_min_isr: bool
+    is_at_min_isr: bool
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
@@ -35,6 +37,8 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     messages_in: int
     bytes_in: int
     bytes_out: int
+    # Batches of the leader that contradict this follower's state of their producers.
+    mismatches: int
     open_transactions: tuple[OpenTransaction, ...]
 
 

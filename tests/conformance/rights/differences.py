@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from oncelog_protocol.errors import ErrorCode
 from tests.conformance.rights.compared import View
 
 
@@ -25,27 +24,11 @@ def _without_results(found: View) -> View:
     return found | {"results": []} if found["error_code"] else found
 
 
-def _codes(found: View) -> View:
-    """Return the denied partitions of a Fetch only."""
-    topics = [
-        topic
-        for topic in found["responses"]
-        if topic["partitions"][0]["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    ]
-    return found | {"responses": topics}
-
-
 ALLOWED: Final[tuple[Difference, ...]] = (
     Difference(
         "describe_users",
         "Kafka's denied response has the code a second time, in the row of a user without a name",
         _without_results,
-    ),
-    Difference(
-        "fetch_as_a_follower",
-        "with the right, Kafka looks for the replica: NOT_LEADER_OR_FOLLOWER. A single broker of "
-        "oncelog has no replicas, and reads",
-        _codes,
     ),
 )
 MOST: Final = 6

@@ -141,7 +141,9 @@ def test_KIP903_a_fetch_of_an_earlier_registration_does_not_count(
     ("leader_epoch", "code"),
     [(1, ErrorCode.FENCED_LEADER_EPOCH), (3, ErrorCode.UNKNOWN_LEADER_EPOCH), (2, NONE)],
 )
-def test_74_75_only_a_fetch_of_this_leader_epoch_counts(leader_epoch: int, code: ErrorCode) -> None:
+def test_b3_74_75_only_a_fetch_of_this_leader_epoch_counts(
+    leader_epoch: int, code: ErrorCode
+) -> None:
     leader = led(leader_epoch=2)
     assert only(read(leader, 3, leader_epoch=leader_epoch)).code is code
     assert (leader.replicas.lag(1, 3) is None) is (code is not NONE)

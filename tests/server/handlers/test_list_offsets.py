@@ -135,7 +135,7 @@ async def asked(
         pytest.param(LATEST_TIERED, (0, -1, -1), id="nothing is in tiered storage"),
     ],
 )
-async def test_78_a_new_leader_does_not_return_an_end_that_may_grow(
+async def test_b7_78_a_new_leader_does_not_return_an_end_that_may_grow(
     timestamp: int, expected: tuple[int, int, int]
 ) -> None:
     found = elected()

@@ -121,7 +121,7 @@ def test_19_below_the_min_isr_acks_all_appends_nothing() -> None:
     assert (codes(appends), broker.ends[0]) == ([NONE], 1)
 
 
-def test_20_if_the_isr_falls_below_the_min_isr_after_the_append_the_wait_ends() -> None:
+def test_b6_20_if_the_isr_falls_below_the_min_isr_after_the_append_the_wait_ends() -> None:
     broker = replicated(min_insync_replicas=2)
     appends, later = broker.produce(batch())
     assert later is not None

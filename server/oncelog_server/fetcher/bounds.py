@@ -1,0 +1,21 @@
+"""The place where a follower continues after OFFSET_OUT_OF_RANGE, from the start and end of the
+leader's log (Kafka's fetchOffsetAndTruncate)."""
+
+from __future__ import annotations
+
+from oncelog_server.partition.follower_log import Cut
+
+
+def cut_into(leader_start: int, leader_end: int, own_end: int) -> Cut | None:
+    """Return the cut that brings the follower's end into the leader's log, None if it is there.
+
+    The leader's log ends before the follower's: after an unclean election, the follower drops what
+    the leader does not have. The leader's log begins after the follower's end: the follower was
+    away for so long that its records are deleted on the leader. It drops all records and begins
+    again.
+    """
+    if leader_end < own_end:
+        return Cut(leader_end)
+    if leader_start > own_end:
+        return Cut(leader_start, restarts=True)
+    return None
