@@ -69,8 +69,8 @@ class Notice(NamedTuple):
 
 class LeaderFetcher:
     """The caller sends `next`, and gives the response to `take`. `broker_epoch` returns the epoch
-    of this broker's registration, 0 without one. `notices` has what must be logged; the caller empties it.
-    `appended` has the partitions that grew by the last response."""
+    of this broker's registration, 0 without one. `notices` has what must be logged; the caller
+    empties it. `appended` has the partitions that grew by the last response."""
 
     def __init__(
         self,
