@@ -145,7 +145,7 @@ def _diverging(wanted: FetchedPartition, partition: Partition) -> PartitionResul
     """Return the result if the reader's log differs from this log, else None."""
     if wanted.last_fetched_epoch < 0:
         return None
-    diverging = partition.end_of_divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+    diverging = end_of_divergence(partition, wanted.fetch_offset, wanted.last_fetched_epoch)
     if diverging is None:
         return None
     read = PartitionRead(
@@ -156,3 +156,21 @@ def _diverging(wanted: FetchedPartition, partition: Partition) -> PartitionResul
         None,
     )
     return PartitionResult(wanted, ErrorCode.NONE, read, diverging, partition)
+
+
+def end_of_divergence(
+    partition: Partition, fetch_offset: int, last_fetched_epoch: int
+) -> tuple[int, int] | None:
+    """Return the epoch and end offset at which the reader's log and the partition's log diverge.
+    The logs also diverge if the partition's log ends before `fetch_offset`. Return None if the logs
+    agree (KIP-595, KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE if `fetch_offset` is below the
+    log start, or if the epoch is unknown."""
+    if fetch_offset < partition.log_start_offset:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    found = partition.end_offset_for_epoch(last_fetched_epoch)
+    if found is None:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    epoch, end_offset = found
+    if epoch < last_fetched_epoch or end_offset < fetch_offset:
+        return found
+    return None

@@ -447,24 +447,6 @@ class Partition:
             raise self._refused(error) from error
         return PartitionRead(self.high_watermark, stable, log.log_start_offset, records, aborted)
 
-    def end_of_divergence(
-        self, fetch_offset: int, last_fetched_epoch: int
-    ) -> tuple[int, int] | None:
-        """Return the epoch and end offset at which the reader's log and this log diverge. The logs
-        also diverge if this log ends before `fetch_offset`. Return None if the logs agree (KIP-595,
-        KIP-320). Raises Refused with OFFSET_OUT_OF_RANGE if `fetch_offset` is below the log start,
-        or if the epoch is unknown."""
-        log = self._log
-        if fetch_offset < log.log_start_offset:
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        found = log.end_offset_for_epoch(last_fetched_epoch)
-        if found is None:
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        epoch, end_offset = found
-        if epoch < last_fetched_epoch or end_offset < fetch_offset:
-            return found
-        return None
-
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Return the largest epoch at or below `epoch`, and the end offset of that epoch. See
         `LeaderEpochs.end_offset_for`, also for an unknown epoch (OffsetForLeaderEpoch)."""
