@@ -420,7 +420,7 @@ def test_a_batch_that_was_damaged_on_its_way_is_not_appended(position: int) -> N
     synced(leader, follower)
 
 
-def test_a_full_disk_delays_the_follower() -> None:
+def test_b24_a_full_disk_delays_the_follower() -> None:
     leader, follower = pair()
     append(leader, 2)
     follower.files.fail_append(match=".log")

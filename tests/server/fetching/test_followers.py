@@ -128,7 +128,7 @@ def test_a_broker_without_a_replica_is_refused(
         pytest.param(-1, 5, NONE, id="a request without the epoch"),
     ],
 )
-def test_KIP903_a_fetch_of_an_earlier_registration_does_not_count(
+def test_b9_a_fetch_of_an_earlier_registration_does_not_count(
     request_epoch: int, alive_epoch: int, code: ErrorCode
 ) -> None:
     leader = led()

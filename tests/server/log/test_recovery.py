@@ -382,7 +382,7 @@ def stale_tail(driver: Driver) -> MemoryFiles:
 
 
 @pytest.mark.parametrize("refuses_damage", [False, True], ids=["data", "coordinator"])
-def test_a_log_ends_where_its_leader_epoch_falls(refuses_damage: bool) -> None:
+def test_b21_a_log_ends_where_its_leader_epoch_falls(refuses_damage: bool) -> None:
     driver = Driver()
     disk = stale_tail(driver)
     log = driver.open(clean=False, files=disk, refuses_damage=refuses_damage)
