@@ -28,7 +28,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## make .venv with pinned versions; make it again only when the pins change
+setup: $(READY)  ## make .venv with pinned versions, and again only when the pins change; fetch an etcd for the tests
+	@$(BIN)/python -m tests.harness.etcd
 
 run: $(RUN)  ## a broker on port 9092, data in ./oncelog-data; its own small environment
 	.venv-run/bin/oncelog serve

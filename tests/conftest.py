@@ -17,6 +17,7 @@ import uvloop
 from tests.distribution import Distribution
 from tests.examples import load_profile
 from tests.harness.broker import Oncelog
+from tests.harness.etcd_fixtures import etcd_program, real_etcd
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.kafka.secured import secured_kafka
 from tests.harness.repository import without_collections
@@ -24,9 +25,11 @@ from tests.harness.running_oncelog import running_oncelog
 from tests.lanes import Guard, is_left_out, mark, order
 
 __all__ = [
+    "etcd_program",
     "fresh_kafka",
     "kafka",
     "kafka_jars",
+    "real_etcd",
     "running_oncelog",
     "secured_kafka",
     "without_collections",
