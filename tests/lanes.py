@@ -66,6 +66,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/server/transaction/test_producer_id_quota.py": SLOW,
     "tests/server/transaction/test_two_phase_properties.py": SLOW,
     "tests/simulation/": ("process", "slow"),
+    "tests/simulation/etcd/": PROCESS,
     "tests/spark/": ("process", "spark"),
     "tests/test_lanes.py": NONE,
 }
@@ -79,6 +80,8 @@ MARKERS_OF_FIXTURES: Final = {
     "kafka": "java",
     "fresh_kafka": "java",
     "kafka_jars": "java",
+    "etcd_program": "process",
+    "real_etcd": "process",
     "running_oncelog": "process",
     "secured_kafka": "java",
     "bootstrap": "process",  # the brokers of tests/client: oncelog, and Apache Kafka
