@@ -98,8 +98,8 @@ class MemoryStore:
             self._ends_ms[lease_id] = self._now_ms() + ttl_ms
 
     async def revoke_lease(self, lease_id: int) -> None:
-        keys = self._leases.get(lease_id, set())
-        await self.txn((), [Delete(key) for key in sorted(keys)])
+        await self._reach()
+        self.apply([Delete(key) for key in sorted(self._leases.get(lease_id, ()))])
         self._leases.pop(lease_id, None)
 
     def end_leases(self) -> None:

@@ -1,0 +1,52 @@
+"""The stores that keep the contract of `MetadataStore`: sqlite, the simulator's, and the store in
+etcd, on a simulated and on a real etcd."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.cluster.store import MetadataStore
+from oncelog_server.etcd.store import EtcdStore
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.settings.etcd_addresses import parse_addresses
+from tests.harness.etcd import Etcd
+from tests.server.metadata.memory_store import MemoryStore
+from tests.simulation.etcd.server import SimEtcd
+
+STORES = [
+    "sqlite",
+    "memory",
+    "simulated etcd",
+    pytest.param("real etcd", marks=pytest.mark.process),
+]
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetadataStore]:
+    """An empty store. The real etcd also has keys of other tests."""
+    kind = request.param
+    simulated = SimEtcd() if kind == "simulated etcd" else None
+    opened: MetadataStore
+    if simulated is not None:
+        await simulated.start()
+        opened = etcd_store(f"http://{simulated.endpoints[0]}")
+    elif kind == "real etcd":
+        real: Etcd = request.getfixturevalue("real_etcd")
+        opened = etcd_store(*real.urls)
+    elif kind == "sqlite":
+        opened = await SqliteStore.open(tmp_path / "metadata.sqlite")
+    else:
+        opened = MemoryStore()
+    yield opened
+    await opened.close()
+    if simulated is not None:
+        simulated.close()
+
+
+def etcd_store(*urls: str) -> EtcdStore:
+    """Return a store with keys that no other test uses."""
+    return EtcdStore(parse_addresses(urls), f"/{uuid.uuid4().hex}/")
