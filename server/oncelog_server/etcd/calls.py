@@ -40,6 +40,7 @@ class Calls:
     def __init__(self, members: Members, session: Session) -> None:
         self._members = members
         self._session = session
+        self.is_closed = False
 
     async def call(self, path: str, body: bytes, patience: Patience) -> bytes:
         """Return the body of the response.
@@ -52,6 +53,7 @@ class Calls:
         ends = loop.time() + patience.total_s
         attempts = 0
         while True:
+            self._check_open()
             member = self._members.present
             attempt = _Attempt(self._session, member, path, body)
             try:
@@ -70,14 +72,15 @@ class Calls:
             if attempt.is_sent and not patience.is_repeatable:
                 raise UnknownOutcome(str(failure)) from failure
             attempts += 1
-            if attempts % len(self._members) == 0:
-                await asyncio.sleep(PAUSE_S)
-            if loop.time() >= ends:
+            pause_s = PAUSE_S if attempts % len(self._members) == 0 else 0.0
+            if loop.time() + pause_s >= ends:
                 raise failure
+            await asyncio.sleep(pause_s)
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a watch at the present member. Ends only by an exception: OSError, or
         those of `failure_of`."""
+        self._check_open()
         member = self._members.present
         connection = None
         try:
@@ -93,8 +96,6 @@ class Calls:
             raise ConnectionResetError(f"etcd at {member.address} has ended a watch")
         except OSError as error:
             self._members.failed(member)
-            # An expired token may be the reason.
-            self._session.renew()
             if isinstance(error, TimeoutError):
                 raise OSError(f"no response from etcd at {member.address}") from error
             raise
@@ -103,8 +104,17 @@ class Calls:
                 connection.close()
                 member.release(connection)
 
+    def renew_login(self) -> None:
+        """Log in again at the next call."""
+        self._session.renew()
+
     def close(self) -> None:
+        self.is_closed = True
         self._members.close()
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise OSError("the metadata store in etcd is closed")
 
 
 class _Attempt:

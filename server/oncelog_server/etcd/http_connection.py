@@ -22,6 +22,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._arrived: asyncio.Future[None] | None = None
         self._lost: OSError | None = None
+        self._has_ended = False
 
     # --- asyncio's callbacks
 
@@ -35,6 +36,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
+        self._has_ended = True
         self._http.receive_data(b"")
         self._wake()
 
@@ -104,7 +106,8 @@ class HttpConnection(asyncio.Protocol):
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
-                raise ConnectionError(f"etcd breaks HTTP: {error}") from error
+                reason = _CLOSED if self._has_ended else f"etcd breaks HTTP: {error}"
+                raise ConnectionError(reason) from error
             if event is h11.NEED_DATA:
                 await self._more()
             elif event is h11.PAUSED:

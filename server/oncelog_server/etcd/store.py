@@ -42,6 +42,8 @@ PAGE_KEYS: Final = 1000
 # Pauses before a watch resumes: doubled after each failure.
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 2.0
+# The revision of an etcd without a change. From 0 on, a watch would begin at the present.
+FIRST_REVISION: Final = 1
 
 log = structlog.get_logger("oncelog.etcd")
 
@@ -104,16 +106,23 @@ class EtcdStore:
         pause_s = FIRST_PAUSE_S
         while True:
             stream = WatchStream(self._prefix)
-            body = requests.watch_body(watched, following)
+            # A compaction also forgets the deletions at its own revision, and etcd serves a watch
+            # that begins there. A watch that begins one revision earlier raises Compacted instead.
+            body = requests.watch_body(watched, max(following - 1, FIRST_REVISION))
             try:
                 async with aclosing(self._calls.stream(body)) as received:
                     async for data in received:
                         for changes in stream.feed(data):
-                            yield changes
-                            following = changes.revision + 1
+                            if changes.revision >= following:
+                                yield changes
+                                following = changes.revision + 1
                         pause_s = FIRST_PAUSE_S
                         self._log_watch(None)
             except OSError as error:
+                if self._calls.is_closed:
+                    raise
+                # An expired token may be the reason. Etcd says so in the stream.
+                self._calls.renew_login()
                 self._log_watch(error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
