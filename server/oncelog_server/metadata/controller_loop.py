@@ -162,7 +162,7 @@ class ControllerLoop:
 
         while True:
             await self._writer.write(decide)
-            if not decided:
+            if sum(len(write.operations) for write in decided) < AT_ONCE:
                 return
 
     def _if_won(self, writes: list[Write]) -> list[Write]:
