@@ -73,13 +73,15 @@ async def refused(path: Path, found: MemoryStore, node_id: int = 1) -> str:
     """Return the reason why the broker does not start."""
     environment = Elsewhere(path, found)
     before = content(path)
+    broker = Broker(settings_of(path, node_id), environment)
     try:
-        with pytest.raises(ValueError, match=r".") as caught:
-            await Broker(settings_of(path, node_id), environment).start()
-    finally:
+        await broker.start()
+    except ValueError as error:
         environment.close()
-    assert content(path) == before
-    return str(caught.value)
+        assert content(path) == before
+        return str(error)
+    await broker.stop()
+    pytest.fail("the broker has started")
 
 
 async def test_a_broker_starts_stops_and_starts_again(tmp_path: Path) -> None:

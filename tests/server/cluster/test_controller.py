@@ -103,6 +103,8 @@ def elected(cluster: Cluster) -> tuple[State, int]:
         pytest.param(
             (1, (1, 2), (), ()), (1,), 1, (2, (2,), (), ()), 1, id="outside stays outside"
         ),
+        pytest.param((-1, (), (2, 3), (1,)), (), 2, (2, (2,), (3,), ()), 1, id="from the ELR"),
+        pytest.param((-1, (), (2, 3), (1,)), (), 1, (2, (2,), (), ()), 1, id="which it ends"),
         pytest.param((1, (1,), (), ()), (1,), 1, (-1, (), (1,), (1,)), 1, id="the only in sync"),
     ],
 )

@@ -95,6 +95,26 @@ async def test_when_the_controller_ends_another_broker_becomes_it_and_decides(
     assert second.image.controller_id in (2, 3)
 
 
+async def test_a_broker_that_becomes_the_controller_again_looks_at_everything(
+    brokers: Brokers,
+) -> None:
+    """Another controller may have ended before it has decided."""
+    first = await brokers.start(1)
+    await first.create_topics([NewTopic("t")])
+    store = brokers.store
+    other = records.encode(records.ControllerRecord(9))
+    await store.txn((), [Put(records.CONTROLLER, other)])
+    await until(lambda: first.image.controller_id == 9)
+    key = records.partition_key(first.image.topics["t"].id_text, 0)
+    epochs = (first.membership.broker_epoch,)
+    offline = records.PartitionRecord((1,), (), NO_LEADER, 1, elr=(1,), elr_epochs=epochs)
+    await store.txn((), [Put(key, records.encode(offline))])
+    await until(lambda: first.image.topics["t"].partitions[0].leader == NO_LEADER)
+    await store.txn((), [Delete(records.CONTROLLER)])
+    await until(lambda: first.image.topics["t"].partitions[0].leader == 1)
+    assert first.image.controller_id == 1
+
+
 async def test_partitions_of_a_stale_creator_get_a_live_leader(brokers: Brokers) -> None:
     """The creator may not have seen yet that a replica is not alive."""
     first, second, third = await three(brokers)
