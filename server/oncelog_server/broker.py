@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,7 @@ from oncelog_server.handlers import all_handlers
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.links.other_brokers import OtherBrokers
-from oncelog_server.metadata.membership import DirectoryFacts
+from oncelog_server.metadata.membership import DirectoryFacts, IdInUse
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.network.new_connections import connection_rates
@@ -163,11 +164,7 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.security.create_first_users()
-        boot = self._environment.boot()
-        facts = DirectoryFacts(identity.directory_id, boot, clean_stop_epoch)
-        await self.metadata.register(endpoints, facts)
-        if not self.metadata.membership.is_alone:
-            self._join_cluster()
+        await self._register(endpoints, identity.directory_id, clean_stop_epoch)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
@@ -199,12 +196,26 @@ class Broker:
         except StorageError as error:
             self._refused_work.add("boot id", error, self._write_boot, work="boot id")
 
-    def _join_cluster(self) -> None:
-        """Follow the leaders of the other brokers. Record the revision of the registration: a later
-        start refuses a metadata store that is older."""
-        epoch = self.metadata.membership.broker_epoch
-        self.directory.keep_cluster_revision(epoch, self._files)
-        self._replica_manager.follow_others()
+    async def _register(
+        self, endpoints: Sequence[Endpoint], directory_id: str, clean_stop_epoch: int
+    ) -> None:
+        """Join the cluster. If the broker's id is in use, leave the directory as it was before the
+        start: without files if it was new, else with its mark of a clean stop, if it had one."""
+        facts = DirectoryFacts(directory_id, self._environment.boot(), clean_stop_epoch)
+        try:
+            await self.metadata.register(endpoints, facts)
+        except IdInUse:
+            await self.metadata.stop()
+            with suppress(OSError):  # the error of the id is raised, not one of `unmake`
+                self.directory.unmake()
+            if clean_stop_epoch:
+                self._leave_clean_mark(clean_stop_epoch)
+            raise
+        membership = self.metadata.membership
+        if not membership.is_alone:
+            # A later start refuses a metadata store that is older.
+            self.directory.keep_cluster_revision(membership.broker_epoch, self._files)
+            self._replica_manager.follow_others()
 
     def _write_boot(self) -> None:
         if not self.partitions.offline():

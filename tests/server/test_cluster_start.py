@@ -17,8 +17,10 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.ownership import NeedsRecovery
 from oncelog_server.environment import OsEnvironment
+from oncelog_server.metadata.membership import IdInUse
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.storage.layout import (
+    CLEAN_SHUTDOWN,
     CLUSTER_REVISION,
     LOCK,
     META_PROPERTIES,
@@ -50,6 +52,7 @@ def settings_of(path: Path, node_id: int, port: int = 0, *, elsewhere: bool = Tr
         log_dirs=(str(path),),
         listeners=(f"PLAINTEXT://127.0.0.1:{port}",),
         oncelog_etcd_endpoints=("http://127.0.0.1:1",) if elsewhere else (),
+        initial_broker_registration_timeout_ms=0,
     )
 
 
@@ -209,6 +212,22 @@ async def test_a_refused_port_leaves_the_identity_of_the_directory(tmp_path: Pat
     assert (tmp_path / META_PROPERTIES).read_bytes() == before
     async with started(tmp_path, found):
         pass
+
+
+async def test_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(tmp_path: Path) -> None:
+    """Two directories, one id (B22)."""
+    found = store()
+    async with started(tmp_path / "old", found):
+        pass
+    mark = (tmp_path / "old" / CLEAN_SHUTDOWN).read_bytes()
+    async with started(tmp_path / "first", found):
+        for name in ("new", "old"):
+            environment = Elsewhere(tmp_path / name, found)
+            with pytest.raises(IdInUse, match="id 1 is registered already"):
+                await Broker(settings_of(tmp_path / name, 1), environment).start()
+            environment.close()
+    assert content(tmp_path / "new") == {}
+    assert (tmp_path / "old" / CLEAN_SHUTDOWN).read_bytes() == mark
 
 
 async def test_a_damaged_revision_of_the_cluster_is_named(tmp_path: Path) -> None:

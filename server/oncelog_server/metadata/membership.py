@@ -42,6 +42,10 @@ RETRY_S: Final = 0.5
 _log = structlog.get_logger("oncelog.cluster")
 
 
+class IdInUse(OSError):
+    """Another broker with this broker's id is registered."""
+
+
 class DirectoryFacts(msgspec.Struct, frozen=True):
     """The data directory with which a broker registers. `NewRegistration` explains the fields."""
 
@@ -102,8 +106,8 @@ class Membership:
     async def register(self, endpoints: Sequence[Endpoint], directory: DirectoryFacts) -> None:
         """Register this broker, and keep the registration until `stop`.
 
-        Raises OSError if another data directory has the broker's id, or if the store fails. Raises
-        Refused if the image does not follow the store.
+        Raises IdInUse if another data directory has the broker's id. Raises OSError if the store
+        fails, and Refused if the image does not follow the store.
         """
         self._new = NewRegistration(
             self._broker_id,
@@ -154,7 +158,7 @@ class Membership:
                 continue
             left_s = deadline_s - asyncio.get_running_loop().time()
             if self.is_alone or left_s <= 0:
-                raise OSError(_refusal(new, taken))
+                raise IdInUse(_refusal(new, taken))
             if not is_logged:
                 is_logged = True
                 _log.warning("the broker's id is in use", reason=_refusal(new, taken))
