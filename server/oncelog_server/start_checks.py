@@ -14,7 +14,11 @@ from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.database import DamagedStore
 from oncelog_server.metadata.founding import NoCluster
-from oncelog_server.storage.layout import META_PROPERTIES, METADATA_FILE
+from oncelog_server.storage.layout import (
+    META_PROPERTIES,
+    METADATA_FILE,
+    parse_partition_directory,
+)
 from oncelog_server.strays import Folders, look_at_folders
 
 
@@ -131,17 +135,33 @@ class StartChecks:
 
     def folders(self, image: ClusterImage) -> Folders:
         """Return the partitions found on disk. Raises NeedsRecovery if some of them are not in the
-        metadata."""
+        metadata.
+
+        A store elsewhere is known to be that of the directory, and not older than what the
+        directory has seen. A partition that it does not know is a stray, because its topic was
+        deleted while this broker was down.
+        """
         folders = look_at_folders(self._environment.files, image, self._settings.node_id)
+        if folders.unknown and self._is_elsewhere:
+            for name in folders.unknown:
+                partition = parse_partition_directory(name)
+                if partition is not None:
+                    folders.strays.append((name, partition))
+            folders.unknown = []
         if folders.unknown:
             raise self.older([f"it does not contain {name}" for name in folders.unknown])
         return folders
 
-    def older(self, found: list[str]) -> NeedsRecovery:
+    def older(self, found: list[str]) -> NeedsRecovery | ValueError:
         """Return the error for metadata that is older than the logs. `found` are the reasons."""
         shown = "; ".join(found[:SHOWN])
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         path = self._directory.path
+        if self._is_elsewhere:
+            return ValueError(
+                f"the metadata in etcd is older than the logs in {path}: {shown}{more}. Restore "
+                "the newest snapshot of etcd"
+            )
         return NeedsRecovery(
             path, f"{path / METADATA_FILE} is older than the logs beside it: {shown}{more}"
         )

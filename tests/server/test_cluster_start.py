@@ -151,6 +151,25 @@ async def test_an_empty_store_never_takes_the_data_of_a_cluster_aside(tmp_path: 
     assert {f"t-{number}/partition.metadata" for number in range(3)} <= content(tmp_path).keys()
 
 
+async def test_a_topic_that_was_deleted_while_the_broker_was_down_is_put_aside(
+    tmp_path: Path,
+) -> None:
+    """Another broker has dropped its folders, and forgotten the deletion (B18)."""
+    found = store()
+    async with started(tmp_path / "1", found) as first:
+        async with started(tmp_path / "2", found, 2) as second:
+            await second.metadata.create_topics([NewTopic("t", 2, 2), NewTopic("kept", 2, 2)])
+            await until(lambda: len(second.partitions) == 4)
+        await first.metadata.delete_topics(["t"])
+        await until(lambda: not first.metadata.image.deletions)
+        await first.metadata.create_topics([NewTopic("t", 1, 1)])
+        async with started(tmp_path / "2", found, 2) as second:
+            assert len(second.partitions) == 2
+    names = {name.split("/")[0] for name in content(tmp_path / "2")}
+    assert {name for name in names if name.startswith("kept-")} == {"kept-0", "kept-1"}
+    assert len([name for name in names if name.endswith("-stray")]) == 2
+
+
 async def test_the_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
     async with started(tmp_path / "1", store()):
         pass
