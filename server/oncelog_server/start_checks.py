@@ -5,6 +5,11 @@ They run before the logs are opened, so a start that they refuse changes no log.
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
+import structlog
+
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
@@ -20,6 +25,11 @@ from oncelog_server.storage.layout import (
     parse_partition_directory,
 )
 from oncelog_server.strays import Folders, look_at_folders
+
+# Pause before the next attempt to reach a metadata store that does not respond.
+WAIT_S: Final = 0.5
+
+log = structlog.get_logger("oncelog.broker")
 
 
 class _OlderStore(ValueError):
@@ -54,7 +64,7 @@ class StartChecks:
             boottime_ms=self._environment.clock.boottime_ms,
         )
         try:
-            await metadata.load(founds=meta is None)
+            await self._load(metadata, founds=meta is None)
             if metadata.image.revision < seen:
                 raise _OlderStore(metadata.image.revision)
             return metadata, await metadata.next_producer_id()
@@ -69,6 +79,23 @@ class StartChecks:
             if self._is_elsewhere:
                 raise
             raise self._damaged(error) from error
+
+    async def _load(self, metadata: ClusterMetadata, *, founds: bool) -> None:
+        """Load the metadata. Wait for a store elsewhere that does not respond, for as long as Kafka
+        waits for its controllers. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._settings.initial_broker_registration_timeout_ms / 1000
+        is_logged = False
+        while True:
+            try:
+                return await metadata.load(founds=founds)
+            except OSError as error:
+                if not self._is_elsewhere or loop.time() >= ends_s:
+                    raise
+                if not is_logged:
+                    is_logged = True
+                    log.warning("the broker waits for its metadata", reason=str(error))
+            await asyncio.sleep(WAIT_S)
 
     @property
     def _is_elsewhere(self) -> bool:

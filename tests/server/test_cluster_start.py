@@ -3,12 +3,14 @@ start that is refused changes nothing on disk."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import structlog
 
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
@@ -46,13 +48,15 @@ def store() -> MemoryStore:
     return MemoryStore(now_ms=ManualClock())
 
 
-def settings_of(path: Path, node_id: int, port: int = 0, *, elsewhere: bool = True) -> Settings:
+def settings_of(
+    path: Path, node_id: int, port: int = 0, *, elsewhere: bool = True, patience_ms: int = 0
+) -> Settings:
     return Settings(
         node_id=node_id,
         log_dirs=(str(path),),
         listeners=(f"PLAINTEXT://127.0.0.1:{port}",),
         oncelog_etcd_endpoints=("http://127.0.0.1:1",) if elsewhere else (),
-        initial_broker_registration_timeout_ms=0,
+        initial_broker_registration_timeout_ms=patience_ms,
     )
 
 
@@ -100,6 +104,24 @@ async def test_a_broker_starts_stops_and_starts_again(tmp_path: Path) -> None:
         assert image.registrations[1].clean_stop_epoch == first
         await until(lambda: broker.metadata.image.topics["t"].partitions[0].leader == 1)
         assert len(broker.partitions) == 1
+
+
+async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -> None:
+    found = store()
+    found.is_cut_off = True
+    environment = Elsewhere(tmp_path / "1", found)
+    broker = Broker(settings_of(tmp_path / "1", 1, patience_ms=60_000), environment)
+    with structlog.testing.capture_logs() as logged:
+        starting = asyncio.create_task(broker.start())
+        await until(lambda: any("waits" in event["event"] for event in logged))
+        found.is_cut_off = False
+        await starting
+    await broker.stop()
+    found.is_cut_off = True
+    environment = Elsewhere(tmp_path / "2", found)
+    with pytest.raises(OSError, match="no response"):
+        await Broker(settings_of(tmp_path / "2", 2), environment).start()
+    environment.close()
 
 
 async def test_a_restarted_broker_leads_only_when_the_controller_has_confirmed_it(

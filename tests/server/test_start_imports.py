@@ -59,6 +59,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         "oncelog_protocol.tls",
         "oncelog_server.cleaning",
         "oncelog_server.cluster.acl_changes",
+        "oncelog_server.cluster.isr_changes",
         "oncelog_server.cluster.quota_changes",
         "oncelog_server.cluster.scram_changes",
         "oncelog_server.cluster.security_records",

@@ -64,9 +64,16 @@ class ControllerLoop:
 
     async def start(self) -> None:
         """Follow the image from now on. Return when no decision is pending, or if another broker is
-        the controller. Raises OSError and Refused if the store fails."""
+        the controller. If a store with several brokers fails, the decisions follow later. Raises
+        OSError and Refused if the store of a single broker fails."""
         self._follower.subscribe(self._follow)
-        await self._settle()
+        try:
+            await self._settle()
+        except (OSError, Refused) as error:
+            if self._membership.is_alone:
+                raise
+            _log.warning("the controller's decisions wait", reason=str(error))
+            self._wakes.set()
         self._task = asyncio.create_task(self._run(), name="controller")
 
     async def _settle(self) -> None:

@@ -29,8 +29,8 @@ class MembershipSettings(ImmutableSettings):
     initial_broker_registration_timeout_ms: int = honoured(
         Kind.INT,
         60_000,
-        "How long a start waits for the end of another broker's registration with the same "
-        "node.id. An earlier process with the same data directory is not waited for.",
+        "How long a start waits for etcd, and for the end of another broker's registration with "
+        "the same node.id. An earlier process with the same data directory is not waited for.",
         at_least(0),
     )
     auto_leader_rebalance_enable: bool = honoured(

@@ -115,7 +115,10 @@ class Model:
         entries = tuple(self.cluster.entries[key] for key in sorted(self.cluster.entries))
         again = ClusterImage.of(Snapshot(self.cluster.image.revision, entries))
         assert elect_leaders(again, self.rules) == writes
+        before = self.cluster.partition("t")
         assert self.cluster.apply(writes)
+        leader = self.cluster.partition("t").leader
+        assert leader in (NO_LEADER, *before.isr, *before.elr), "an unclean election"
 
     def start(self, broker: int) -> None:
         self.cluster.register(
