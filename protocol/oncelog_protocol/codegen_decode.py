@@ -20,6 +20,7 @@ from oncelog_protocol.types import (
     FieldType,
     Nested,
     Primitive,
+    records,
     string,
 )
 from oncelog_protocol.unsigned_varint import MAX_TAGS, continue_uvarint, skip_tags
@@ -91,13 +92,23 @@ class DecoderSource(Source):
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
-            # Two bytes hold the length of nearly every record batch, so the second byte is read
-            # without a call.
-            self.line("second = b[p]")
-            self.line(f"if second < 128: {name} += (second << 7) - 128; p += 1")
-            self.line(f"else: {name}, p = uvarint(b, p, {name})")
+            self.line(f"{name}, p = uvarint(b, p, {name})")
             if most is not None:
                 self.line(f"if {name} > {most[1]}: raise fail({most[0]!r}, p)")
+        return name
+
+    def _size_of_records(self) -> str:
+        """Write lines that read the length of records in a flexible version, and return its name.
+
+        Two bytes hold the length of nearly every batch. Both are read together with the fields
+        before them. If the length has one byte, the second one is a byte after it: at least the
+        number of tagged fields follows.
+        """
+        name, second = self._take("B"), self._take("B")
+        self._flush()
+        self.line(f"if {name} < 128: p -= 1")
+        self.line(f"elif {second} < 128: {name} += ({second} << 7) - 128")
+        self.line(f"else: {name}, p = uvarint(b, p - 1, {name})")
         return name
 
     def _length(self, classic: str, most: tuple[str, int] | None = None) -> tuple[str, str, str]:
@@ -128,6 +139,9 @@ class DecoderSource(Source):
             # In a version that is not flexible the length is an int16, which cannot exceed
             # MAX_STRING.
             _, null, length = self._length("h", ("length of " + name, MAX_STRING + 1))
+        elif kind is records and self.flexible:
+            size = self._size_of_records()
+            null, length = f"{size} == 0", f"{size} - 1"
         else:
             _, null, length = self._length("i")
         value, stop = self.fresh(), self.fresh("e")
@@ -135,10 +149,12 @@ class DecoderSource(Source):
             self.line(f"if {null}: {value} = None")
             self.line("else:")
             self.depth += 1
-        if kind.name == "records" and self.lines[1] != _VIEW:
+        if kind is records and self.lines[1] != _VIEW:
             self.lines.insert(1, _VIEW)
         self.line(f"{stop} = p + {length}")
-        self.line(f"if not p <= {stop} <= end: raise fail({'length of ' + name!r}, p)")
+        # Only an int may be negative, and only a varint that may not be null is 0 here.
+        wrong = f"{stop} > end" if nullable and self.flexible else f"not p <= {stop} <= end"
+        self.line(f"if {wrong}: raise fail({'length of ' + name!r}, p)")
         read = {
             "string": "str(b[p:{}], 'utf-8')",
             "bytes": "bytes(b[p:{}])",
