@@ -37,7 +37,7 @@ SlicedEncoder: TypeAlias = Callable[[T, Callable[[Any], object]], Generator[None
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type, int], Encoder[Any]] = {}
-_row_encoders: dict[tuple[type, type, int], Callable[..., Any]] = {}
+_row_encoders: dict[tuple[type, int], Callable[..., Any]] = {}
 _sliced_decoders: dict[tuple[type, int], SlicedDecoder[Any]] = {}
 _sliced_encoders: dict[tuple[type, int], SlicedEncoder[Any]] = {}
 
@@ -65,18 +65,18 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
     return found
 
 
-def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
-    """Return the function that packs one `row` of `message`, in one call and without an object.
+def row_encoder(row: type, version: int) -> Callable[..., Any]:
+    """Return the function that packs one `row` of a message, in one call and without an object.
 
     Its arguments are the leading fields of fixed size, in the order of the table. Fields that the
-    version does not have are arguments too. All other fields get their defaults. The result is an
-    element for an array that is declared with `takes_rows`.
+    version does not have are arguments too. The result is an element for an array that is declared
+    with `takes_rows`. The encoder of the message adds the other fields, which get their defaults.
     """
-    found = _row_encoders.get((message, row, version))
+    found = _row_encoders.get((row, version))
     if found is None:
         from oncelog_protocol.codegen_encode import generate_row_encoder
 
-        found = _row_encoders[message, row, version] = generate_row_encoder(message, row, version)
+        found = _row_encoders[row, version] = generate_row_encoder(row, version)
     return found
 
 

@@ -7,12 +7,14 @@ be sent without being read.
 from __future__ import annotations
 
 import struct as _struct
+from itertools import compress
 from typing import Any
 
 from oncelog_protocol.codegen import Source
 from oncelog_protocol.schema import Field, Schema, schema_of
 from oncelog_protocol.types import (
     MESSAGE_FIELDS,
+    NEVER,
     Array,
     Default,
     FieldType,
@@ -134,7 +136,11 @@ class EncoderSource(Source):
         self._within += 1
         with self.block(f"for {element} in {value}:"):
             if kind.takes_rows:
-                self.line(f"if type({element}) is bytes: {self._append}({element})")
+                assert isinstance(kind.of, type)
+                rest = _rest_of_row(schema_of(kind.of), self.version, self.flexible)
+                with self.block(f"if type({element}) is bytes:"):
+                    self.line(f"{self._append}({element})")
+                    self.line(f"{self._append}({rest!r})")
                 with self.block("else:"):
                     self._value(kind.of, element, nullable=False)
                     self._flush()
@@ -215,29 +221,38 @@ def _holds_records(kind: Array, version: int) -> bool:
     return any(field.type is records for field in schema_of(kind.of).present(version))
 
 
-def generate_row_encoder(message: type, row: type, version: int) -> Any:
-    """Return the encoder of one `row`, an element of an array in `message`; see
-    `codecs.row_encoder`."""
-    whole = schema_of(message)
-    schema = schema_of(row)._replace(versions=whole.versions, flexible_since=whole.flexible_since)
-    leading: list[Field] = []
-    present: list[str] = []
-    fixed = ""
+def _leading(schema: Schema) -> list[tuple[Field, str]]:
+    """Return the leading fields of fixed size of all versions, with their formats."""
+    leading: list[tuple[Field, str]] = []
     for field in schema.fields:
         if not isinstance(field.type, Primitive) or not field.type.format:
             break
-        leading.append(field)
-        if field.present(version):
-            present.append(field.name)
-            fixed += field.type.format
-    # All other fields have their defaults in every row, so their bytes are the same.
+        leading.append((field, field.type.format))
+    return leading
+
+
+def _rest_of_row(schema: Schema, version: int, flexible: bool) -> bytes:
+    """Return the bytes after the leading fields of a row. These fields have their defaults in every
+    row."""
+    rest = schema._replace(
+        fields=schema.fields[len(_leading(schema)) :],
+        versions=range(version, version + 1),
+        flexible_since=version if flexible else NEVER,
+    )
     parts: list[bytes] = []
-    EncoderSource(schema, version).compile("encode")(row(*[0] * len(leading)), parts.append)
-    rest = b"".join(parts)[_struct.calcsize(">" + fixed) :]
-    source = Source(schema, version, f"def encode({', '.join(field.name for field in leading)}):")
-    pack = source.layout(f"{fixed}{len(rest)}s", "pack")
-    source.line(f"return {pack}({', '.join(present)}, {rest!r})")
-    return source.compile("encode")
+    EncoderSource(rest, version).compile("encode")(schema.cls(), parts.append)
+    return b"".join(parts)
+
+
+def generate_row_encoder(row: type, version: int) -> Any:
+    """Return the function that packs the leading fields of a `row`; see `codecs.row_encoder`."""
+    leading = _leading(schema_of(row))
+    present = [field.present(version) for field, _ in leading]
+    formats = compress([format for _, format in leading], present)
+    pack = _struct.Struct(">" + "".join(formats)).pack
+    if all(present):
+        return pack
+    return lambda *values: pack(*compress(values, present))
 
 
 def generate_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:

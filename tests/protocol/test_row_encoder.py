@@ -29,7 +29,7 @@ def response(rows: list[Any]) -> ProduceResponse:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_rows_and_objects_give_the_same_bytes(version: int) -> None:
-    row = row_encoder(ProduceResponse, PartitionProduceResponse, version)
+    row = row_encoder(PartitionProduceResponse, version)
     objects: list[Any] = [REFUSED, *(PartitionProduceResponse(*fields) for fields in PLAIN)]
     rows: list[Any] = [REFUSED, *(row(*fields) for fields in PLAIN)]
     expected = encode(response(objects), version)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.codecs import row_encoder
 from oncelog_protocol.errors import ErrorCode, ProtocolError
@@ -86,7 +88,7 @@ def handle(
         topics.append((topic, of_topic))
         appends += of_topic
     transactional = transactional_of(appends)
-    code = _refusal(services, context, request, is_transactional=bool(transactional))
+    code = _refusal(context, request, transactional)
     if code is not NONE:
         for append in appends:
             append.refuse(code)
@@ -96,7 +98,7 @@ def handle(
         return None
     if later is None:
         return _response(services, context, topics)
-    return then(later, lambda _: _response(services, context, topics))
+    return _response_after(later, services, context, topics)
 
 
 def _in_slices(
@@ -116,7 +118,7 @@ def _in_slices(
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
         appends, transactional = yield from _appends_in_steps(services, context, request, topics)
-        code = _refusal(services, context, request, is_transactional=bool(transactional))
+        code = _refusal(context, request, transactional)
         if code is not NONE:
             for append in appends:
                 append.refuse(code)
@@ -152,15 +154,11 @@ def _size(topics: list[TopicProduceData]) -> int:
 
 
 def _refusal(
-    services: BrokerServices,
-    context: RequestContext,
-    request: ProduceRequest,
-    *,
-    is_transactional: bool,
+    context: RequestContext, request: ProduceRequest, transactional: Sequence[PartitionAppend]
 ) -> ErrorCode:
     """Return the error code for all partitions of the request; NONE if it is valid."""
     if (
-        is_transactional
+        transactional
         and request.transactional_id is not None
         and not context.may(Operation.WRITE, transactional_id=request.transactional_id)
     ):
@@ -224,13 +222,13 @@ def _appends(
             append.refuse(name.code, name.message)
         return appends
     partitions = services.partitions.of_topic(name)
-    appends = [
-        append_of(data.index, data.records, partitions.get(data.index)) for data in partition_data
-    ]
-    for append in appends:
+    appends = []
+    for data in partition_data:
+        append = append_of(data.index, data.records, partitions.get(data.index))
         if append.partition is None:
             missing = services.partitions.missing(name, append.index)
             append.refuse(missing.code, missing.message)
+        appends.append(append)
     owners = services.producer_id_owners
     if owners.by_block:
         _refuse_ids_of_others(owners, context, appends)
@@ -281,6 +279,17 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
             raise ProtocolError(f"Produce with acks=0 failed: {append.code.name}")
 
 
+def _response_after(
+    committed: Deferred[None],
+    services: BrokerServices,
+    context: RequestContext,
+    topics: list[Topic],
+) -> Answered | Deferred[Answered]:
+    """Return the response when `committed` completes. The lambda is not in `handle`, because it
+    would make the local variables of every request slower."""
+    return then(committed, lambda _: _response(services, context, topics))
+
+
 def _response(
     services: BrokerServices, context: RequestContext, topics: list[Topic]
 ) -> ProduceResponse:
@@ -309,29 +318,24 @@ def _response_in_steps(
     return ProduceResponse(responses, node_endpoints=answers.endpoints)
 
 
-class _Answers:
-    """The rows of one response. `endpoints` has the new leaders of partitions that have moved."""
+class _Answers(msgspec.Struct, eq=False):
+    """The rows of one response. `endpoints` has the new leaders of partitions that have moved.
+    `errors_left` is the number of record errors for which the response has room."""
 
-    __slots__ = ("_context", "_encode_row", "_left", "_services", "endpoints")
-
-    def __init__(self, services: BrokerServices, context: RequestContext) -> None:
-        self._services = services
-        self._context = context
-        self._encode_row = row_encoder(
-            ProduceResponse, PartitionProduceResponse, context.api_version
-        )
-        self._left = MAX_RECORD_ERRORS
-        self.endpoints: list[NodeEndpoint] = []
+    services: BrokerServices
+    context: RequestContext
+    endpoints: list[NodeEndpoint] = []
+    errors_left: int = MAX_RECORD_ERRORS
 
     def of(
         self, topic: TopicProduceData, appends: Sequence[PartitionAppend]
     ) -> list[PartitionProduceResponse]:
-        answers = []
-        encode_row = self._encode_row
+        rows = []
+        encode_row = row_encoder(PartitionProduceResponse, self.context.api_version)
         for append in appends:
             appended = append.appended
             if append.code is NONE and appended is not None:
-                answer = encode_row(
+                row = encode_row(
                     append.index,
                     NONE,
                     appended.base_offset,
@@ -339,15 +343,21 @@ class _Answers:
                     appended.log_start_offset,
                 )
             else:
-                answer = _refused(self._services, self._context, topic, append, self.endpoints)
-                if len(append.record_errors) <= self._left:
-                    self._left -= len(append.record_errors)
-                    answer.record_errors = [
-                        BatchIndexAndErrorMessage(error.index, error.message)
-                        for error in append.record_errors
-                    ]
-            answers.append(answer)
-        return answers
+                row = self._refused(topic, append)
+            rows.append(row)
+        return rows
+
+    def _refused(
+        self, topic: TopicProduceData, append: PartitionAppend
+    ) -> PartitionProduceResponse:
+        refused = _refused(self.services, self.context, topic, append, self.endpoints)
+        if len(append.record_errors) <= self.errors_left:
+            self.errors_left -= len(append.record_errors)
+            refused.record_errors = [
+                BatchIndexAndErrorMessage(error.index, error.message)
+                for error in append.record_errors
+            ]
+        return refused
 
 
 def _refused(
