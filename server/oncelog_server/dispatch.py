@@ -352,10 +352,12 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     """Return length, header and body of a response, joined into one buffer. Only a Fetch response
     keeps its parts, because the outbox sends its file ranges.
     """
-    parts: list[Any] = [b""]
+    parts: list[Any] = []
     route.encode(response, parts.append)
-    _with_head(route, correlation_id, parts)
-    return parts if route.keeps_parts else [b"".join(parts)]
+    if route.keeps_parts:
+        return [_head(route, correlation_id, sum(map(len, parts))), *parts]
+    body = b"".join(parts)
+    return [_head(route, correlation_id, len(body)) + body]
 
 
 def _encode_in_slices(
@@ -366,7 +368,7 @@ def _encode_in_slices(
     if errors is not None:
         yield from errors.count_in_steps(route.key, route.version, response)
     parts: Parts = []
-    whole: Parts = [b""]
+    whole: Parts = []
     encode = sliced_encoder(APIS[route.key].response, route.version)
     for _ in encode(response, parts.append):
         if len(parts) > _JOINED:
@@ -374,7 +376,7 @@ def _encode_in_slices(
             parts.clear()
         yield
     _join(parts, whole)
-    return _with_head(route, correlation_id, whole)
+    return [_head(route, correlation_id, sum(map(len, whole))), *whole]
 
 
 def _join(parts: Parts, whole: Parts) -> None:
@@ -392,11 +394,8 @@ def _join(parts: Parts, whole: Parts) -> None:
         whole.append(b"".join(cast("list[bytes]", run)))
 
 
-def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:
-    """Put length and header in place of the first part, which is empty. Return the parts."""
-    size = sum(map(len, parts))
+def _head(route: _Route, correlation_id: int, size: int) -> bytes:
+    """Return length and header of a response with a body of `size` bytes."""
     if route.is_response_header_flexible:
-        parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
-    else:
-        parts[0] = _HEAD.pack(size + 4, correlation_id)
-    return parts
+        return _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
+    return _HEAD.pack(size + 4, correlation_id)
