@@ -161,15 +161,14 @@ class PartitionLog:
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
-        from_client = origin is CLIENT
         rules = self._rules
-        if from_client:
+        if origin is CLIENT:
             header, records = rules.check(records, now_ms, header)
         else:
             header = rules.check_own(records, now_ms)
         has_producer = header.producer_id > -1
         if has_producer:
-            repeated = self.producers.check_data(header, from_client=from_client)
+            repeated = self.producers.check_data(header, from_client=origin is CLIENT)
             if repeated is not None:
                 time_ms = repeated.timestamp if rules.log_append_time else NO_TIMESTAMP
                 first, last = repeated.first_offset, repeated.last_offset
@@ -304,9 +303,7 @@ class PartitionLog:
         except StorageError as error:
             self.refusals.append_refused(error, size)
             raise
-        segment.note(
-            position, size, base_offset, last_offset, max_timestamp, config.index_interval_bytes
-        )
+        segment.note(position, base_offset, last_offset, max_timestamp, config.index_interval_bytes)
         return position
 
     def try_again(self, now_ms: int) -> None:

@@ -34,8 +34,10 @@ from oncelog_server.storage.layout import (
 
 NO_TIMESTAMP: Final = -1
 UNKNOWN_SIZE: Final = -1
-_REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time_index",
-                   "end_offset", "first_timestamp", "max_timestamp",
+# The value of `_index_bytes` after a change of an index, larger than any limit.
+_UNMEASURED: Final = 1 << 62
+_REBUILT: Final = ("_entry_position", "_index_bytes", "_offset_index", "_time_index", "end_offset",
+                   "first_timestamp", "max_timestamp",
                    "max_timestamp_offset")  # fmt: skip
 
 
@@ -44,7 +46,7 @@ class Segment:
     `end_offset` of the active segment. At a start, recovery sets the `end_offset` of the other
     segments."""
 
-    __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
+    __slots__ = ("_directory", "_entry_position", "_files", "_index_bytes", "_marked",
                  "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
                  "base_offset", "created_ms", "end_offset", "first_timestamp", "jitter_ms", "log",
                  "max_timestamp", "max_timestamp_offset")  # fmt: skip
@@ -69,9 +71,10 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
-        # The result of `_measure_indexes`, or -1 if an index has changed since.
-        self._index_bytes = -1
-        self._bytes_since_entry = 0
+        # The result of `_measure_indexes`, or _UNMEASURED if an index has changed since.
+        self._index_bytes = _UNMEASURED
+        # The position of the batch with the last index entry, 0 without an entry.
+        self._entry_position = 0
         # The batches since the last index entry. With these lists, a read of these batches needs no
         # walk over the headers.
         self._recent_offsets: list[int] = []
@@ -104,11 +107,11 @@ class Segment:
         it."""
         self._offset_index = OffsetIndex()
         self._time_index = TimeIndex()
-        self._index_bytes = -1
+        self._index_bytes = _UNMEASURED
         self.first_timestamp = None
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.end_offset = self.base_offset
-        self._bytes_since_entry = 0
+        self._entry_position = 0
         self._recent_offsets.clear()
         self._recent_positions.clear()
 
@@ -121,12 +124,12 @@ class Segment:
         (LogSegment.shouldRoll). The age of the segment comes from the records' timestamps. Without
         timestamps, the age comes from the broker's time."""
         filled = self.log.size
-        index_bytes = self._index_bytes
-        if index_bytes < 0:
-            index_bytes = self._measure_indexes()
         if (
             filled + size > config.segment_bytes
-            or index_bytes > config.segment_index_bytes
+            or (
+                self._index_bytes > config.segment_index_bytes
+                and self._measure_indexes() > config.segment_index_bytes
+            )
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         ):
             return True
@@ -147,28 +150,27 @@ class Segment:
         return self._index_bytes
 
     def note(
-        self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
-        interval: int,
-    ) -> None:  # fmt: skip
+        self, position: int, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> None:
         """Note the new last batch of the segment, at `position`. The batch gets an index entry if
-        more than `interval` bytes (`index.interval.bytes`) follow the last entry."""
+        it begins more than `interval` bytes (`index.interval.bytes`) after the batch of the last
+        entry."""
         if not position:
             self.first_timestamp = max_timestamp
         if self.max_timestamp is None or max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self._bytes_since_entry > interval:
+        if position - self._entry_position > interval:
             assert self._offset_index is not None
             assert self._time_index is not None
             self._offset_index.append(last_offset - self.base_offset, position)
             self._time_index.append_if_later(
                 self.max_timestamp, self.max_timestamp_offset - self.base_offset
             )
-            self._index_bytes = -1
-            self._bytes_since_entry = 0
+            self._index_bytes = _UNMEASURED
+            self._entry_position = position
             self._recent_offsets.clear()
             self._recent_positions.clear()
-        self._bytes_since_entry += size
         self._recent_offsets.append(base_offset)
         self._recent_positions.append(position)
         self.end_offset = last_offset + 1
@@ -191,7 +193,7 @@ class Segment:
 
     def _note_latest_timestamp(self) -> None:
         assert self._time_index is not None
-        self._index_bytes = -1
+        self._index_bytes = _UNMEASURED
         if self.max_timestamp is not None:
             self._time_index.append_if_later(
                 self.max_timestamp, self.max_timestamp_offset - self.base_offset
@@ -226,11 +228,11 @@ class Segment:
             self._recent_positions.append(position)
         self.end_offset = max(scan.next_offset, self.base_offset)
         self._raise_if_corrupt(scan)
-        self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
+        self._entry_position = last[1] if last is not None else 0
         if last is None:
             # Every header was read, so the file of the time index adds nothing.
             self._time_index = TimeIndex()
-            self._index_bytes = -1
+            self._index_bytes = _UNMEASURED
             self.max_timestamp, self.max_timestamp_offset = latest, latest_offset
         else:
             self.latest_timestamp()
@@ -316,7 +318,7 @@ class Segment:
                 self.rebuild_indexes()
             else:
                 self._offset_index = index
-                self._index_bytes = -1
+                self._index_bytes = _UNMEASURED
         assert self._offset_index is not None
         return self._offset_index
 
@@ -329,7 +331,7 @@ class Segment:
                 self.rebuild_indexes()
             else:
                 self._time_index = index
-                self._index_bytes = -1
+                self._index_bytes = _UNMEASURED
         assert self._time_index is not None
         return self._time_index
 
@@ -404,10 +406,7 @@ class Segment:
         self._raise_if_corrupt(scan)
 
     def note_header(self, position: int, header: BatchHeader, interval: int = 4096) -> None:
-        self.note(
-            position, header.size, header.base_offset, header.last_offset, header.max_timestamp,
-            interval,
-        )  # fmt: skip
+        self.note(position, header.base_offset, header.last_offset, header.max_timestamp, interval)
 
     def _raise_if_corrupt(self, scan: Scan) -> None:
         if scan.problem is not None:

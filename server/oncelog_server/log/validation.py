@@ -52,7 +52,10 @@ SHOWN_RECORD_ERRORS: Final = 3
 
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = int(max(Compression))
-_NOT_TRANSACTIONAL: Final = ~TRANSACTIONAL_FLAG
+# The attributes that a client may set: a codec and, in a transaction, one flag.
+_ATTRIBUTES: Final = frozenset(range(_MAX_CODEC + 1)) | frozenset(
+    range(TRANSACTIONAL_FLAG, TRANSACTIONAL_FLAG + _MAX_CODEC + 1)
+)
 # The bytes that the CRC covers.
 _CHECKED: Final = slice(ATTRIBUTES_POSITION, None)
 _UNCOMPRESSED: Final = "uncompressed"
@@ -113,7 +116,7 @@ class BatchRules:
         if not (
             header.magic == MAGIC
             and header.batch_length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
-            and 0 <= attributes & _NOT_TRANSACTIONAL <= _MAX_CODEC
+            and attributes in _ATTRIBUTES
             and 0 < header.records_count == header.last_offset_delta + 1
             and (
                 header.producer_epoch >= 0 <= header.base_sequence

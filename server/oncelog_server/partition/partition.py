@@ -116,7 +116,8 @@ class Partition:
         self.on_storage_error = on_storage_error
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
-        self._flush_requested = False
+        # True while an append has to wait for a flush, with `flush_on_ack` always.
+        self._flush_requested = flush_on_ack
         self.replicas = Replicas(log.config.min_insync_replicas)
         # An attribute, because every append and read uses it. Only this class sets it.
         at = log.log_end_offset if high_watermark is None else high_watermark
@@ -354,11 +355,7 @@ class Partition:
         if self.follower_waiters is not None:
             self.follower_waiters.wake_all()
         log = self._log
-        if (
-            self._flush_on_ack
-            or self._flush_requested
-            or end_offset - log.recovery_point >= log.config.flush_messages
-        ):
+        if self._flush_requested or end_offset - log.recovery_point >= log.config.flush_messages:
             self._flush_requested = True
             self._request_flush(self)
         else:
