@@ -27,20 +27,20 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from oncelog_protocol.records.batch import MAGIC
+from oncelog_protocol.records.batch import HEADER_SIZE, MAGIC, read_header
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.producer_id_owners import OF_ANOTHER, ProducerIdOwners
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
+from oncelog_server.partition.registry import NO_PARTITIONS
 from oncelog_server.producing.large import LargeProduce
 from oncelog_server.producing.produce import (
     NONE,
     PartitionAppend,
     Produce,
     TransactionAnswer,
-    append_of,
     transactional_of,
 )
 from oncelog_server.refusal import Refused
@@ -216,18 +216,19 @@ def _appends(
     name: str | Refused,
     partition_data: Sequence[PartitionProduceData],
 ) -> list[PartitionAppend]:
-    if isinstance(name, Refused):
-        appends = [append_of(data.index, data.records, None) for data in partition_data]
-        for append in appends:
-            append.refuse(name.code, name.message)
-        return appends
-    partitions = services.partitions.of_topic(name)
+    """Return the appends to the topic `name`. Refuse the appends to partitions that this broker
+    does not have, and all of them if `name` is Refused."""
+    here = services.partitions
+    partitions = NO_PARTITIONS if isinstance(name, Refused) else here.of_topic(name)
     appends = []
     for data in partition_data:
-        append = append_of(data.index, data.records, partitions.get(data.index))
+        records, header = data.records, None
+        if records is not None and len(records) >= HEADER_SIZE:
+            header = read_header(records)
+        append = PartitionAppend(data.index, records, partitions.get(data.index), header)
         if append.partition is None:
-            missing = services.partitions.missing(name, append.index)
-            append.refuse(missing.code, missing.message)
+            refused = name if isinstance(name, Refused) else here.missing(name, data.index)
+            append.refuse(refused.code, refused.message)
         appends.append(append)
     owners = services.producer_id_owners
     if owners.by_block:

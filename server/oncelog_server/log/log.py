@@ -163,7 +163,9 @@ class PartitionLog:
             self.refusals.raise_failure()
         rules = self._rules
         if origin is CLIENT:
-            header, records = rules.check(records, now_ms, header)
+            header = rules.check(records, now_ms, header)
+            if rules.needs_records:
+                header, records = rules.convert(records, now_ms, header)
         else:
             header = rules.check_own(records, now_ms)
         has_producer = header.producer_id > -1

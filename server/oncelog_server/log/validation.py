@@ -70,8 +70,8 @@ def decompressed_limit(config: LogConfig) -> int:
 class BatchRules:
     """The checks that a topic's settings require, computed once."""
 
-    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keeps_bytes",
-                 "_keys_required", "_limit", "_partition", "_walks", "log_append_time", "max_bytes",
+    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
+                 "_partition", "_walks", "log_append_time", "max_bytes", "needs_records",
                  "own_max_bytes", "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig, partition: str) -> None:
@@ -93,18 +93,17 @@ class BatchRules:
             or self._keys_required
             or (self._before_max_ms != UNLIMITED and not self.log_append_time)
         )
-        # No setting needs the records or changes the batch.
-        self._keeps_bytes = not (self._walks or self.log_append_time or self._codec is not None)
+        # True if a setting needs the records or changes the batch.
+        self.needs_records = self._walks or self.log_append_time or self._codec is not None
 
     def check(
         self, records: bytearray | memoryview, now_ms: int, header: BatchHeader | None = None
-    ) -> tuple[BatchHeader, bytearray | memoryview]:
-        """Check a client's batch. Return its header and the bytes to append: `records` itself, or a
-        copy with another compression. `header`: the header of `records`, if the caller has read it.
+    ) -> BatchHeader:
+        """Check a client's batch, but not its records. Return its header. `header`: the header of
+        `records`, if the caller has read it. If `needs_records`, call `convert` afterwards.
 
-        LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
-        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
-        UNSUPPORTED_COMPRESSION_TYPE or INVALID_TIMESTAMP.
+        Raises InvalidRecords, or AppendError with MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
+        CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or INVALID_TIMESTAMP.
         """
         if header is None:
             if len(records) < HEADER_SIZE:
@@ -128,12 +127,22 @@ class BatchRules:
             and crc32c(records[_CHECKED]) == header.crc
         ):
             self._examine(records, header, now_ms)
-        if self._keeps_bytes:
-            return header, records
+        return header
+
+    def convert(
+        self, records: bytearray | memoryview, now_ms: int, header: BatchHeader
+    ) -> tuple[BatchHeader, bytearray | memoryview]:
+        """Apply the settings that need the records or change the batch. Return the header and the
+        bytes to append: `records` itself, or a copy with another compression.
+
+        LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
+        INVALID_RECORD.
+        """
         codec = self._codec
-        if self._walks or (codec is not None and codec != attributes & COMPRESSION_MASK):
+        recompresses = codec is not None and codec != header.attributes & COMPRESSION_MASK
+        if self._walks or recompresses:
             walked = self._walk(records, header, now_ms)
-            if codec is not None and codec != attributes & COMPRESSION_MASK:
+            if codec is not None and recompresses:
                 records = self._recompress(walked, header, codec)
                 header = read_header(records)
         if self.log_append_time:

@@ -12,7 +12,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 
-_NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
+NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
 
 class Partitions:
@@ -49,7 +49,7 @@ class Partitions:
     def of_topic(self, topic: str) -> Mapping[int, Partition]:
         """Return the topic's partitions by index, for requests with several partitions of a topic.
         If an index is missing, `missing` returns the error."""
-        return self._topics.get(topic, _NO_PARTITIONS)
+        return self._topics.get(topic, NO_PARTITIONS)
 
     def missing(self, topic: str, index: int) -> Refused:
         """Return the error of a partition that is not here: UNKNOWN_TOPIC_OR_PARTITION or

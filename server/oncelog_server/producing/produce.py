@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
-from oncelog_protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, read_header
+from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
 from oncelog_server.log.results import Appended
@@ -54,7 +54,7 @@ VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
 
 class PartitionAppend(msgspec.Struct, eq=False):
     """A partition of a request, and its outcome so far. The batch is appended if `code` is still
-    NONE."""
+    NONE. `partition` is None if this broker does not have the partition."""
 
     index: int
     records: memoryview | bytearray | None
@@ -80,17 +80,6 @@ class PartitionAppend(msgspec.Struct, eq=False):
         self.code = code
         self.message = message or None
         self.record_errors = ()
-
-
-def append_of(
-    index: int, records: memoryview | bytearray | None, partition: Partition | None
-) -> PartitionAppend:
-    """Return the append of a batch to a partition. `partition` is None if this broker does not have
-    the partition."""
-    header = None
-    if records is not None and len(records) >= HEADER_SIZE:
-        header = read_header(records)
-    return PartitionAppend(index, records, partition, header)
 
 
 def transactional_of(appends: Iterable[PartitionAppend]) -> list[PartitionAppend]:

@@ -13,7 +13,6 @@ from oncelog_server.producing.produce import (
     ACKS_ALL,
     PartitionAppend,
     Produce,
-    append_of,
     transactional_of,
 )
 from oncelog_server.refusal import Refused
@@ -23,6 +22,7 @@ from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition
+from tests.server.producing.appends import append_of
 from tests.server.storage.memory_files import MemoryFiles
 
 NONE = ErrorCode.NONE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce, append_of
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
@@ -16,6 +16,7 @@ from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
+from tests.server.producing.appends import append_of
 from tests.server.transaction.world import (
     DATA,
     GROUP,

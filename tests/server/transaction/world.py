@@ -30,7 +30,7 @@ from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Isolation, Partition
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce, append_of
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
@@ -42,6 +42,7 @@ from oncelog_server.transaction.marker_delivery import LocalMarkers, MarkerSende
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.log.driver import Oracle
 from tests.server.manual_timers import ManualTimers
+from tests.server.producing.appends import append_of
 from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.log_reading import committed_values, oracle_of_partition, read_values
 
