@@ -19,6 +19,8 @@ from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolR
 CALL_TIMEOUT_S = 60.0
 
 _SOURCE = Path(__file__).parent / "java" / "Driver.java"
+# The driver finds the admin clients that a tool leaves open through the fields of their threads.
+_READS_THREADS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 
 
 class JavaError(Exception):
@@ -84,7 +86,7 @@ class JavaDriver:
         # The jars come first: Java accepts a class archive only if the class path begins with the
         # jars of the archive.
         path = f"{classpath()}:{compiled(_SOURCE, classpath())}"
-        options = (*TOOL_JVM_OPTIONS, *class_archive().options, *self._jvm_options)
+        options = (*TOOL_JVM_OPTIONS, *class_archive().options, _READS_THREADS, *self._jvm_options)
         self._answers = queue.Queue()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

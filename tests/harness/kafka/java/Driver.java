@@ -6,6 +6,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -133,10 +135,41 @@ public final class Driver {
             System.out.flush();
             System.setOut(oldOut);
             System.setErr(oldErr);
+            closeAdmins();
         }
         answer.put("status", exitStatus == null ? 0 : exitStatus);
         answer.put("stdout", out.toString(StandardCharsets.UTF_8));
         answer.put("stderr", err.toString(StandardCharsets.UTF_8));
+    }
+
+    /**
+     * Closes the admin clients that a tool has left open because its exit ends them. Here they would
+     * send requests until the end of the session.
+     */
+    private static void closeAdmins() throws ReflectiveOperationException {
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (thread.getName().startsWith("kafka-admin-client-thread")) {
+                Object work = work(thread);
+                if (work != null) {
+                    ((Admin) field(work.getClass(), "this$0").get(work)).close(Duration.ZERO);
+                }
+            }
+        }
+    }
+
+    /** Returns what a thread runs, or null if the thread has ended. */
+    private static Object work(Thread thread) throws ReflectiveOperationException {
+        if (Runtime.version().feature() < 19) {
+            return field(Thread.class, "target").get(thread);
+        }
+        Object holder = field(Thread.class, "holder").get(thread);
+        return field(holder.getClass(), "task").get(holder);
+    }
+
+    private static Field field(Class<?> type, String name) throws NoSuchFieldException {
+        Field found = type.getDeclaredField(name);
+        found.setAccessible(true);
+        return found;
     }
 
     private static void send(JsonNode command, Producer<byte[], byte[]> producer, ObjectNode answer)
