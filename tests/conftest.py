@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tests.distribution import Distribution
+from tests.distribution import Distribution, ends_process
 from tests.examples import load_profile
 from tests.harness.broker import Oncelog
 from tests.harness.etcd_fixtures import etcd_program, real_etcd
@@ -22,7 +22,7 @@ from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.kafka.secured import secured_kafka
 from tests.harness.repository import without_collections
 from tests.harness.running_oncelog import running_oncelog
-from tests.lanes import Guard, is_left_out, mark, order
+from tests.lanes import Guard, is_left_out, mark, order, path_of
 
 __all__ = [
     "etcd_program",
@@ -107,6 +107,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         _GUARD.running = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last test that needs the Spark or Kafka of a process of xdist, end all fixtures. A
+    later test starts what it needs again."""
+    is_in_order = hasattr(item.config, "workerinput")
+    if is_in_order and nextitem is not None and ends_process(path_of(item), path_of(nextitem)):
+        item.session._setupstate.teardown_exact(None)
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -123,6 +123,13 @@ def process_of(path: str) -> str:
     return process or path
 
 
+def ends_process(path: str, following: str) -> bool:
+    """Return True if a file is the last of a shared process, where `following` comes after it. An
+    idle Spark or Kafka takes processor time to the end of the run."""
+    process = process_of(path)
+    return process in LONGEST_FIRST and process_of(following) != process
+
+
 def turn_of(path: str) -> int:
     """Return the place of a file's process in LONGEST_FIRST. A file that shares no process comes
     after all of them."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.examples
-from tests.distribution import FIXTURES, LONGEST_FIRST, PROCESSES, process_of
+from tests.distribution import FIXTURES, LONGEST_FIRST, PROCESSES, ends_process, process_of
 from tests.examples import examples
 from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, path_of, place_of
 
@@ -104,6 +104,21 @@ def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_mar
 )
 def test_files_with_spark_or_kafka_share_a_process(path: str, process: str) -> None:
     assert process_of(path) == process
+
+
+@pytest.mark.parametrize(
+    ("path", "following", "ends"),
+    [
+        ("tests/conformance/test_groups.py", "tests/client/test_two_phase.py", False),
+        ("tests/conformance/test_groups.py", "tests/faults/test_recover.py", True),
+        ("tests/conformance/test_groups.py", "tests/spark/source/test_batch.py", True),
+        ("tests/faults/test_recover.py", "tests/server/test_serve.py", False),
+    ],
+)
+def test_spark_and_kafka_end_with_the_last_file_that_needs_them(
+    path: str, following: str, ends: bool
+) -> None:
+    assert ends_process(path, following) is ends
 
 
 def test_every_shared_process_has_a_turn() -> None:
