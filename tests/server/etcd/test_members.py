@@ -121,13 +121,13 @@ async def test_the_store_continues_after_all_members_were_away(cluster: Cluster)
             assert [event.key for event in changes.events] == ["b"]
 
 
-async def test_members_that_are_restarted_one_after_another_lose_no_change(
+async def test_members_that_restart_one_after_another_lose_no_change(
     cluster: Cluster,
 ) -> None:
     async with opened(*cluster.urls) as store:
         revisions = [await create(store, "first", b"")]
         async with watching(store, "", revisions[0]) as watch:
-            for index in range(3):
+            for index in range(2):
                 cluster.kill(index)
                 for number in range(3):
                     revisions.append(await create(store, f"{index}-{number}", b""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,13 +53,17 @@ class Secured:
             await asyncio.to_thread(self._etcd.start, *self._etcd.members)
 
 
+@pytest.fixture(scope="module")
+def real_logins(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    options = [f"--auth-token-ttl={TOKEN_TTL_S}"]
+    with Etcd(tmp_path_factory.mktemp("logins"), password=PASSWORD, options=options) as etcd:
+        yield etcd
+
+
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.process)])
-async def secured(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Secured]:
+async def secured(request: pytest.FixtureRequest) -> AsyncIterator[Secured]:
     if request.param == "real":
-        request.getfixturevalue("etcd_program")
-        options = [f"--auth-token-ttl={TOKEN_TTL_S}"]
-        with Etcd(tmp_path, password=PASSWORD, options=options) as real:
-            yield Secured(real)
+        yield Secured(request.getfixturevalue("real_logins"))
         return
     simulated = SimEtcd(passwords={ROOT: PASSWORD})
     await simulated.start()
@@ -164,9 +168,9 @@ async def test_both_sides_check_certificates(etcd_program: str, tmp_path: Path) 
             opened(*etcd.urls, context=trusting(certificates), password=PASSWORD) as without,
             opened(*etcd.urls, context=untrusting, password=PASSWORD) as store,
         ):
-            # Both try again until their patience ends.
+            # Of all calls, the renewal of a lease fails first.
             refused, refusing = await asyncio.gather(
-                without.get("a"), store.get("a"), return_exceptions=True
+                without.renew_lease(1), store.renew_lease(1), return_exceptions=True
             )
             assert isinstance(refused, OSError)
             assert isinstance(refusing, OSError)

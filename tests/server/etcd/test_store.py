@@ -105,10 +105,10 @@ async def test_a_lease_without_renewals_ends_and_its_keys_are_deleted(
 async def test_a_lease_with_renewals_stays(store: EtcdStore, etcd: Subject) -> None:
     lease = await store.lease(2000)
     await store.txn((), [Put("a", b"", lease.id)])
-    for _ in range(4):
+    for _ in range(3):
         etcd.advance(1.0)
         if etcd.simulated is None:
-            await asyncio.sleep(0.7)
+            await asyncio.sleep(0.8)
         assert await lease.keep_alive() == 2000
     assert await store.get("a") is not None
     await lease.revoke()
