@@ -11,12 +11,12 @@ from oncelog_server.etcd.exchange import exchange
 from oncelog_server.etcd.members import Member, Members
 from oncelog_server.etcd.session import Session
 from oncelog_server.etcd_gateway.failures import EtcdError, Failure, failure_of
-from oncelog_server.etcd_gateway.requests import WATCH
+from oncelog_server.etcd_gateway.requests import NEEDS_LEADER, WATCH
 
 # The pause after all members have failed.
 PAUSE_S: Final = 0.1
-# Ends the watch of a member without a leader (etcd's WithRequireLeader).
-_WATCH_HEADERS: Final = {"Grpc-Metadata-hasleader": "true"}
+# Another member may carry out the request.
+_OF_THIS_MEMBER: Final = frozenset({Failure.UNAVAILABLE, Failure.NO_LEADER})
 
 
 class Patience(NamedTuple):
@@ -28,7 +28,7 @@ class Patience(NamedTuple):
     is_repeatable: bool
 
 
-# An election takes about a second. Until its end, no member responds.
+# An election takes about a second. At its begin, members do not respond; then they refuse.
 READ: Final = Patience(1.0, 5.0, is_repeatable=True)
 WRITE: Final = Patience(5.0, 5.0, is_repeatable=False)
 RENEWAL: Final = Patience(1.0, 1.0, is_repeatable=True)
@@ -63,12 +63,17 @@ class Calls:
                 failure: OSError = OSError(f"no response from etcd at {member.address}")
                 failure.__cause__ = error
             except EtcdError as error:
-                if error.failure is not Failure.UNAVAILABLE:
+                if error.failure not in _OF_THIS_MEMBER:
                     raise
                 failure = error
             except OSError as error:
                 failure = error
-            self._members.failed(member)
+            if isinstance(failure, EtcdError) and failure.failure is Failure.NO_LEADER:
+                # The member responds, so its other calls continue. It ends its watches by itself.
+                attempt.is_sent = False
+                self._members.leave(member)
+            else:
+                self._members.failed(member)
             if attempt.is_sent and not patience.is_repeatable:
                 raise UnknownOutcome(str(failure)) from failure
             attempts += 1
@@ -87,7 +92,7 @@ class Calls:
             async with asyncio.timeout(READ.attempt_s):
                 headers = await self._session.headers(member)
                 connection = await member.connection()
-                connection.send(WATCH, headers | _WATCH_HEADERS, body)
+                connection.send(WATCH, headers | NEEDS_LEADER, body)
                 status = await connection.head()
                 if status >= 400:
                     raise failure_of(status, await connection.body())
@@ -137,7 +142,7 @@ class _Attempt:
         return await self._once()
 
     async def _once(self) -> bytes:
-        headers = await self._session.headers(self._member)
+        headers = NEEDS_LEADER | await self._session.headers(self._member)
         return await exchange(self._member, self._path, headers, self._body, self._sending)
 
     def _sending(self) -> None:

@@ -78,14 +78,18 @@ class Members:
     def present(self) -> Member:
         return self._members[self._index]
 
+    def leave(self, member: Member) -> None:
+        """Use the next member."""
+        if member is self.present:
+            self._index = (self._index + 1) % len(self._members)
+
     def failed(self, member: Member) -> None:
         """Use the next member, and cut the connections to this one.
 
         A stopped member leaves a watch silent for ever. So a failed call to the member ends its
         watches too, and they resume at the next member.
         """
-        if member is self.present:
-            self._index = (self._index + 1) % len(self._members)
+        self.leave(member)
         member.cut()
 
     def close(self) -> None:

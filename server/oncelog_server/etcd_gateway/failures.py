@@ -17,11 +17,13 @@ from oncelog_server.cluster.store import Compacted, LeaseEnded
 class Failure(Enum):
     """The meaning of an error for the request. REFUSED: not carried out, and no other member would
     carry it out. UNAVAILABLE: this member cannot respond; it is unknown whether the request has
-    been carried out. LOGIN: not carried out, because the token of the login is not valid."""
+    been carried out. LOGIN: not carried out, because the token of the login is not valid.
+    NO_LEADER: not carried out, because this member has no leader at the moment."""
 
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"
     LOGIN = "login"
+    NO_LEADER = "no leader"
 
 
 class EtcdError(OSError):
@@ -55,16 +57,25 @@ CODES: Final = {
 # By the message, where the code alone is ambiguous (etcd's rpctypes/error.go).
 _LEASE_NOT_FOUND: Final = "requested lease not found"
 _COMPACTED: Final = "required revision has been compacted"
+# The response to a request that demands a leader (`NEEDS_LEADER` in requests.py).
+_NO_LEADER: Final = "etcdserver: no leader"
 # The users have changed since the login, or the request came without a login.
 _LOGINS: Final = ("revision of auth store is old", "user name is empty")
 
 
-class ErrorBody(msgspec.Struct, frozen=True):
-    """The text is in `message`, in etcd 3.4 also in `error`."""
+class StreamError(msgspec.Struct, frozen=True):
+    """The error of a call with a stream, such as a keepalive."""
 
-    code: int
+    grpc_code: int = 2
     message: str = ""
-    error: str = ""
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The text is in `message`, in etcd 3.4 also in `error`. A stream has only `error`."""
+
+    code: int = 2
+    message: str = ""
+    error: str | StreamError = ""
 
 
 _DECODER: Final = msgspec.json.Decoder(ErrorBody)
@@ -79,6 +90,8 @@ def failure_of(status: int, body: bytes) -> Exception:
         text = body[:300].decode("utf-8", "replace").strip()
         kind = Failure.UNAVAILABLE if status >= 500 else Failure.REFUSED
         return EtcdError(kind, f"etcd: HTTP status {status}: {text}")
+    if isinstance(error.error, StreamError):
+        return failure_of_code(error.error.grpc_code, error.error.message)
     return failure_of_code(error.code, error.message or error.error)
 
 
@@ -88,6 +101,8 @@ def failure_of_code(code: int, message: str) -> Exception:
         return LeaseEnded(message)
     if _COMPACTED in message:
         return Compacted(message)
+    if message == _NO_LEADER:
+        return EtcdError(Failure.NO_LEADER, message)
     if any(text in message for text in _LOGINS):
         return EtcdError(Failure.LOGIN, message)
     if code not in CODES:

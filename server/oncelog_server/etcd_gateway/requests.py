@@ -20,6 +20,10 @@ KEEP_ALIVE: Final = "/v3/lease/keepalive"
 REVOKE: Final = "/v3/lease/revoke"
 AUTHENTICATE: Final = "/v3/auth/authenticate"
 
+NEEDS_LEADER: Final = {"Grpc-Metadata-hasleader": "true"}
+"""The header of a request that a member without a leader refuses at once, and does not carry out.
+It also ends the watch of a member that loses its leader (etcd's WithRequireLeader)."""
+
 NO_END: Final = b"\0"
 """The end of a range that has no end."""
 

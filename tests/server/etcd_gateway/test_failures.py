@@ -28,7 +28,7 @@ def test_every_code_of_grpc_has_a_row() -> None:
     ("status", "code", "message", "failure"),
     [
         (503, 14, "etcdserver: request timed out", Failure.UNAVAILABLE),
-        (503, 14, "etcdserver: no leader", Failure.UNAVAILABLE),
+        (503, 14, "etcdserver: no leader", Failure.NO_LEADER),
         (504, 4, "context deadline exceeded", Failure.UNAVAILABLE),
         (429, 8, "etcdserver: mvcc: database space exceeded", Failure.REFUSED),
         (403, 7, "etcdserver: permission denied", Failure.REFUSED),
@@ -50,6 +50,13 @@ def test_an_error_of_etcd(status: int, code: int, message: str, failure: Failure
     assert isinstance(error, EtcdError)
     assert error.failure is failure
     assert message in str(error)
+
+
+def test_an_error_of_a_stream_has_its_code_and_message_inside() -> None:
+    inside = {"grpc_code": 14, "http_code": 503, "message": "etcdserver: no leader"}
+    error = failure_of(503, json.dumps({"error": inside}).encode())
+    assert isinstance(error, EtcdError)
+    assert (error.failure, str(error)) == (Failure.NO_LEADER, "etcdserver: no leader")
 
 
 def test_an_ended_lease_and_a_compacted_revision_have_exceptions_of_their_own() -> None:
