@@ -173,10 +173,10 @@ async def test_an_empty_store_never_takes_the_data_of_a_cluster_aside(tmp_path: 
     assert {f"t-{number}/partition.metadata" for number in range(3)} <= content(tmp_path).keys()
 
 
-async def test_a_topic_that_was_deleted_while_the_broker_was_down_is_put_aside(
+async def test_b18_a_topic_that_was_deleted_while_the_broker_was_down_is_put_aside(
     tmp_path: Path,
 ) -> None:
-    """Another broker has dropped its folders, and forgotten the deletion (B18)."""
+    """Another broker has dropped its folders, and forgotten the deletion."""
     found = store()
     async with started(tmp_path / "1", found) as first:
         async with started(tmp_path / "2", found, 2) as second:
@@ -200,8 +200,8 @@ async def test_the_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
         assert "belongs to node 1 of cluster" in await refused(tmp_path / "1", other)
 
 
-async def test_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_path: Path) -> None:
-    """Revisions go back, so conditions and epochs would meet old values again (B23)."""
+async def test_b23_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_path: Path) -> None:
+    """Revisions go back, so conditions and epochs would meet old values again."""
     old = store()
     async with started(tmp_path, old) as broker:
         await broker.metadata.create_topics([NewTopic("t", 3)])
@@ -255,8 +255,9 @@ async def test_a_refused_port_leaves_the_identity_of_the_directory(tmp_path: Pat
         pass
 
 
-async def test_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(tmp_path: Path) -> None:
-    """Two directories, one id (B22)."""
+async def test_b22_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(
+    tmp_path: Path,
+) -> None:
     found = store()
     async with started(tmp_path / "old", found):
         pass

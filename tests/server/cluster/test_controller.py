@@ -160,7 +160,7 @@ def test_a_restarted_leader_leads_again_only_with_its_records() -> None:
         assert elected(cluster) == (expected, 1)
 
 
-def test_an_empty_disk_never_costs_the_last_copy() -> None:
+def test_b10_an_empty_disk_never_costs_the_last_copy() -> None:
     """All brokers stop. The first to come back has an empty disk, so the partition waits for one
     that has its records."""
     cluster = cluster_with(WHOLE)

@@ -50,7 +50,7 @@ async def test_defect_c_a_broker_that_ends_leaves_every_isr_at_once(brokers: Bro
     assert {found.leader for found in second.image.topics["t"].partitions} == {1, 2}
 
 
-async def test_defect_c_prime_a_restart_with_an_empty_disk_is_not_in_sync(
+async def test_b10_a_restart_with_an_empty_disk_is_not_in_sync(
     brokers: Brokers,
 ) -> None:
     """Defect C' of the cluster brief: a broker that restarted while it was in the ISR led again,
@@ -194,7 +194,7 @@ async def slow() -> AsyncIterator[Brokers]:
 
 
 @pytest.mark.parametrize("adds", [False, True])
-async def test_defect_b_a_broker_that_starts_during_a_creation_leaves_it_alone(
+async def test_b17_a_broker_that_starts_during_a_creation_leaves_it_alone(
     slow: Brokers, adds: bool
 ) -> None:
     """Defect B of the cluster brief: each start removed the partitions of a topic that was being
@@ -224,7 +224,7 @@ async def test_defect_b_a_broker_that_starts_during_a_creation_leaves_it_alone(
     assert third.image.topics["big"].missing == ()
 
 
-async def test_the_partitions_of_a_creator_that_ends_are_removed(slow: Brokers) -> None:
+async def test_b17_the_partitions_of_a_creator_that_ends_are_removed(slow: Brokers) -> None:
     store = slow.store
     assert isinstance(store, Slow)
     second = await slow.start(2)

@@ -60,7 +60,9 @@ async def test_keepalives_keep_the_registration(brokers: Brokers) -> None:
     assert metadata.image.brokers[1].epoch == epoch
 
 
-async def test_without_a_keepalive_the_authority_ends_before_the_lease(brokers: Brokers) -> None:
+async def test_b11_without_a_keepalive_the_authority_ends_before_the_lease(
+    brokers: Brokers,
+) -> None:
     metadata = await brokers.start(1)
     authority = metadata.membership.authority
     assert authority.valid(brokers.clock.ms)
@@ -90,7 +92,7 @@ async def test_defect_d_a_broker_with_an_ended_lease_registers_again(brokers: Br
     assert min(found.leader_epoch for found in metadata.image.topics["t"].partitions) >= 1
 
 
-async def test_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(
+async def test_b11_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(
     brokers: Brokers,
 ) -> None:
     first = await brokers.start(1)
@@ -120,10 +122,10 @@ async def test_an_earlier_process_with_the_same_directory_is_fenced_at_once(
     assert other.image.brokers[1].kept_epochs == (killed.membership.broker_epoch,)
 
 
-async def test_another_directory_waits_for_the_lease_and_is_then_refused(
+async def test_b22_another_directory_waits_for_the_lease_and_is_then_refused(
     brokers: Brokers,
 ) -> None:
-    """Two processes, one id (B22): Kafka refuses with DuplicateBrokerRegistration."""
+    """Kafka refuses with DuplicateBrokerRegistration."""
     await brokers.start(1, facts(1, "first"))
     second = brokers.make(1)
     with pytest.raises(OSError, match="data directory first; this broker has second") as refused:
@@ -131,8 +133,8 @@ async def test_another_directory_waits_for_the_lease_and_is_then_refused(
     assert "host1:9092" in str(refused.value)
 
 
-async def test_another_directory_registers_when_the_lease_has_ended(brokers: Brokers) -> None:
-    """A broker with a new disk under an old id (B10) has kept nothing."""
+async def test_b10_another_directory_registers_when_the_lease_has_ended(brokers: Brokers) -> None:
+    """A broker with a new disk under an old id has kept nothing."""
     killed = await brokers.start(1, facts(1, "first"))
     brokers.kill(killed)
     second = brokers.make(1, patience_ms=20_000)
@@ -164,8 +166,8 @@ class Unsure(MemoryStore):
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
-async def test_a_registration_with_an_unknown_outcome_is_made_once_more(lost: str) -> None:
-    """The response to a transaction that was carried out can be lost (B13)."""
+async def test_b13_a_registration_with_an_unknown_outcome_is_made_once_more(lost: str) -> None:
+    """The response to a transaction that was carried out can be lost."""
     brokers = Brokers()
     brokers.store = store = Unsure(now_ms=brokers.clock)
     store.lost = lost
