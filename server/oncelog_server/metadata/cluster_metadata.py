@@ -167,7 +167,9 @@ class ClusterMetadata:
     async def stop(self) -> None:
         """Leave the cluster and close the store."""
         await self._creation.stop()
+        await self._writer.stop()
         await self._controller.stop()
+        await self.membership.stop_keeping()
         await self._follower.stop()
         try:
             await self.membership.stop()
@@ -333,22 +335,12 @@ class ClusterMetadata:
         """Add partitions to topics. Return one result for each, in their order."""
 
         async def add(partitions: NewPartitions) -> None:
-            topic = self.image.topics.get(partitions.topic)
-            try:
-                await self._writer.write(
-                    lambda image: create_partitions(
-                        image,
-                        self._settings,
-                        partitions,
-                        take,
-                        lease_id=self.membership.lease_id,
-                    ),
-                    validate_only=validate_only,
-                )
-            except Refused:
-                if topic is not None and not validate_only:
-                    await self._writer.end_creations([topic.id])
-                raise
+            await self._writer.write(
+                lambda image: create_partitions(
+                    image, self._settings, partitions, take, lease_id=self.membership.lease_id
+                ),
+                validate_only=validate_only,
+            )
             try:
                 await self._callbacks.created([partitions.topic])
             except Refused as refused:

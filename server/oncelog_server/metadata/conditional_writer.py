@@ -4,18 +4,16 @@ the image, the writer waits for the newer image and decides again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.types import uuid_to_string
-from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import LeaseEnded, MetadataStore, UnknownOutcome, Write
 from oncelog_server.cluster.topic_deletion import deletions
 from oncelog_server.cluster.write_sequence import bound
 from oncelog_server.metadata.image_follower import ImageFollower
+from oncelog_server.metadata.unfinished_creations import UnfinishedCreations
 from oncelog_server.refusal import Refused
 
 # Maximum number of attempts of a write while the metadata changes.
@@ -28,6 +26,7 @@ class ConditionalWriter:
     def __init__(self, store: MetadataStore, follower: ImageFollower) -> None:
         self._store = store
         self._follower = follower
+        self._unfinished = UnfinishedCreations(store)
         # With one writer at a time, a decision is rarely based on a stale image.
         self._writing = asyncio.Lock()
 
@@ -46,53 +45,57 @@ class ConditionalWriter:
         changing.
         """
         async with self._writing:
-            for _ in range(ATTEMPTS):
-                image = self._follower.image
-                writes = decide(image)
-                if validate_only or not writes:
-                    return
-                if before is not None:
-                    await before()
-                try:
-                    revision = await self._apply(writes)
-                except LeaseEnded as ended:
-                    reason = f"the broker's registration has ended: {ended}"
-                    raise Refused(ErrorCode.REQUEST_TIMED_OUT, reason) from ended
-                except UnknownOutcome as unknown:
-                    raise Refused(ErrorCode.REQUEST_TIMED_OUT, str(unknown)) from unknown
-                except OSError as error:
-                    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                if revision is not None:
-                    await self._follower.reached(revision)
-                    return
-                await self._follower.reached(image.revision + 1)
+            try:
+                for _ in range(ATTEMPTS):
+                    image = self._follower.image
+                    writes = decide(image)
+                    if validate_only or not writes:
+                        return
+                    if before is not None:
+                        await before()
+                    revision = await self._try(writes)
+                    if revision is not None:
+                        await self._follower.reached(revision)
+                        return
+                    await self._follower.reached(image.revision + 1)
+            finally:
+                await self._unfinished.end()
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
+
+    async def stop(self) -> None:
+        """Stop the attempts to end failed creations."""
+        await self._unfinished.stop()
+
+    async def _try(self, writes: Sequence[Write]) -> int | None:
+        """Return the result of `_apply`. Raises Refused if the store fails."""
+        try:
+            return await self._apply(writes)
+        except LeaseEnded as ended:
+            reason = f"the broker's registration has ended: {ended}"
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT, reason) from ended
+        except UnknownOutcome as unknown:
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT, str(unknown)) from unknown
+        except OSError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete keys without a condition, because no other request writes them. Raises OSError."""
         for write in deletions(keys):
             await self._store.txn(write.compare, write.operations)
 
-    async def end_creations(self, topic_ids: Iterable[bytes]) -> None:
-        """Delete the keys of failed creations, so that the controller removes their partitions."""
-        keys = [
-            records.creating_key(uuid_to_string(topic_id))
-            for topic_id in topic_ids
-            if topic_id in self._follower.image.creating
-        ]
-        # If the store fails, the keys end with the lease of this broker.
-        with suppress(OSError):
-            await self.delete(keys)
-
     async def _apply(self, writes: Sequence[Write]) -> int | None:
         """Return the revision of the last change. Return None if the conditions of a write did not
         hold."""
+        creating = self._unfinished.begin(writes)
         revision = first = 0
         for write in writes:
             following = bound(write, first) if first else write
             result = await self._store.txn(following.compare, following.operations)
             if not result.succeeded:
+                if not first:
+                    self._unfinished.complete(creating)
                 return None
             revision = max(revision, result.revision)
             first = first or revision
+        self._unfinished.complete(creating)
         return revision

@@ -128,12 +128,16 @@ class Membership:
         if not self.is_alone:
             self._keeping = asyncio.create_task(self._keep(), name="membership")
 
-    async def stop(self) -> None:
-        """Leave the cluster. Raises OSError if the store fails."""
+    async def stop_keeping(self) -> None:
+        """Renew the registration no more."""
+        self._new = None
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
-        self._new = None
+
+    async def stop(self) -> None:
+        """Leave the cluster. Raises OSError if the store fails."""
+        await self.stop_keeping()
         self.authority.end()
         if self._lease is not None:
             await self._lease.revoke()

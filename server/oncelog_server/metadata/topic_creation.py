@@ -112,10 +112,6 @@ class TopicCreation:
                 if not isinstance(results.get(index), Refused):
                     results[index] = failed
         if not validate_only:
-            await self._writer.end_creations(
-                ids[index] for index in ids if isinstance(results[index], Refused)
-            )
-        if not validate_only:
             await self._wait_until_usable(results)
         return [results[index] for index in range(len(topics))]
 

@@ -11,6 +11,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.cluster.store import Compare, Delete, Put, TxnResult, WriteOperation
 from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic
+from oncelog_server.metadata import unfinished_creations
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.refusal import Refused
 from tests.server.metadata.brokers import Brokers, facts, until
@@ -263,3 +264,26 @@ async def test_a_failed_creation_leaves_no_partitions(slow: Brokers) -> None:
     await until(lambda: not first.image.creating)
     await until(lambda: not first.image.orphans())
     assert len(first.image.topics["big"].partitions) == 1
+
+
+async def test_a_creation_that_the_store_refuses_halfway_leaves_no_partitions(
+    slow: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker lives on, so its lease does not end the creation."""
+    monkeypatch.setattr(unfinished_creations, "RETRY_S", 0.001)
+    store = slow.store
+    assert isinstance(store, Slow)
+    first = await slow.start(1, heartbeat_ms=60_000)
+    store.stopped = asyncio.Event()
+    creating = asyncio.create_task(first.create_topics([NewTopic("big", 400)]))
+    await store.stopped.wait()
+    store.stopped = None
+    # The second transaction of the creation fails, and then the first attempt to end it.
+    store.fail_next = [OSError("no response"), OSError("no response")]
+    store.resumes.set()
+    (outcome,) = await creating
+    assert isinstance(outcome, Refused)
+    await until(lambda: not first.image.creating)
+    await until(lambda: not first.image.orphans())
+    (outcome,) = await first.create_topics([NewTopic("big", 400)])
+    assert isinstance(outcome, CreatedTopic)
