@@ -27,6 +27,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/client/io/test_auto_commit.py": PROCESS,
     "tests/client/io/test_cluster.py": PROCESS,
     "tests/client/io/test_sender_failures.py": PROCESS,
+    "tests/cluster/": PROCESS,
     "tests/deep_dive/": ("process", "java"),
     "tests/docs/test_java_blocks.py": ("process", "java"),
     "tests/docs/test_site.py": ("process", "slow"),

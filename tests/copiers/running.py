@@ -79,6 +79,7 @@ class Feed:
 
     work: Work
     per_second: int = 400
+    replicas: int = 1
     ended: bool = False
     sent: list[list[bytes]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
     feeding: asyncio.Task[None] | None = None
@@ -86,7 +87,10 @@ class Feed:
     async def create(self) -> None:
         async with Admin(self.work.address) as admin:
             await admin.create_topics(
-                [NewTopic(topic, PARTITIONS, 1) for topic in (self.work.input, self.work.output)]
+                [
+                    NewTopic(topic, PARTITIONS, self.replicas)
+                    for topic in (self.work.input, self.work.output)
+                ]
             )
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest, client_of
 from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
 from oncelog_server.transaction.effects import ClientKnown, StartTimer
+from oncelog_server.transaction.metadata import TransactionMetadata
 from oncelog_server.transaction.results import (
     BUSY,
     INVALID_REQUEST,
@@ -53,6 +54,8 @@ def decide_add_partitions(
     if live is None:
         return REFUSE_UNKNOWN
     metadata = live.metadata
+    if command.verify_only and _is_verified(shard, command, metadata):
+        return Decision(SUCCESS)
     # This check must come first (KAFKA-18660): while a change of the producer id is pending, the
     # producer may already use the new id.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
@@ -99,3 +102,21 @@ def decide_add_partitions(
             client = client_of(command.caller)
             effects = (*effects, ClientKnown(command.transactional_id, client))
     return change(target, SUCCESS, *effects, opened_by=client)
+
+
+def _is_verified(
+    shard: TransactionShard, command: AddPartitions, metadata: TransactionMetadata
+) -> bool:
+    """Return True if the open transaction of this producer has the partitions (KIP-890 part 1).
+
+    As in Kafka, a pending decision delays no verification. An EndTxn that is pending does not
+    matter: its markers come after the records of this batch, or refuse the batch.
+    """
+    return (
+        metadata.state is State.ONGOING
+        and metadata.next_producer_epoch < 0
+        and command.partitions <= metadata.partitions
+        and is_known(shard, metadata, command.producer_id)
+        and metadata.is_held_by(command.producer_id, command.producer_epoch)
+        and shard.group_of(command.transactional_id) == command.group_id
+    )

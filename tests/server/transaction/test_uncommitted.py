@@ -1,5 +1,6 @@
-"""A shard is served when the last record that its load has replayed is committed. An uncommitted
-decision may be lost with this leader, and the next coordinator then decides anew (B16)."""
+"""Decisions that are not committed yet. A shard is served when the last record that its load has
+replayed is committed. An uncommitted decision may be lost with this leader, and the next
+coordinator then decides anew (B16)."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.states import State
 from tests.server.transaction.scenes import outcomes, state
-from tests.server.transaction.world import A0, TXN_LOG, World
+from tests.server.transaction.world import A0, A1, TXN_LOG, World, value_of
 
 
 def prepared_and_loaded_again() -> World:
@@ -62,3 +64,20 @@ def test_b16_a_coordinator_without_its_disk_refuses_requests() -> None:
     world.settle(10_000)
     assert outcomes(world, A0) == []
     assert code(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_pending_decision_delays_no_verification() -> None:
+    """While AddPartitionsToTxn waits for its replicas, a leader verifies a partition that the
+    transaction has already. Otherwise clients would retry, and wait."""
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    world.add(producer, A0)
+    world.settle()
+    world.slow.add(TXN_LOG)
+    world.add(producer, A1)
+    for partition, expected in (
+        (A0, ErrorCode.NONE),
+        (A1, ErrorCode.CONCURRENT_TRANSACTIONS),
+    ):
+        verify = AddPartitions("t", *producer, frozenset({partition}), 2, verify_only=True)
+        assert value_of(world.transactions.add_partitions(verify)).code is expected
