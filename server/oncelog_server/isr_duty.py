@@ -93,7 +93,11 @@ class IsrDuty:
             self._check()
 
     def _epochs(self) -> Mapping[int, int]:
-        return {broker.id: broker.epoch for broker in self._image().brokers.values()}
+        """Return the epochs of the brokers with replicas that may join an ISR."""
+        image = self._image()
+        return {
+            id: broker.epoch for id, broker in image.brokers.items() if id not in image.draining
+        }
 
     def _due(self) -> None:
         self.start()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from oncelog_server.cluster.delta import ImageDelta
@@ -105,3 +106,15 @@ def test_after_a_stop_nothing_is_checked() -> None:
     found.duty.stop()
     found.timers.advance(10 * MAX_LAG_MS)
     assert found.written == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_broker_that_stops_joins_no_isr(stops: bool) -> None:
+    found = Duty()
+    for led in found.partitions:
+        led.become_leader(0, led.leader_epoch, (0,), (0, 1), 11)
+        led.replicas.record_fetch(1, led.log_end_offset, led.log_end_offset, 0, 1)
+    found.image = msgspec.structs.replace(found.image, draining={1: 5} if stops else {})
+    found.timers.advance(MAX_LAG_MS)
+    isrs = [proposal.isr for proposals in found.written for proposal in proposals]
+    assert isrs == ([] if stops else [(0, 1), (0, 1)])

@@ -15,8 +15,8 @@ from oncelog_server.slices import Steps
 
 
 class IsrUpdates:
-    """`epochs` returns the broker epochs of the live brokers. `max_lag_ms` is
-    `replica.lag.time.max.ms`. `partitions` are those of this broker.
+    """`epochs` returns the broker epochs of the live brokers, without those that stop. `max_lag_ms`
+    is `replica.lag.time.max.ms`. `partitions` are those of this broker.
 
     Counts of the changes since the start: `shrinks`, `expansions`, `failures`.
     """
@@ -52,7 +52,11 @@ class IsrUpdates:
     def check(self) -> Steps[None]:
         """Check all partitions. The caller repeats this at half of `max_lag_ms`, as Kafka does,
         and after each change of the live brokers."""
-        for partition in list(self._partitions):
+        present = list(self._partitions)
+        for kept in (self._unknown, self._refused):
+            for deleted in kept.keys() - present:
+                del kept[deleted]
+        for partition in present:
             if partition.is_leader and len(partition.replicas.assignment) > 1:
                 self._check(partition)
             else:

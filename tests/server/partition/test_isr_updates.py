@@ -3,6 +3,7 @@ every replica that may be in the ISR."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -30,8 +31,9 @@ class Store:
         self.now_ms = 1_000
         self.led = partition(isr=isr, replicas=ALL, min_insync_replicas=1)
         self.led.become_leader(0, 0, isr, ALL, partition_epoch=10)
+        self.partitions = [self.led]
         self.updates = IsrUpdates(
-            [self.led],
+            self.partitions,
             self,
             epochs=lambda: self.epochs,
             monotonic_ms=lambda: self.now_ms,
@@ -255,3 +257,14 @@ def test_a_single_replica_has_no_isr_to_change() -> None:
     store.append()
     store.check(MAX_LAG_MS + 1)
     assert store.proposals == []
+
+
+@pytest.mark.parametrize("outcome", [UNKNOWN, REFUSED])
+def test_a_deleted_partition_is_forgotten(outcome: IsrOutcome) -> None:
+    store = lagging()
+    store.settle[0](outcome)
+    store.partitions.clear()
+    references = sys.getrefcount(store.led)
+    store.check()
+    left = sys.getrefcount(store.led)
+    assert left == references - 1
