@@ -252,7 +252,10 @@ def test_KIP101_a_follower_drops_the_records_that_the_new_leader_does_not_have()
     assert batches(first) == batches(second)
 
 
-def test_KIP279_divergence_over_several_leader_epochs_is_found_step_by_step() -> None:
+@pytest.mark.parametrize(("count", "other_count"), [(2, 1), (1, 3)])
+def test_KIP279_divergence_over_several_leader_epochs_is_found_step_by_step(
+    count: int, other_count: int
+) -> None:
     first, second = Node(0), Node(1)
     first.lead(0, ISR, ISR)
     append(first, 2)
@@ -260,13 +263,13 @@ def test_KIP279_divergence_over_several_leader_epochs_is_found_step_by_step() ->
     synced(first, second)
     for epoch in (1, 3):  # two short terms of each broker, which the other never saw
         first.lead(epoch, (0,), ISR)
-        append(first, 2)
+        append(first, count)
         second.lead(epoch + 1, (1,), ISR)
-        append(second, 1)
+        append(second, other_count)
     second.lead(5, (1,), ISR)
     first.follow(1, 5)
     until(second, first, lambda: batches(first) == batches(second))
-    assert list(first.partitions[0]._log.leader_epochs) == [(0, 0), (2, 2), (4, 3)]
+    assert list(first.partitions[0]._log.leader_epochs) == [(0, 0), (2, 2), (4, 2 + other_count)]
 
 
 def test_the_recovery_points_are_on_disk_before_a_log_is_cut() -> None:

@@ -95,6 +95,15 @@ def test_a_fetch_that_was_parked_counts_with_its_first_read_only() -> None:
     assert leader.replicas.out_of_sync(4, NOW_MS + 11, 10) == (1, 2)
 
 
+def test_a_parked_fetch_does_not_count_after_a_later_fetch_from_a_lower_offset() -> None:
+    leader = led()
+    fetched(leader, 3)
+    fetched(leader, 2)  # of the follower's next connection, after it has cut its log
+    leader.append(batch(), now_ms=NOW_MS)
+    read(leader, 3, FOLLOWER.repeated())
+    assert leader.replicas.lag(1, leader.log_end_offset) == 2
+
+
 @pytest.mark.parametrize("offset", [-1, 4])
 def test_1_an_offset_outside_of_the_log_is_refused_and_does_not_count(offset: int) -> None:
     leader = led()
