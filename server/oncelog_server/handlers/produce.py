@@ -27,7 +27,12 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from oncelog_protocol.records.batch import HEADER_SIZE, MAGIC, read_header
+from oncelog_protocol.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    read_header,
+)
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.producer_id_owners import OF_ANOTHER, ProducerIdOwners
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
@@ -54,6 +59,7 @@ API = ApiKey.PRODUCE
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 _WRITE: Final = Operation.WRITE
+_NOT_THROTTLED: Final = 0
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 # Errors of the log. Their responses have the log start offset, as in Kafka.
@@ -82,12 +88,12 @@ def handle(
         return _in_slices(services, context, request)
     topics: list[Topic] = []
     appends: list[PartitionAppend] = []
+    transactional: list[PartitionAppend] = []
     for topic in request.topic_data:
         name = _topic_name(services, context, topic)
-        of_topic = _appends(services, context, name, topic.partition_data)
+        of_topic = _appends(services, context, name, topic.partition_data, transactional)
         topics.append((topic, of_topic))
         appends += of_topic
-    transactional = transactional_of(appends)
     code = _refusal(context, request, transactional)
     if code is not NONE:
         for append in appends:
@@ -201,11 +207,10 @@ def _appends_in_steps(
         topics.append((topic, of_topic))
         name = _topic_name(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
-            some = _appends(services, context, name, topic.partition_data[start : start + SMALL])
-            of_topic += some
-            appends += some
-            transactional += transactional_of(some)
+            some = topic.partition_data[start : start + SMALL]
+            of_topic += _appends(services, context, name, some, transactional)
             yield
+        appends += of_topic
         yield
     return appends, transactional
 
@@ -215,9 +220,11 @@ def _appends(
     context: RequestContext,
     name: str | Refused,
     partition_data: Sequence[PartitionProduceData],
+    transactional: list[PartitionAppend],
 ) -> list[PartitionAppend]:
     """Return the appends to the topic `name`. Refuse the appends to partitions that this broker
-    does not have, and all of them if `name` is Refused."""
+    does not have, and all of them if `name` is Refused. Add the appends with the transactional flag
+    to `transactional`."""
     here = services.partitions
     partitions = NO_PARTITIONS if isinstance(name, Refused) else here.of_topic(name)
     appends = []
@@ -230,6 +237,8 @@ def _appends(
             refused = name if isinstance(name, Refused) else here.missing(name, data.index)
             append.refuse(refused.code, refused.message)
         appends.append(append)
+        if header is not None and header.attributes & TRANSACTIONAL_FLAG:
+            transactional.append(append)
     owners = services.producer_id_owners
     if owners.by_block:
         _refuse_ids_of_others(owners, context, appends)
@@ -295,13 +304,11 @@ def _response(
     services: BrokerServices, context: RequestContext, topics: list[Topic]
 ) -> ProduceResponse:
     answers = _Answers(services, context)
-    return ProduceResponse(
-        [
-            TopicProduceResponse(topic.name, topic.topic_id, answers.of(topic, appends))
-            for topic, appends in topics
-        ],
-        node_endpoints=answers.endpoints,
-    )
+    responses = []
+    for topic, appends in topics:
+        rows = answers.of(topic, appends)
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
+    return ProduceResponse(responses, _NOT_THROTTLED, answers.endpoints)
 
 
 def _response_in_steps(
@@ -316,7 +323,7 @@ def _response_in_steps(
             yield
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
         yield
-    return ProduceResponse(responses, node_endpoints=answers.endpoints)
+    return ProduceResponse(responses, _NOT_THROTTLED, answers.endpoints)
 
 
 class _Answers(msgspec.Struct, eq=False):
@@ -337,15 +344,12 @@ class _Answers(msgspec.Struct, eq=False):
             appended = append.appended
             if append.code is NONE and appended is not None:
                 row = encode_row(
-                    append.index,
-                    NONE,
-                    appended.base_offset,
-                    appended.log_append_time_ms,
-                    appended.log_start_offset,
-                )
+                    append.index, NONE, appended.base_offset,
+                    appended.log_append_time_ms, appended.log_start_offset,
+                )  # fmt: skip
+                rows.append(row)
             else:
-                row = self._refused(topic, append)
-            rows.append(row)
+                rows.append(self._refused(topic, append))
         return rows
 
     def _refused(
