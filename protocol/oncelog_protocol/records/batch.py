@@ -70,7 +70,7 @@ _NO_DELTAS: Final = bytes(3)
 class BatchHeader:
     """The fields of the 61 bytes before the records, in order. Timestamps are in ms since 1970.
     Nothing changes a header: `dataclasses.replace` makes another one. The class is not frozen,
-    because `read_header` would then take three times as long."""
+    because `read_header` would then take four times as long."""
 
     base_offset: int
     batch_length: int
