@@ -97,6 +97,19 @@ def test_a_full_index_rolls_the_segment() -> None:
         assert len(content(driver, base, ".timeindex")) <= 40
 
 
+def test_a_batch_gets_an_index_entry_if_more_than_the_interval_follows_the_last_one() -> None:
+    size = len(batch(1))
+    driver = Driver(replace(DEFAULT, index_interval_bytes=2 * size))
+    for _ in range(8):
+        driver.plain(1)
+    driver.restart()  # the interval goes on
+    for _ in range(4):
+        driver.plain(1)
+    driver.stop()
+    entries = list(struct.iter_unpack(">ii", content(driver, 0, ".index")))
+    assert entries == [(n, n * size) for n in (3, 6, 9)]
+
+
 def test_offsets_that_do_not_fit_an_index_roll_the_segment() -> None:
     driver = Driver(DEFAULT)
     driver.plain()
