@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from tests.harness.class_archive import ClassArchive
 from tests.spark.fail_points import FailPoints
+from tests.spark.forked_readers import READERS, stream_readers
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
@@ -196,6 +197,7 @@ def worker_environment(fail_points: FailPoints) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         "PYSPARK_PYTHON": str(Path(__file__).with_name("worker_python.sh")),
         "WORKER_PYTHON": sys.executable,
+        READERS: stream_readers(),
         **fail_points.environment,
     }
 

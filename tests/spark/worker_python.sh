@@ -5,4 +5,7 @@
 # starts. Python keeps no byte code for a zip, so each worker would compile all its imports again,
 # which takes longer than its task.
 export PYTHONPATH="${PYTHONPATH##*/jars/spark-core_*.jar:}"
+if [ "$2" = pyspark.sql.streaming.python_streaming_source_runner ]; then
+    exec "$WORKER_PYTHON" -I -S "${0%/*}/reader_stub.py" "$ONCELOG_TESTS_STREAM_READERS"
+fi
 exec "$WORKER_PYTHON" "$@"
