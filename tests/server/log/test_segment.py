@@ -102,7 +102,7 @@ def test_a_batch_gets_an_index_entry_if_more_than_the_interval_follows_the_last_
     driver = Driver(replace(DEFAULT, index_interval_bytes=2 * size))
     for _ in range(8):
         driver.plain(1)
-    driver.restart()  # the interval goes on
+    driver.restart()  # a restart keeps the position of the last entry
     for _ in range(4):
         driver.plain(1)
     driver.stop()
