@@ -129,6 +129,17 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 # Metrics that Kafka's broker does not have. A separate program (kafka_exporter) computes them from
 # responses of the broker.
 OF_EXPORTERS = {metrics.GROUP_LAG.name}
+# Kafka has the lag for each client id of a fetcher, here there is one for the broker.
+OF_FETCHERS = {metrics.FETCHER_MAX_LAG.name}
+# The metrics of replication. The Kafka of the tests is alone.
+OF_REPLICAS = {
+    metrics.UNDER_MIN_ISR_COUNT.name,
+    metrics.AT_MIN_ISR_COUNT.name,
+    metrics.ISR_SHRINKS.name,
+    metrics.ISR_EXPANDS.name,
+    metrics.FAILED_ISR_UPDATES.name,
+    metrics.REPLICATED_BYTES_IN.name,
+}
 # Kafka has these only with an authorizer, and the Kafka of the tests has none.
 OF_AUTHORIZERS = {metrics.ACLS.name}
 
@@ -140,7 +151,8 @@ def test_every_metric_with_kafkas_name_exists_in_kafka_with_the_same_labels(
     for name, labels in figures.kafka:
         in_kafka.setdefault(name, set()).add(frozenset(label for label, _ in labels))
     for metric in metrics.METRICS:
-        if metric.name.startswith("kafka_") and metric.name not in OF_EXPORTERS | OF_AUTHORIZERS:
+        others = OF_EXPORTERS | OF_AUTHORIZERS | OF_FETCHERS
+        if metric.name.startswith("kafka_") and metric.name not in others:
             quantile = {"quantile"} if metric.kind == SUMMARY else set()
             known = frozenset({*metric.labels, *quantile, *MORE_LABELS.get(metric.name, ())})
             assert known in in_kafka.get(metric.name, set()), metric.name
@@ -163,6 +175,8 @@ def test_all_other_metrics_are_listed_here_as_not_compared() -> None:
     assert left == {
         *OF_EXPORTERS,
         *OF_AUTHORIZERS,
+        *OF_FETCHERS,
+        *OF_REPLICAS,
         metrics.CONNECTIONS.name,
         metrics.CONNECTIONS_MADE.name,
         metrics.CLIENTS.name,

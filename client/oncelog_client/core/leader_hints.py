@@ -4,11 +4,14 @@ leads (KIP-951)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from oncelog_client.values import Node, TopicPartition
-from oncelog_protocol.messages.fetch import FetchResponse, PartitionData
-from oncelog_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+
+if TYPE_CHECKING:
+    # The metadata has the hints of any client. Few clients need the messages of both APIs.
+    from oncelog_protocol.messages.fetch import FetchResponse, PartitionData
+    from oncelog_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
 
 class LeaderHint(NamedTuple):
@@ -48,11 +51,10 @@ def _leaders(response: ProduceResponse | FetchResponse) -> Iterator[LeaderHint]:
 def _rows(
     response: ProduceResponse | FetchResponse,
 ) -> Iterator[tuple[TopicPartition, PartitionProduceResponse | PartitionData]]:
-    if isinstance(response, ProduceResponse):
-        for produced in response.responses:
-            for row in produced.partition_responses:
-                yield TopicPartition(produced.name, row.index), row
-    else:
-        for fetched in response.responses:
-            for data in fetched.partitions:
-                yield TopicPartition(fetched.topic, data.partition_index), data
+    for topic in response.responses:
+        if hasattr(topic, "partition_responses"):
+            for row in topic.partition_responses:
+                yield TopicPartition(topic.name, row.index), row
+        else:
+            for data in topic.partitions:
+                yield TopicPartition(topic.topic, data.partition_index), data

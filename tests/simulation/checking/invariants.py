@@ -35,8 +35,8 @@ def check_files(
     operator ended by WriteTxnMarkers.
     """
     found: list[Violation] = []
-    for _, log in sorted(logs.items()):
-        found += check_partition(log, forgetful=forgetful or lossy)
+    for key, log in sorted(logs.items()):
+        found += check_partition(log, forgetful=forgetful or lossy, recreated=key in recreated)
     if any(violation.what.startswith("not a batch") for violation in found):
         return found
     lives, partial = lives_of(logs)
