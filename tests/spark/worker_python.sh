@@ -6,6 +6,6 @@
 # which takes longer than its task.
 export PYTHONPATH="${PYTHONPATH##*/jars/spark-core_*.jar:}"
 if [ "$2" = pyspark.sql.streaming.python_streaming_source_runner ]; then
-    exec "$WORKER_PYTHON" -I -S "${0%/*}/reader_stub.py" "$ONCELOG_TESTS_STREAM_READERS"
+    exec "$WORKER_PYTHON" -I -S "${0%/*}/reader_stub.py" "$STREAM_READERS_OF_TESTS"
 fi
 exec "$WORKER_PYTHON" "$@"
