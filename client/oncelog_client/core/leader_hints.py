@@ -4,7 +4,7 @@ leads (KIP-951)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oncelog_client.values import Node, TopicPartition
 
@@ -51,7 +51,9 @@ def _leaders(response: ProduceResponse | FetchResponse) -> Iterator[LeaderHint]:
 def _rows(
     response: ProduceResponse | FetchResponse,
 ) -> Iterator[tuple[TopicPartition, PartitionProduceResponse | PartitionData]]:
-    for topic in response.responses:
+    # Both responses have topics, with different names for their rows.
+    topics: Any = response.responses
+    for topic in topics:
         if hasattr(topic, "partition_responses"):
             for row in topic.partition_responses:
                 yield TopicPartition(topic.name, row.index), row
