@@ -14,6 +14,7 @@ from oncelog_client.errors import KafkaError, TimedOutError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.produce import LeaderIdAndEpoch
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.client.scripted_broker import TOPIC, ScriptedBroker, simulated
 
@@ -85,6 +86,31 @@ def test_a_timestamp_that_the_broker_set_is_returned_for_each_record(
         assert [row.timestamp_ms for row in found] == [expected_ms] * 2
 
     _run(broker, use, linger_ms=50)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_batch_goes_to_the_leader_that_a_refusal_names_at_once(is_named: bool) -> None:
+    """KIP-951: without the name, the client waits."""
+    broker = ScriptedBroker()
+
+    def script(api: ApiKey, request: Any) -> Any:
+        if api is not ApiKey.PRODUCE or broker.counts[ApiKey.PRODUCE] > 1:
+            return None
+        response = broker.respond(api, PRODUCE_VERSION, request)
+        row = response.responses[0].partition_responses[0]
+        row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_named:
+            row.current_leader = LeaderIdAndEpoch(1, 1_000)
+        return response
+
+    broker.script = script
+
+    async def use(producer: Producer) -> None:
+        await (await producer.send(TOPIC, b"v", partition=0))
+
+    _run(broker, use, linger_ms=0, retry_backoff_ms=200)
+    first, second = (at_s for at_s, api, _ in broker.requests if api is ApiKey.PRODUCE)
+    assert (second - first < 0.1) is is_named
 
 
 def test_a_batch_that_expires_names_its_last_refusal() -> None:

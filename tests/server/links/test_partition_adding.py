@@ -84,7 +84,7 @@ async def test_transactions_that_gather_get_their_own_results(
     good = AddPartitions("good", *producer(broker, "good"), PARTITIONS, 2)
     id_, epoch = producer(broker, "fenced")
     fenced = AddPartitions("fenced", id_, epoch - 1, PARTITIONS, 2)
-    unknown = AddPartitions("t", 7, 0, frozenset({TopicPartition("missing", 0), *PARTITIONS}), 2)
+    unknown = AddPartitions("t", 7, 0, frozenset({TopicPartition("unknown", 0), *PARTITIONS}), 2)
     sent = [adding.add(BROKER_ID, command) for command in (good, fenced, unknown)]
     codes = [(await result(response)).code for response in sent]
     assert codes == [

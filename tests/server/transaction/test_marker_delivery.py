@@ -13,6 +13,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.completion import HOLD_MS, RETRY_MAX_MS
+from oncelog_server.transaction.marker_delivery import MarkerSender
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State
 from tests.server.transaction import group_scenes
@@ -322,3 +323,33 @@ def test_markers_are_retried_at_once_when_the_metadata_changes() -> None:
     assert state(world) is State.COMPLETE_COMMIT
     world.settle(2 * RETRY_MAX_MS)
     assert outcomes(world, A1) == [True]
+
+
+def test_a_retry_for_new_metadata_takes_the_place_of_the_one_after_the_pause() -> None:
+    """Otherwise each change of the metadata would add a chain of retries."""
+    world = World()
+    producer = opened(world, A0)
+    world.scene.leaderless.add(A0)
+    world.end(producer, True)
+    asked = Asked(world)
+    world.settle(30_000)  # the back-off is at its maximum
+    for _ in range(5):
+        world.transactions.follow(ClusterImage(), ClusterImage(), ImageDelta(brokers_changed=True))
+        world.settle()
+    asked.count = 0
+    world.settle(10 * RETRY_MAX_MS)
+    assert asked.count <= 11
+
+
+class Asked:
+    """Counts the searches for a leader."""
+
+    def __init__(self, world: World) -> None:
+        self.count = 0
+        find = world.scene.marker_sender
+
+        def counted(partition: TopicPartition) -> MarkerSender | None:
+            self.count += 1
+            return find(partition)
+
+        world.scene.marker_sender = counted  # type: ignore[method-assign]  # counts its calls

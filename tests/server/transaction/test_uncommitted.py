@@ -8,6 +8,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.states import State
 from tests.server.transaction.scenes import outcomes, state
@@ -79,5 +80,26 @@ def test_a_pending_decision_delays_no_verification() -> None:
         (A0, ErrorCode.NONE),
         (A1, ErrorCode.CONCURRENT_TRANSACTIONS),
     ):
-        verify = AddPartitions("t", *producer, frozenset({partition}), 2, verify_only=True)
-        assert value_of(world.transactions.add_partitions(verify)).code is expected
+        assert verified(world, producer, partition) is expected
+
+
+def test_a_verification_of_a_fenced_producer_or_of_another_group_is_refused() -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, A0)
+    producer_id, epoch = producer
+    assert verified(world, producer, A0) is ErrorCode.NONE
+    assert verified(world, (producer_id, epoch - 1), A0) is ErrorCode.PRODUCER_FENCED
+    unknown = verified(world, (producer_id + 7, epoch), A0)
+    assert unknown is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    another = verified(world, producer, A0, group_id="g")
+    assert another is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def verified(
+    world: World, producer: tuple[int, int], partition: TopicPartition, group_id: str | None = None
+) -> ErrorCode:
+    verify = AddPartitions(
+        "t", *producer, frozenset({partition}), 2, verify_only=True, group_id=group_id
+    )
+    return value_of(world.transactions.add_partitions(verify)).code

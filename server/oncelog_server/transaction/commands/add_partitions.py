@@ -116,7 +116,6 @@ def _is_verified(
         metadata.state is State.ONGOING
         and metadata.next_producer_epoch < 0
         and command.partitions <= metadata.partitions
-        and is_known(shard, metadata, command.producer_id)
         and metadata.is_held_by(command.producer_id, command.producer_epoch)
         and shard.group_of(command.transactional_id) == command.group_id
     )
