@@ -40,11 +40,12 @@ class BrokerViews:
     def broker(self) -> Steps[BrokerView]:
         """Count the topics and partitions of the image, with a step for each partition."""
         image = self._metadata.image
-        partitions = without_leader = 0
+        partitions = without_leader = imbalanced = 0
         for topic in image.topics.values():
             partitions += len(topic.partitions)
             for partition in topic.partitions:
                 without_leader += self.leader_of(topic.name, partition) == NO_LEADER
+                imbalanced += not partition.has_preferred_leader
                 yield
         return BrokerView(
             is_controller=image.controller_id == self._broker_id,
@@ -52,6 +53,7 @@ class BrokerViews:
             topics=len(image.topics),
             partitions=partitions,
             without_leader=without_leader,
+            imbalanced=imbalanced,
         )
 
     def leader_of(self, topic: str, partition: PartitionImage) -> int:

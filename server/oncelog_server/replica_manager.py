@@ -445,6 +445,7 @@ class ReplicaManager:
                 image.isr,
                 image.replicas,
                 image.partition_epoch,
+                has_elr=bool(image.elr),
             )
             if len(image.replicas) > 1:
                 self._lead_replicas()

@@ -31,7 +31,12 @@ async def test_the_view_of_a_broker_counts_the_contents_of_the_image() -> None:
         await services.metadata.create_topics([NewTopic("wide", 3), NewTopic("narrow")])
         services.partitions.add_offline(TopicPartition("wide", 1), "corrupt")
         expected = BrokerView(
-            is_controller=True, brokers=1, topics=2, partitions=4, without_leader=1
+            is_controller=True,
+            brokers=1,
+            topics=2,
+            partitions=4,
+            without_leader=1,
+            imbalanced=0,
         )
         assert at_its_end(services.views.broker()) == expected
         elsewhere = seen_from(services, ELSEWHERE)

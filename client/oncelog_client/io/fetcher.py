@@ -203,8 +203,8 @@ class Fetcher:
                     continue
                 state, offset = row.state, row.offset
                 if data.error_code and self._replicas.drop(state.partition):
-                    # The error is that of a follower, whose log may end before the position. The
-                    # leader is asked next.
+                    # A follower's log may end before the position. The next Fetch goes to the
+                    # leader.
                     refused.pop(state.partition, None)
                     resolved.append(state.partition)
                     continue

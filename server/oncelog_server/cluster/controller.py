@@ -77,16 +77,6 @@ def elect_preferred_leaders(
     return batches.writes()
 
 
-def imbalance(image: ClusterImage) -> int:
-    """Return the number of partitions that their preferred leader does not lead (Kafka's
-    PreferredReplicaImbalanceCount)."""
-    return sum(
-        partition.leader != partition.replicas[0]
-        for _, partition in _partitions(image, None)
-        if partition.replicas
-    )
-
-
 def remove_orphans(image: ClusterImage) -> list[Write]:
     """Return the writes that delete the partition records without a topic.
 

@@ -62,6 +62,11 @@ class PartitionImage(msgspec.Struct, frozen=True):
     isr_epochs: tuple[int, ...] = ()
     elr_epochs: tuple[int, ...] = ()
 
+    @property
+    def has_preferred_leader(self) -> bool:
+        """Return True if the first replica is the leader, as Kafka's PartitionRegistration does."""
+        return self.leader == (self.replicas[0] if self.replicas else NO_LEADER)
+
     def joined(self, broker_id: int) -> int:
         """Return the broker epoch in which a broker became a member of the ISR, -1 if it is none or
         if the epoch is unknown."""

@@ -87,8 +87,8 @@ def _settle(questions: Sequence[_Question], response: AddPartitionsToTxnResponse
 
 
 def _result(result: AddPartitionsToTxnResult) -> TransactionResult:
-    """Return the result of one transaction: the first error of its partitions that tells why all
-    are refused."""
+    """Return the result of one transaction: the error that caused the refusal of all partitions,
+    or NONE."""
     codes = [
         _code(partition.partition_error_code)
         for topic in result.topic_results

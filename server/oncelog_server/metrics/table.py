@@ -386,6 +386,11 @@ OFFLINE_PARTITIONS: Final = Metric(
     GAUGE,
     "Partitions of the cluster without a leader, or with a log that this broker cannot use.",
 )
+IMBALANCED_PARTITIONS: Final = Metric(
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+    GAUGE,
+    "Partitions of the cluster that their first replica does not lead.",
+)
 ACTIVE_BROKERS: Final = Metric(
     "kafka_controller_kafkacontroller_activebrokercount",
     GAUGE,

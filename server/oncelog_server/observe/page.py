@@ -133,6 +133,7 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.GLOBAL_TOPICS.only(cluster.topics)
         yield from metrics.GLOBAL_PARTITIONS.only(cluster.partitions)
         yield from metrics.OFFLINE_PARTITIONS.only(cluster.without_leader)
+        yield from metrics.IMBALANCED_PARTITIONS.only(cluster.imbalanced)
         yield from metrics.ACTIVE_BROKERS.only(cluster.brokers)
         yield from metrics.BROKER_STATE.only(RUNNING)
         replication = self.services.replication()

@@ -138,15 +138,17 @@ class Partition:
         isr: tuple[int, ...],
         replicas: tuple[int, ...],
         partition_epoch: int = -1,
+        *,
+        has_elr: bool = False,
     ) -> None:
         """Serve as the leader. A stale leader epoch is ignored. A new leader keeps its high
-        watermark until the ISR has fetched in the new epoch."""
+        watermark until the ISR has fetched in the new epoch. `has_elr`: see `Replicas.update`."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
             self._log.assign_leader_epoch(leader_epoch)
             self.replicas.lead(broker_id, self._log.log_end_offset)
-        self.replicas.update(isr, replicas, partition_epoch)
+        self.replicas.update(isr, replicas, partition_epoch, has_elr=has_elr)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
         self.is_leader = True
         self.recompute_high_watermark()

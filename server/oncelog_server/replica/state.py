@@ -64,6 +64,7 @@ class Replicas:
     __slots__ = (
         "_counted",
         "_followers",
+        "_has_elr",
         "_joining",
         "_leader_id",
         "_min_insync_replicas",
@@ -91,6 +92,7 @@ class Replicas:
         self._proposed_isr: tuple[int, ...] = ()
         # Followers outside of the ISR that hold the high watermark back.
         self._joining: tuple[int, ...] = ()
+        self._has_elr = False
         self._followers: dict[int, Follower] = {}
         # The followers with log ends that count for the high watermark.
         self._counted: tuple[Follower, ...] = ()
@@ -105,9 +107,15 @@ class Replicas:
         self._followers = {}
 
     def update(
-        self, isr: tuple[int, ...], assignment: tuple[int, ...], partition_epoch: int = UNKNOWN
+        self,
+        isr: tuple[int, ...],
+        assignment: tuple[int, ...],
+        partition_epoch: int = UNKNOWN,
+        *,
+        has_elr: bool = False,
     ) -> None:
-        """Replace the metadata of this leader epoch.
+        """Replace the metadata of this leader epoch. `has_elr`: brokers outside of the ISR may
+        still be elected, because they have every committed record (KIP-966).
 
         A newer partition epoch ends the change in flight: the change compares the partition epoch,
         so it has either made this metadata or can never be made any more. Otherwise the change
@@ -121,7 +129,7 @@ class Replicas:
             for broker_id in assignment
             if broker_id != self._leader_id
         }
-        self.isr, self.assignment = isr, assignment
+        self.isr, self.assignment, self._has_elr = isr, assignment, has_elr
         self._proposed_isr = tuple(
             broker_id
             for broker_id in self._proposed_isr
@@ -172,19 +180,26 @@ class Replicas:
             if broker_id != self._leader_id
         )
         self.is_under_min_isr = len(self.isr) < self.effective_min_isr
-        self.is_alone = not self._counted and not self.is_under_min_isr
+        self.is_alone = not self._counted and not self._stands_still
+
+    @property
+    def _stands_still(self) -> bool:
+        """Return True if nothing may be committed: the ISR is below the min ISR, or has been, and
+        the members of the ELR do not have newer records. After a lower min.insync.replicas, the
+        controller ends the ELR first."""
+        return self.is_under_min_isr or self._has_elr
 
     # --- log ends
 
     def high_watermark(self, present: int, leader_end: int) -> int:
         """Return the new high watermark: the smallest log end over the maximal ISR and the
-        replicas of `wait_for`. Return `present` if `present` is higher, or if the ISR is below the
-        min ISR.
+        replicas of `wait_for_joining`. Return `present` if `present` is higher, if the ISR is below
+        the min ISR, or if there is an ELR.
 
         `leader_end` is the leader's log end. If acks wait for a flush, `leader_end` is the end of
         the flushed records.
         """
-        if self.is_under_min_isr:
+        if self._stands_still:
             return present
         ends = (follower.log_end_offset for follower in self._counted)
         return max(present, min((leader_end, *ends)))

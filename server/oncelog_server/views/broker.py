@@ -15,13 +15,15 @@ class LogDirView(msgspec.Struct, frozen=True):
 
 
 class BrokerView(msgspec.Struct, frozen=True):
-    """Counts over the metadata image. `without_leader`: partitions that no broker serves."""
+    """Counts over the metadata image. `without_leader`: partitions that no broker serves.
+    `imbalanced`: partitions with another leader than their preferred one, or with none."""
 
     is_controller: bool
     brokers: int
     topics: int
     partitions: int
     without_leader: int
+    imbalanced: int
 
 
 class ReplicationView(msgspec.Struct, frozen=True):

@@ -192,8 +192,8 @@ def test_a_watch_over_broken_connections_has_no_gap_and_no_change_twice(seed: in
 
 
 def test_a_silent_member_is_found_by_a_renewal_and_its_watch_resumes_elsewhere() -> None:
-    """A silent watch may have no changes, or its member may be stopped. A call to the same member
-    tells these two apart."""
+    """A silent watch may have no changes, or its member may be stopped. Only a stopped member
+    leaves a call without a response."""
 
     async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
         lease = await store.lease(TTL_MS)

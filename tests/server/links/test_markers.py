@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,9 @@ from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.deferred import Deferred
-from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import BrokerLink, BrokerLinks, OnResponse
 from oncelog_server.links.markers import RemoteLeader, RemoteMarkers, marker_requests
 from oncelog_server.loop_timers import LoopTimers
-from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
@@ -57,22 +54,11 @@ def work(
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    """Yield a broker with a topic of three partitions and one partition for transactions."""
-    settings = Settings(
-        log_dirs=(str(tmp_path),),
-        listeners=("PLAINTEXT://127.0.0.1:0",),
-        num_partitions=3,
-        transaction_state_log_num_partitions=1,
-    )
-    broker = Broker(settings, OsEnvironment(settings.data_directory))
-    await broker.start()
-    await broker.metadata.create_missing_topic("topic")
-    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
-    while broker.services.producer_ids.take() < PRODUCER_ID:
-        pass  # the broker refuses an id that it has not assigned
-    yield broker
-    await broker.stop()
+def broker(other_broker: Broker) -> Broker:
+    """Return a broker that has assigned PRODUCER_ID. It refuses markers with other ids."""
+    while other_broker.services.producer_ids.take() < PRODUCER_ID:
+        pass
+    return other_broker
 
 
 @pytest.fixture

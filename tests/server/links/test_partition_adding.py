@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
-from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.deferred import Deferred
-from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.links.partition_adding import UNREACHABLE, RemoteAdding
-from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
@@ -29,19 +25,8 @@ BROKER_ID = 1
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    settings = Settings(
-        log_dirs=(str(tmp_path),),
-        listeners=("PLAINTEXT://127.0.0.1:0",),
-        num_partitions=3,
-        transaction_state_log_num_partitions=1,
-    )
-    broker = Broker(settings, OsEnvironment(settings.data_directory))
-    await broker.start()
-    await broker.metadata.create_missing_topic("topic")
-    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
-    yield broker
-    await broker.stop()
+def broker(other_broker: Broker) -> Broker:
+    return other_broker
 
 
 @pytest.fixture

@@ -240,6 +240,16 @@ def test_below_the_min_isr_nothing_is_committed() -> None:
     assert (replica.high_watermark, replica.log_end_offset) == (0, 3)
 
 
+def test_after_a_lower_min_isr_nothing_is_committed_before_the_end_of_the_elr() -> None:
+    replica = partition(min_insync_replicas=2, replicas=(0, 1))
+    replica.become_leader(0, 0, (0,), (0, 1), has_elr=True)
+    replica.replicas.require(1)
+    replica.append(batch(3), now_ms=NOW_MS)
+    assert (replica.high_watermark, replica.log_end_offset) == (0, 3)
+    replica.become_leader(0, 0, (0,), (0, 1))
+    assert replica.high_watermark == 3
+
+
 # --- guards
 
 

@@ -111,6 +111,20 @@ def test_min_insync_replicas_counts_from_the_moment_it_is_set() -> None:
     assert (found.is_under_min_isr, found.is_alone) == (False, True)
 
 
+def test_with_an_elr_the_high_watermark_stays_even_after_a_lower_min_isr() -> None:
+    """KIP-966: a member of the ELR may be elected, so it has every committed record."""
+    found = replicas((0,), min_insync_replicas=2)
+    found.update((0,), ALL, has_elr=True)
+    found.require(1)
+    assert (found.is_under_min_isr, found.is_alone, found.high_watermark(3, 10)) == (
+        False,
+        False,
+        3,
+    )
+    found.update((0,), ALL)
+    assert (found.is_alone, found.high_watermark(3, 10)) == (True, 10)
+
+
 # --- a change of the ISR in flight
 
 

@@ -166,6 +166,20 @@ async def test_a_replica_that_is_not_assigned_any_more_is_removed(tmp_path: Path
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_a_leader_with_an_elr_commits_nothing(tmp_path: Path) -> None:
+    """The member of the ELR may be elected, and lacks new records (KIP-966). A lower min ISR may
+    arrive before the controller has ended the ELR."""
+    async with cluster(tmp_path, 1) as found:
+        await found.create((1,))
+        await found.brokers[1].metadata._controller.stop()  # it would end the ELR
+        found.write(0, replicas=(1, 9), isr=(1,), elr=(9,), elr_epochs=(-1,))
+        await found.until(lambda: found.replica(1).replicas.assignment == (1, 9))
+        found.replica(1).append(batch(3), now_ms=NOW_MS)
+        assert (found.replica(1).log_end_offset, found.replica(1).high_watermark) == (3, 0)
+        found.write(0, elr=(), elr_epochs=())
+        await found.until(lambda: found.replica(1).high_watermark == 3)
+
+
 async def test_a_single_broker_loads_no_fetcher(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as found:
         await found.create((1,), (1,))
