@@ -3,6 +3,7 @@ logs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from oncelog_protocol.records.batch import patch_offsets, split_batches
@@ -14,10 +15,11 @@ from tests.server.log.driver import (
     SMALL,
     Driver,
     batch,
+    flush,
     logs_in,
     producers_of,
 )
-from tests.server.storage.memory_files import MemoryFiles
+from tests.server.storage.memory_files import MemoryFiles, Stopped
 
 COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}))
 KINDS = (".log", ".index", ".timeindex", ".txnindex")
@@ -67,3 +69,33 @@ def placed(base_offset: int, leader_epoch: int) -> bytearray:
     data = batch(2)
     patch_offsets(data, 0, base_offset, leader_epoch)
     return data
+
+
+def kill_at_each_change(
+    make: Callable[[], Driver],
+    announce: Callable[[PartitionLog], None],
+    change: Callable[[PartitionLog], None],
+    check: Callable[[PartitionLog, MemoryFiles], None],
+) -> None:
+    """Kill a new follower at the first change of the disk that `change` makes, the next at the
+    second, and so on. `check` gets the log of the next start. `announce` runs before `change`, and
+    is durable in the recovery point."""
+    for operation in range(200):
+        follower = make()
+        flush(follower.log, lambda error: None)
+        follower.files.settle()
+        announce(follower.log)
+        point = follower.log.recovery_point
+        follower.files.stop_before(len(follower.files.operations) + operation)
+        try:
+            change(follower.log)
+            follower.files.settle()
+        except Stopped:
+            disk = follower.files.after_kill()
+            log = follower.open(clean=False, recovery_point=point, files=disk)
+            disk.settle()
+            check(log, disk)
+        else:
+            assert operation > 3
+            return
+    raise AssertionError("the change does not end")

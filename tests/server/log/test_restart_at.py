@@ -10,9 +10,16 @@ from oncelog_protocol.records.batch import patch_offsets, read_header
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import NOW_MS, Driver, busy, check_invariants, flush
-from tests.server.log.followers import KINDS, batches_in, files_of, follow, state
+from tests.server.log.followers import (
+    KINDS,
+    batches_in,
+    files_of,
+    follow,
+    kill_at_each_change,
+    state,
+)
 from tests.server.log.test_refused_files import Full
-from tests.server.storage.memory_files import MemoryFiles, Stopped
+from tests.server.storage.memory_files import MemoryFiles
 
 CASES = busy()
 BATCHES = batches_in(CASES.files)
@@ -100,27 +107,12 @@ def check_after_crash(log: PartitionLog, disk: MemoryFiles, start: int) -> None:
 
 @pytest.mark.parametrize("start", STARTS)
 def test_s9_it_may_be_killed_at_any_change_of_the_disk(start: int) -> None:
-    reached = 0
-    for operation in range(200):
-        follower = follow(BATCHES)
-        flush(follower.log, lambda error: None)
-        follower.files.settle()
-        follower.log.lower_recovery_point(start, restarts=True)
-        point = follower.log.recovery_point
-        follower.files.stop_before(len(follower.files.operations) + operation)
-        try:
-            follower.log.restart_at(start, NOW_MS)
-            follower.files.settle()
-        except Stopped:
-            reached += 1
-            disk = follower.files.after_kill()
-            log = follower.open(clean=False, recovery_point=point, files=disk)
-            disk.settle()
-            check_after_crash(log, disk, start)
-        else:
-            assert reached > 3
-            return
-    raise AssertionError("the log does not begin again")
+    kill_at_each_change(
+        lambda: follow(BATCHES),
+        lambda log: log.lower_recovery_point(start, restarts=True),
+        lambda log: log.restart_at(start, NOW_MS),
+        lambda log, disk: check_after_crash(log, disk, start),
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

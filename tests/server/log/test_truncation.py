@@ -25,9 +25,18 @@ from tests.server.log.driver import (
     check_invariants,
     flush,
 )
-from tests.server.log.followers import COMPACTED, KINDS, batches_in, files_of, follow, placed, state
+from tests.server.log.followers import (
+    COMPACTED,
+    KINDS,
+    batches_in,
+    files_of,
+    follow,
+    kill_at_each_change,
+    placed,
+    state,
+)
 from tests.server.log.test_refused_files import Full
-from tests.server.storage.memory_files import MemoryFiles, Stopped
+from tests.server.storage.memory_files import MemoryFiles
 
 
 def truncate(driver: Driver, offset: int) -> None:
@@ -136,27 +145,12 @@ def check_cut(log: PartitionLog, disk: MemoryFiles, offset: int) -> None:
 def test_s9_a_truncation_may_be_killed_at_any_change_of_the_disk(
     offset: int, config: LogConfig
 ) -> None:
-    reached = 0
-    for operation in range(200):
-        follower = follow(BATCHES, config=config)
-        flush(follower.log, lambda error: None)
-        follower.files.settle()
-        follower.log.lower_recovery_point(offset)
-        point = follower.log.recovery_point
-        follower.files.stop_before(len(follower.files.operations) + operation)
-        try:
-            follower.log.truncate_to(offset, NOW_MS)
-            follower.files.settle()
-        except Stopped:
-            reached += 1
-            disk = follower.files.after_kill()
-            log = follower.open(clean=False, recovery_point=point, files=disk)
-            disk.settle()
-            check_cut(log, disk, offset)
-        else:
-            assert reached > 3
-            return
-    raise AssertionError("the truncation does not end")
+    kill_at_each_change(
+        lambda: follow(BATCHES, config=config),
+        lambda log: log.lower_recovery_point(offset),
+        lambda log: log.truncate_to(offset, NOW_MS),
+        lambda log, disk: check_cut(log, disk, offset),
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
