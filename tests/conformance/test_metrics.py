@@ -66,6 +66,7 @@ SAME = [
     (metrics.GLOBAL_TOPICS.name, {}),
     (metrics.GLOBAL_PARTITIONS.name, {}),
     (metrics.OFFLINE_PARTITIONS.name, {}),
+    (metrics.IMBALANCED_PARTITIONS.name, {}),
     (metrics.ACTIVE_BROKERS.name, {}),
     (metrics.BROKER_STATE.name, {}),
     (metrics.GROUPS.name, {}),

@@ -93,8 +93,8 @@ REPLICATION_MUTANTS: Final = (
         "F10",
         "the high watermark moves below the min ISR",
         "server/oncelog_server/replica/state.py",
-        "        if self.is_under_min_isr:\n            return present\n",
-        "",
+        "        return self.is_under_min_isr or self._has_elr\n",
+        "        return self._has_elr\n",
         ("tests/server/replica/test_state.py",),
     ),
     Mutant(
