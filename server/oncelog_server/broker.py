@@ -29,20 +29,20 @@ from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
+from oncelog_server.late_replication import LateReplication
 from oncelog_server.links.other_brokers import OtherBrokers
 from oncelog_server.metadata.membership import DirectoryFacts, IdInUse
 from oncelog_server.network.binding import CannotListen
-from oncelog_server.network.listener import Limits, Listener
+from oncelog_server.network.listener import Limits, Listener, Requests
 from oncelog_server.network.new_connections import connection_rates
 from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.audit_log import logged_changes, logged_owners
 from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.producer_id_supply import ProducerIdSupply
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
-from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
@@ -56,17 +56,16 @@ from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
-from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
-from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
     from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.replication import Replication
+    from oncelog_server.self_fencing import SelfFencing
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -102,17 +101,15 @@ class Broker:
         self.partitions = Partitions(self._is_known)
         self._group_flush = GroupFlush(self._files, self._clock.monotonic_ns)
         self._tasks = RequestTasks()
-        self._producer_ids = ProducerIds(self._ask_for_producer_ids)
         self._producer_id_owners = logged_owners(self._clock.monotonic_ms)
         self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
         self._late_cleaner = LateCleaner(self._timers, self._new_cleaner)
-        # True if another broker was alive since the start.
-        self._has_had_others = False
-        # None until there is a partition with several replicas.
-        self._replication: Replication | None = None
+        self._late_replication = LateReplication(self._new_replication)
+        # None without other brokers.
+        self._self_fencing: SelfFencing | None = None
 
     # --- start
 
@@ -140,8 +137,8 @@ class Broker:
         identity = checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         clean_stop_epoch = self.directory.clean_stop_epoch()
+        self._producer_ids = ProducerIdSupply(self.metadata, self._tasks, next_producer_id)
         self._build(was_clean)
-        self._producer_ids.start_at(next_producer_id)
         try:
             self.security.check_users()
             endpoints = await self._bind()
@@ -160,7 +157,7 @@ class Broker:
             if was_clean:
                 self._leave_clean_mark(clean_stop_epoch)
             raise checks.older(newer.found)
-        await self._take_producer_ids()
+        await self._producer_ids.take()
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.security.create_first_users()
@@ -256,6 +253,8 @@ class Broker:
         requests = self._environment.watched(
             self._dispatch, lambda topic_id: self.metadata.image.topic_name(topic_id)
         )
+        if settings.oncelog_etcd_endpoints:
+            requests = self._fenced(requests)
         if has_metrics:
             from oncelog_server.observe.timed_requests import TimedRequests
 
@@ -277,6 +276,16 @@ class Broker:
             refused_work=self._refused_work,
         )
         self._follow_metadata()
+
+    def _fenced(self, requests: Requests) -> Requests:
+        """Return requests that no leader and no coordinator serves after the registration."""
+        from oncelog_server.self_fencing import CheckedRequests, SelfFencing
+
+        authority = self.metadata.membership.authority
+        fencing = SelfFencing(authority, self.partitions, self._timers, self._clock.boottime_ms)
+        self._group_flush.before_callbacks = fencing.check
+        self._self_fencing = fencing
+        return CheckedRequests(requests, fencing)
 
     def _follow_metadata(self) -> None:
         """Let the parts follow the image. They are called in this order."""
@@ -334,46 +343,35 @@ class Broker:
             new_uuid=self._environment.new_uuid,
             broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
             refused_ids=self._refused_ids,
-            is_given_id=self._is_given,
+            is_given_id=self._producer_ids.is_given,
             slices=self._slices,
             refused_work=self._refused_work,
-            follow=self._follow,
-            stop_following=self._stop_following,
-            lead_replicas=self._with_replicas,
+            follow=self._late_replication.follow,
+            stop_following=self._late_replication.stop_following,
+            lead_replicas=self._late_replication.started,
         )
 
-    def _follow(self, partition: Partition) -> None:
-        """Fetch a partition from its leader, if it has one."""
-        if partition.leader_id >= 0 or self._replication is not None:
-            self._with_replicas().follow(partition)
+    def _new_replication(self) -> Replication:
+        from oncelog_server.replication import BrokerParts, Replication
 
-    def _stop_following(self, name: TopicPartition) -> None:
-        if self._replication is not None:
-            self._replication.stop_following(name)
-
-    def _with_replicas(self) -> Replication:
-        """Return the parts that other brokers need. Only a broker with replicas imports them."""
-        if self._replication is None:
-            from oncelog_server.replication import BrokerParts, Replication
-
-            self._replication = Replication(
-                BrokerParts(
-                    self.settings,
-                    self.metadata,
-                    self.partitions,
-                    self._files,
-                    self._clock,
-                    self._timers,
-                    self._slices,
-                    self._tasks.spawn,
-                    self.security.of_links(),
-                    lambda: self._background_tasks.checkpoint(),
-                )
+        replication = Replication(
+            BrokerParts(
+                self.settings,
+                self.metadata,
+                self.partitions,
+                self._files,
+                self._clock,
+                self._timers,
+                self._slices,
+                self._tasks.spawn,
+                self.security.of_links(),
+                lambda: self._background_tasks.checkpoint(),
             )
-            self.services.follower_joins = self._replication.joins
-            self.services.replication = self._replication.view
-            self.metadata.subscribe(self._replication.changed)
-        return self._replication
+        )
+        self.services.follower_joins = replication.joins
+        self.services.replication = replication.view
+        self.metadata.subscribe(replication.changed)
+        return replication
 
     def _new_group_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
@@ -397,8 +395,8 @@ class Broker:
             partition_count=leaders.shard_count,
             partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
             leaders=leaders,
-            new_producer_id=self._producer_ids.take,
-            is_given_id=self._is_given,
+            new_producer_id=self._producer_ids.ids.take,
+            is_given_id=self._producer_ids.is_given,
             owner_of_id=self._producer_id_owners.owner_of,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
@@ -440,7 +438,7 @@ class Broker:
             fetch_sessions=fetch_sessions,
             audit_trail=logged_changes(),
             local_markers=local,
-            producer_ids=self._producer_ids,
+            producer_ids=self._producer_ids.ids,
             producer_id_owners=self._producer_id_owners,
             producer_id_quota=ProducerIdQuota(
                 self.settings.oncelog_max_producer_ids_per_address,
@@ -514,28 +512,6 @@ class Broker:
         found = self.metadata.image.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
-    # --- producer ids
-
-    def _is_given(self, producer_id: int) -> bool:
-        """Return True if a broker may have assigned the id. The blocks of other brokers are
-        unknown, so that with other brokers each id may be given."""
-        if self._producer_ids.is_given(producer_id):
-            return True
-        self._has_had_others = self._has_had_others or len(self.metadata.image.brokers) > 1
-        return self._has_had_others
-
-    def _ask_for_producer_ids(self, principal: str) -> None:
-        self._tasks.spawn(self._take_producer_ids(principal))
-
-    async def _take_producer_ids(self, principal: str = EVERY_PRINCIPAL) -> None:
-        try:
-            block = await self.metadata.allocate_producer_ids(principal)
-        except Refused as refused:
-            log.error("no producer ids", reason=str(refused))
-            self._producer_ids.failed(principal)
-            return
-        self._producer_ids.add(range(block.first, block.end), principal)
-
     # --- stop
 
     async def stop(self) -> None:
@@ -551,11 +527,12 @@ class Broker:
         await self._late_cleaner.stop()
         self._tasks.stop()
         self._other_brokers.close()
-        if self._replication is not None:
-            self._replication.stop()
+        self._late_replication.stop()
         await self.security.close()
         self.services.authorizer.flush()
         self.services.producer_id_owners.flush()
+        if self._self_fencing is not None:
+            self._self_fencing.stop()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # The checkpoints are written even if a log could not be closed, because a checkpoint in

@@ -446,6 +446,7 @@ class ReplicaManager:
                 image.replicas,
                 image.partition_epoch,
                 has_elr=bool(image.elr),
+                is_suspended=self._partitions.is_suspended,
             )
             if len(image.replicas) > 1:
                 self._lead_replicas()

@@ -1,7 +1,7 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `owners.py` (producer ids of
-principals), `quotas.py`, `replication.py`, `situations.py` (defects that only a special situation
-shows) and `sink.py` (the Spark sink).
+principals), `quotas.py`, `replication.py`, `self_fencing.py`, `situations.py` (defects that only a
+special situation shows) and `sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
+from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
 
@@ -308,6 +309,7 @@ MUTANTS: Final = (
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
     *REPLICATION_MUTANTS,
+    *SELF_FENCING_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

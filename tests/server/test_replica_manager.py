@@ -462,3 +462,17 @@ async def test_each_topic_has_its_own_settings(
         logs = [broker.partitions.require(f"t{n}", 0)._log for n in range(4)]
         kept = [log.config.retention_ms for log in logs]
     assert kept == [604_800_000, 1, 2, 1]
+
+
+async def test_a_partition_that_the_broker_leads_while_it_is_suspended_serves_after_that(
+    tmp_path: Path,
+) -> None:
+    async with life(tmp_path) as broker:
+        broker.partitions.suspend()
+        await broker.metadata.create_missing_topic("topic")
+        partition = broker.partitions.require("topic", 0)
+        with pytest.raises(Refused) as refused:
+            partition.append(batch(), now_ms=NOW_MS)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.partitions.resume()
+        assert partition.append(batch(), now_ms=NOW_MS).base_offset == 0

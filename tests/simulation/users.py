@@ -75,5 +75,5 @@ def check_owners(world: World) -> None:
             before = owners.owner_of(metadata.previous_producer_id)
             if before and before != owner:
                 world.sometimes.met("transactional id taken over by another user")
-    if any(block * BLOCK_SIZE >= broker._producer_ids._end for block in owners.by_block):
+    if any(block * BLOCK_SIZE >= broker._producer_ids.ids._end for block in owners.by_block):
         world.violate("I21: a block of producer ids has an owner before it is taken")

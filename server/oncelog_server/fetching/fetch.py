@@ -13,7 +13,8 @@ from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.follower_fetch import FetchingFollower
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from oncelog_server.timers import Timers
 

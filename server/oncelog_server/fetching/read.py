@@ -19,7 +19,9 @@ from oncelog_server.partition.follower_fetch import (
     read_to_log_end,
     record_fetch,
 )
-from oncelog_server.partition.partition import Isolation, Partition, PartitionRead
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import Steps
 

@@ -37,7 +37,8 @@ from oncelog_server.fetching.sessions import (
 )
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.partition.follower_fetch import NO_EPOCH, FetchingFollower
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.request_meter import RequestMeter

@@ -26,8 +26,9 @@ from oncelog_protocol.messages.list_offsets import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import TimestampOffset
+from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.lag import count_lag
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation

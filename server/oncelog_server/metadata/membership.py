@@ -191,9 +191,11 @@ class Membership:
             except UnknownOutcome as unknown:
                 _log.info("the outcome of the registration is unknown", reason=str(unknown))
             if result is not None and result.succeeded:
-                self.authority.renew(sent_ms, lease.ttl_ms)
                 self.broker_epoch = result.revision
+                # An older image may name leaders that have been replaced since this broker's last
+                # registration ended.
                 await self._follower.reached(result.revision)
+                self.authority.renew(sent_ms, lease.ttl_ms)
                 return None
             await self._give_back(lease)
             elects = False

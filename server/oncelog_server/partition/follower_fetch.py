@@ -9,7 +9,8 @@ import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.partition.partition import Partition, PartitionRead
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import StorageError
 

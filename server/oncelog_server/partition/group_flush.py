@@ -15,11 +15,17 @@ from oncelog_server.partition.waiting import raise_all
 from oncelog_server.storage.files import File, Files, StorageError
 
 
+def _do_nothing() -> None:
+    pass
+
+
 class GroupFlush:
-    """Syncs partitions together. `latencies` has the times of the rounds."""
+    """Syncs partitions together. `latencies` has the times of the rounds. `before_callbacks` is
+    called before the callbacks of a round."""
 
     def __init__(self, files: Files, monotonic_ns: Callable[[], int] = lambda: 0) -> None:
         self._files = files
+        self.before_callbacks: Callable[[], None] = _do_nothing
         self._monotonic_ns = monotonic_ns
         self._began_ns = 0
         self.latencies = Latencies()
@@ -47,6 +53,7 @@ class GroupFlush:
         running, self._running = self._running, []
         for partition, flush in running:
             partition.finish_flush(flush, error)
+        self.before_callbacks()
         raised: list[Exception] = []
         for partition, flush in running:
             try:

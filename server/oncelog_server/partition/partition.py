@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
@@ -16,6 +14,8 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE, ProducerEntry
 from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin, TimestampOffset
 from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
@@ -25,25 +25,6 @@ from oncelog_server.storage.files import File, StorageError
 from oncelog_server.topic_partition import TopicPartition
 
 StorageFailure: TypeAlias = StorageError | CorruptLog
-
-
-class Isolation(IntEnum):
-    """The isolation levels. The values are the codes on the wire."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-@dataclass(slots=True)
-class PartitionRead:
-    """The part of a Fetch response for one partition. The offsets are those at the time of the
-    read."""
-
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    records: FileRange | None
-    aborted: list[AbortedTransaction] | None
 
 
 def _ignore(partition: Partition, failure: StorageFailure) -> None:
@@ -66,6 +47,7 @@ class Partition:
     __slots__ = (
         "_flush_on_ack",
         "_flush_requested",
+        "_leads",
         "_log",
         "_request_flush",
         "bytes_out",
@@ -103,7 +85,10 @@ class Partition:
         self._log = log
         self.leader_id = -1
         self.leader_epoch = -1
+        # True while the partition serves as the leader. Only `suspend` makes it differ from
+        # `_leads`: True while the metadata says that this broker is the leader.
         self.is_leader = False
+        self._leads = False
         # The reason why the partition serves no requests any more, such as a failed disk. None
         # while the partition is online.
         self.offline: str | None = None
@@ -140,17 +125,20 @@ class Partition:
         partition_epoch: int = -1,
         *,
         has_elr: bool = False,
+        is_suspended: bool = False,
     ) -> None:
         """Serve as the leader. A stale leader epoch is ignored. A new leader keeps its high
-        watermark until the ISR has fetched in the new epoch. `has_elr`: see `Replicas.update`."""
+        watermark until the ISR has fetched in the new epoch. `has_elr`: see `Replicas.update`. With
+        `is_suspended`, serve after `resume`."""
         if leader_epoch < self.leader_epoch:
             return
-        if leader_epoch > self.leader_epoch or not self.is_leader:
+        if leader_epoch > self.leader_epoch or not self._leads:
             self._log.assign_leader_epoch(leader_epoch)
             self.replicas.lead(broker_id, self._log.log_end_offset)
         self.replicas.update(isr, replicas, partition_epoch, has_elr=has_elr)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
-        self.is_leader = True
+        self._leads = True
+        self.is_leader = not is_suspended
         self.recompute_high_watermark()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -162,9 +150,20 @@ class Partition:
     def resign(self) -> None:
         """Stop serving. Requests with records that are not committed yet end with
         NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
-        self.is_leader = False
+        self.is_leader = self._leads = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.read_waiters.wake_all()
+
+    def suspend(self) -> None:
+        """Do not act as the leader until `resume`, because the cluster may have elected another.
+        The high watermark does not move, and requests with records that are not committed yet wait
+        until the metadata says which broker leads."""
+        self.is_leader = False
+
+    def resume(self) -> None:
+        """Act as the leader again, if the metadata still says that this broker is the leader."""
+        self.is_leader = self._leads
+        self.recompute_high_watermark()
 
     def fail(self, reason: str) -> None:
         """Take the partition offline after a storage error. Refuse all requests, and acknowledge no
@@ -242,6 +241,8 @@ class Partition:
     def recompute_high_watermark(self) -> None:
         """Advance the leader's high watermark after a change of the ISR or of a follower's log end.
         If the ISR is now below the min ISR, end the waits that may not wait for its members."""
+        if not self.is_leader:
+            return
         log = self._log
         waits_for_flush = self._flush_on_ack or self._flush_requested
         self._advance(log.recovery_point if waits_for_flush else log.log_end_offset)
@@ -500,8 +501,7 @@ class Partition:
         """Use these settings from now on. Raises ValueError for an unknown compression type."""
         self._log.reconfigure(config)
         self.replicas.require(config.min_insync_replicas)
-        if self.is_leader:
-            self.recompute_high_watermark()
+        self.recompute_high_watermark()
 
     @property
     def size_bytes(self) -> int:

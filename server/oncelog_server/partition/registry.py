@@ -9,6 +9,7 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.waiting import raise_all
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 
@@ -25,6 +26,8 @@ class Partitions:
         # Partitions that could not be opened, each with the reason. Error responses and logs show
         # the reason.
         self._offline: dict[TopicPartition, str] = {}
+        # True while this broker may not act as the leader of any partition.
+        self.is_suspended = False
 
     def __iter__(self) -> Iterator[Partition]:
         # `map` makes one view of a dict at a time. 10,000 views at once would trigger a long
@@ -88,6 +91,24 @@ class Partitions:
         unknown."""
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
+
+    def suspend(self) -> None:
+        """Act as the leader of no partition until `resume`."""
+        self.is_suspended = True
+        for partition in self:
+            partition.suspend()
+
+    def resume(self) -> None:
+        """Act as the leader again where the metadata says so. All partitions resume, even after an
+        exception of a waiting request. The exceptions are raised at the end."""
+        self.is_suspended = False
+        raised: list[Exception] = []
+        for partition in self:
+            try:
+                partition.resume()
+            except Exception as failure:
+                raised.append(failure)
+        raise_all(raised)
 
     def synced(self) -> None:
         """Set each recovery point to the end of the log, because all its records are durable."""

@@ -1,2 +1,1 @@
-"""Principals and authorization. There is no authentication yet: every client is ANONYMOUS and may
-do everything."""
+"""Principals, rights and authentication."""

@@ -202,3 +202,16 @@ def test_S14_a_load_that_fails_in_a_later_slice_refuses_the_shard() -> None:
     world.timers.run_soon()
     assert code_of(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert isinstance(failures[0], ValueError)
+
+
+def test_a_shard_of_a_suspended_partition_answers_nothing_from_memory() -> None:
+    world = used()
+    runtime = world.transactions.runtime
+    (index, shard), *_ = runtime.shards()
+    led = runtime.partition(index)
+    led.suspend()
+    with pytest.raises(Refused) as refused:
+        runtime.shard(index)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    led.resume()
+    assert runtime.shard(index) is shard

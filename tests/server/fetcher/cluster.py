@@ -29,7 +29,8 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import at_its_end

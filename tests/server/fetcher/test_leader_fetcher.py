@@ -11,7 +11,8 @@ from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.messages.list_offsets import ListOffsetsRequest
 from oncelog_server.fetcher.leader_fetcher import MOST_ROWS
 from oncelog_server.partition.follower_log import FollowerLog
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.fetcher.cluster import (
     SETTINGS,

@@ -9,7 +9,8 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from tests.server.log.driver import NOW_MS, batch

@@ -14,7 +14,8 @@ from oncelog_server.fetching.sessions import (
     PartitionKey,
 )
 from oncelog_server.partition.follower_fetch import FetchingFollower
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import at_its_end
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import partition, waiter

@@ -10,7 +10,8 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch

@@ -8,7 +8,8 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import at_its_end
 from tests.server.log.driver import NOW_MS, batch

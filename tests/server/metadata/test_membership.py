@@ -92,6 +92,26 @@ async def test_defect_d_a_broker_with_an_ended_lease_registers_again(brokers: Br
     assert min(found.leader_epoch for found in metadata.image.topics["t"].partitions) >= 1
 
 
+async def test_the_authority_begins_again_when_the_image_has_the_new_registration(
+    brokers: Brokers,
+) -> None:
+    """Before that, the image may name leaders that have been replaced meanwhile."""
+    metadata = await brokers.start(1)
+    membership = metadata.membership
+    epoch = membership.broker_epoch
+    begun_at: list[int] = []
+
+    def changed() -> None:
+        if membership.authority.valid(brokers.clock.ms):
+            begun_at.append(metadata.image.revision)
+
+    membership.authority.on_change = changed
+    await brokers.store.revoke_lease(metadata.membership.lease_id)
+    await until(lambda: bool(begun_at))
+    assert membership.broker_epoch > epoch
+    assert min(begun_at) >= membership.broker_epoch
+
+
 async def test_b11_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(
     brokers: Brokers,
 ) -> None:

@@ -4,7 +4,8 @@ limits."""
 from __future__ import annotations
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import NAME, mark, partition, refusal, send
 

@@ -8,7 +8,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from oncelog_server.log.results import Origin
-from oncelog_server.partition.partition import Isolation
+from oncelog_server.partition.isolation import Isolation
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import NOW_MS, batch, records
 from tests.server.partition.partitions import mark, partition, refusal, send

@@ -8,7 +8,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.config import LogConfig
-from oncelog_server.partition.partition import Isolation
+from oncelog_server.partition.isolation import Isolation
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import mark, partition, refusal, send, waiter
 from tests.server.storage.memory_files import MemoryFiles
@@ -310,3 +310,67 @@ def test_a_parked_produce_that_raises_keeps_no_reader_waiting(how: str) -> None:
     with pytest.raises(LookupError):
         replica.fail("a disk") if how == "failed" else tell()
     assert woken == [None]
+
+
+# --- a leader that may have been replaced
+
+
+def test_a_suspended_leader_acknowledges_and_serves_nothing() -> None:
+    files = MemoryFiles()
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(3), now_ms=NOW_MS)
+    waiting = waiter(replica, 3)
+    replica.suspend()
+    files.settle()
+    assert (replica.high_watermark, waiting) == (0, [])
+    for call in (
+        replica.check_leader,
+        partial(replica.append, batch(), now_ms=NOW_MS),
+        partial(replica.append_decided, batch(), 1, now_ms=NOW_MS),
+        partial(mark, replica, 7),
+    ):
+        assert refusal(call) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_suspended_leader_continues_where_it_was_if_it_still_leads() -> None:
+    files = MemoryFiles()
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(3), now_ms=NOW_MS)
+    waiting = waiter(replica, 3)
+    replica.suspend()
+    files.settle()
+    replica.resume()
+    assert (replica.high_watermark, waiting) == (3, [ErrorCode.NONE])
+    replica.append(batch(), now_ms=NOW_MS)
+    assert replica.log_end_offset == 4
+
+
+def test_a_suspended_leader_fails_its_requests_when_another_leads() -> None:
+    replica = partition(isr=(0, 1), replicas=(0, 1))
+    replica.append(batch(3), now_ms=NOW_MS)
+    waiting = waiter(replica, 3)
+    replica.suspend()
+    assert waiting == []
+    replica.become_follower(1, 1)
+    assert waiting == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    replica.resume()
+    assert not replica.is_leader
+
+
+def test_a_leader_that_is_elected_while_it_is_suspended_serves_after_that() -> None:
+    replica = partition()
+    replica.become_leader(0, 1, (0,), (0,), is_suspended=True)
+    assert refusal(replica.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica.resume()
+    replica.check_leader(1)
+
+
+def test_the_high_watermark_of_a_suspended_leader_stays() -> None:
+    replica = partition(isr=(0, 1), replicas=(0, 1))
+    replica.append(batch(3), now_ms=NOW_MS)
+    replica.suspend()
+    replica.replicas.record_fetch(1, 3, 3, NOW_MS)
+    replica.recompute_high_watermark()
+    assert replica.high_watermark == 0
+    replica.resume()
+    assert replica.high_watermark == 3

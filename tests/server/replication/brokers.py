@@ -95,8 +95,7 @@ class Cluster:
         await broker._listener.stop(0)
         broker._background_tasks.stop()
         broker._replica_manager.stop()
-        if broker._replication is not None:
-            broker._replication.stop()
+        broker._late_replication.stop()
         broker._late_imports.stop()
         await broker._late_cleaner.stop()
         broker._tasks.stop()
@@ -196,6 +195,6 @@ async def cluster(path: Path, *ids: int, **settings: Any) -> AsyncIterator[Clust
 
 def cut_off(found: Cluster, broker_id: int) -> None:
     """Let a broker fetch nothing any more."""
-    replication = found.brokers[broker_id]._replication
+    replication = found.brokers[broker_id]._late_replication._replication
     assert replication is not None
     replication.fetchers.stop()

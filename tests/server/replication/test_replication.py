@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_client.consumer import Consumer
 from oncelog_client.producer import Producer
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster import records
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT
+from tests.harness.driving import list_offset
+from tests.harness.writing import produce
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.replication.brokers import TOPIC, Cluster, cluster, cut_off
 
@@ -106,6 +110,33 @@ async def test_a_partition_without_its_follower_acknowledges_nothing(tmp_path: P
         assert (led.high_watermark, codes) == (2, [ErrorCode.NONE])
 
 
+async def test_b11_a_broker_that_hears_nothing_serves_no_reads_and_acks_nothing(
+    tmp_path: Path,
+) -> None:
+    """The broker neither renews its lease nor sees the metadata change. It stops by its own clock,
+    before its lease ends."""
+    async with cluster(tmp_path, 1, 2, broker_session_timeout_ms=2_000) as found:
+        await found.create((1, 2))
+        await sent(found, 0, 1)
+        deaf = found.brokers[1]
+        keeping = deaf.metadata.membership._keeping
+        assert keeping is not None
+        keeping.cancel()
+        await deaf.metadata._follower.stop()
+        led = found.replica(1)
+        await found.until(lambda: not led.is_leader)
+        assert records.broker_key(1) in found.store.entries
+        _, host, port = deaf.addresses[0]
+
+        def codes() -> tuple[int, int]:
+            with Wire(f"{host}:{port}") as wire:
+                produced = produce(wire, TOPIC, batch(), acks=1)
+                return produced.error_code, list_offset(wire, TOPIC, -1)[0]
+
+        assert await asyncio.to_thread(codes) == (ErrorCode.NOT_LEADER_OR_FOLLOWER,) * 2
+        assert led.log_end_offset == 1
+
+
 async def test_below_the_min_isr_neither_clients_nor_markers_are_written(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as found:
         await found.create((1, 2), **{"min.insync.replicas": "2"})
@@ -184,7 +215,7 @@ async def test_a_single_broker_loads_no_fetcher(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as found:
         await found.create((1,), (1,))
         await sent(found, 0, 5)
-        assert found.brokers[1]._replication is None
+        assert found.brokers[1]._late_replication._replication is None
 
 
 async def test_b8_leadership_moves_under_pipelined_idempotent_batches(tmp_path: Path) -> None:

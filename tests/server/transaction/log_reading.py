@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog_protocol.records.batch import read_records, split_batches
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import Oracle, full_scan

@@ -29,7 +29,8 @@ from oncelog_server.group.moment import Caller
 from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.partition import Partition
 from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition

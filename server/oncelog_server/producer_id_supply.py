@@ -1,0 +1,46 @@
+"""Takes blocks of producer ids from the metadata store when the broker needs them."""
+
+from __future__ import annotations
+
+import structlog
+
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.refusal import Refused
+from oncelog_server.request_tasks import RequestTasks
+from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
+
+log = structlog.get_logger("oncelog.broker")
+
+
+class ProducerIdSupply:
+    """Supplies `ids` with blocks of the store. `first` is the first id that the store has not
+    assigned at the start."""
+
+    def __init__(self, metadata: ClusterMetadata, tasks: RequestTasks, first: int) -> None:
+        self.ids = ProducerIds(self._ask)
+        self.ids.start_at(first)
+        self._metadata = metadata
+        self._tasks = tasks
+        # True if another broker was alive since the start.
+        self._has_had_others = False
+
+    def is_given(self, producer_id: int) -> bool:
+        """Return True if a broker may have assigned the id. The blocks of other brokers are
+        unknown, so that with other brokers each id may be given."""
+        if self.ids.is_given(producer_id):
+            return True
+        self._has_had_others = self._has_had_others or len(self._metadata.image.brokers) > 1
+        return self._has_had_others
+
+    def _ask(self, principal: str) -> None:
+        self._tasks.spawn(self.take(principal))
+
+    async def take(self, principal: str = EVERY_PRINCIPAL) -> None:
+        """Take a block of the store for a principal. If the store refuses it, log the reason."""
+        try:
+            block = await self._metadata.allocate_producer_ids(principal)
+        except Refused as refused:
+            log.error("no producer ids", reason=str(refused))
+            self.ids.failed(principal)
+            return
+        self.ids.add(range(block.first, block.end), principal)

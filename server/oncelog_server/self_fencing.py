@@ -1,0 +1,93 @@
+"""Suspend this broker's leaders and coordinators while its registration may have ended.
+
+Another broker may then lead, so this one acknowledges nothing, serves no reads and answers nothing
+from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Acknowledged records do not
+depend on it (`cluster/authority.py`), but acks=1, reads and responses from memory do.
+
+A timer is not enough: after a pause of the process, its loop may serve sockets before timers. So
+every request and every finished flush looks at the clock first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from oncelog_server.cluster.authority import Authority
+from oncelog_server.network.listener import Requests
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.requests.response import EncodedResponse
+from oncelog_server.requests.session import Session
+from oncelog_server.timers import Timer, Timers
+
+log = structlog.get_logger("oncelog.cluster")
+
+
+class SelfFencing:
+    """Suspends `partitions` while `authority` is not valid. `boottime_ms` is its clock."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        partitions: Partitions,
+        timers: Timers,
+        boottime_ms: Callable[[], int],
+    ) -> None:
+        self._authority = authority
+        self._partitions = partitions
+        self._timers = timers
+        self._boottime_ms = boottime_ms
+        self._timer: Timer | None = None
+        self._was_valid = False
+        authority.on_change = self.check
+        self.check()
+
+    def check(self) -> None:
+        """Suspend or resume the partitions, if the authority has ended or begun."""
+        now_ms = self._boottime_ms()
+        is_valid = self._authority.valid(now_ms)
+        if is_valid and self._timer is None:
+            self._wait(self._authority.valid_until_ms - now_ms)
+        if is_valid is not self._partitions.is_suspended:
+            return
+        if is_valid:
+            if self._was_valid:
+                log.warning("the broker leads again")
+            self._was_valid = True
+            self._partitions.resume()
+            return
+        if self._was_valid:
+            log.warning("the broker leads no partition until its registration is renewed")
+        self._partitions.suspend()
+
+    def _wait(self, delay_ms: int) -> None:
+        self._timer = self._timers.call_later(delay_ms, self._elapsed)
+
+    def _elapsed(self) -> None:
+        # Most keepalives have moved the end since the timer was set.
+        self._timer = None
+        self.check()
+
+    def stop(self) -> None:
+        """Look at the authority no more. The partitions stay as they are."""
+        self._authority.on_change = _do_nothing
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+class CheckedRequests:
+    """Looks at the authority before each request."""
+
+    def __init__(self, requests: Requests, fencing: SelfFencing) -> None:
+        self._requests = requests
+        self._check = fencing.check
+
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
+        """Serve a request. Raises ProtocolError to close the connection."""
+        self._check()
+        return self._requests.serve(frame, session)

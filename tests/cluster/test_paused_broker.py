@@ -1,0 +1,70 @@
+"""A broker that was paused for longer than its session acts on nothing that it remembers."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from oncelog.testing.wire import Wire
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from tests.cluster.reading import CALL_S, values
+from tests.harness.cluster import Cluster
+from tests.harness.waiting import wait_until
+from tests.harness.writing import produce, records
+
+BY_NAME = 12
+LATEST = -1
+
+
+def test_requests_that_wait_in_the_sockets_of_a_paused_leader_are_refused(cluster: Cluster) -> None:
+    """The requests are sent while the process is stopped, so that it serves them before any of its
+    timers."""
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin.create_topics([NewTopic("t", 1, 3)])["t"].result(CALL_S)
+    paused = leader(admin)
+    with Wire(cluster.brokers[paused].address) as wire:
+        assert produce(wire, "t", build_batch(records(1, b"before"))).error_code == ErrorCode.NONE
+        os.kill(cluster.brokers[paused].pid, signal.SIGSTOP)
+        wire.send(
+            ProduceRequest(
+                acks=1,
+                timeout_ms=10_000,
+                topic_data=[
+                    TopicProduceData(
+                        name="t",
+                        partition_data=[PartitionProduceData(0, build_batch(records(1, b"lost")))],
+                    )
+                ],
+            ),
+            BY_NAME,
+        )
+        asked = [ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=LATEST)])]
+        wire.send(ListOffsetsRequest(replica_id=-1, topics=asked), 7)
+        others = [id_ for id_ in cluster.brokers if id_ != paused]
+        bootstrap = ",".join(cluster.brokers[id_].address for id_ in others)
+        other = AdminClient({"bootstrap.servers": bootstrap})
+        wait_until(lambda: leader(other) in others, "another broker leads", CALL_S)
+        os.kill(cluster.brokers[paused].pid, signal.SIGCONT)
+        produced = wire.answer().responses[0].partition_responses[0]
+        listed = wire.answer().topics[0].partitions[0]
+    codes = (ErrorCode(produced.error_code), ErrorCode(listed.error_code))
+    assert codes == (ErrorCode.NOT_LEADER_OR_FOLLOWER,) * 2
+    assert values(bootstrap, "t", 1) == ["before"]
+
+
+def leader(admin: AdminClient) -> int:
+    topic = admin.list_topics("t", timeout=CALL_S).topics.get("t")
+    return -1 if topic is None or not topic.partitions else int(topic.partitions[0].leader)
