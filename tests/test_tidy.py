@@ -72,7 +72,7 @@ MAY_OPEN = {
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.tokens.endpoint": "reads the issuer's keys from a file",
     "oncelog_server.data_directory.lock": "keeps a second process out",
-    "oncelog_server.faults.socket_path": "opens the data directory",
+    "oncelog_server.operating_system.socket_path": "opens the data directory",
     "oncelog_server.operating_system.kafka_lock": "keeps Apache Kafka out",
     "oncelog_server.operating_system.file_modes": "creates files that only their owner may read",
     "oncelog_server.operating_system.os_files": "is the disk",

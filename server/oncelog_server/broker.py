@@ -167,6 +167,10 @@ class Broker:
         await self._replica_manager.settled(self.metadata.image.topics)
         self._keep_by_boot()
         await self._forget_deletions(folders)
+        if self.settings.oncelog_brokers > 1:
+            from oncelog_server.awaited_brokers import await_brokers
+
+            await await_brokers(self.metadata, self.settings)
         try:
             await self._listener.accept()
             if self._metrics is not None:
@@ -209,9 +213,10 @@ class Broker:
                 self._leave_clean_mark(clean_stop_epoch)
             raise
         membership = self.metadata.membership
-        if not membership.is_alone:
+        if self.settings.has_metadata_elsewhere:
             # A later start refuses a metadata store that is older.
             self.directory.keep_cluster_revision(membership.broker_epoch, self._files)
+        if not membership.is_alone:
             self._replica_manager.follow_others()
 
     def _write_boot(self) -> None:
@@ -253,7 +258,7 @@ class Broker:
         requests = self._environment.watched(
             self._dispatch, lambda topic_id: self.metadata.image.topic_name(topic_id)
         )
-        if settings.oncelog_etcd_endpoints:
+        if settings.has_other_brokers:
             requests = self._fenced(requests)
         if has_metrics:
             from oncelog_server.observe.timed_requests import TimedRequests

@@ -89,4 +89,4 @@ class BrokerServices:
         """Return True if this cluster serves the transactions of groups (KIP-447, early draft).
         With several brokers, another one may coordinate the group, and no broker asks it yet."""
         settings = self.settings
-        return settings.group_transactions_enable and not settings.oncelog_etcd_endpoints
+        return settings.group_transactions_enable and not settings.has_other_brokers

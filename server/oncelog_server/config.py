@@ -67,14 +67,15 @@ def load_settings(
     assignments: Sequence[str] = (),
     port: int | None = None,
     data: str | None = None,
+    brokers: int | None = None,
     secrets_folder: str = SECRETS_FOLDER,
 ) -> Loaded:
     """Return the settings from all sources.
 
-    `port` and `data` are the options of `oncelog serve`. They override a file and the environment,
-    and exclude a --set of the same setting. `secrets_folder` has the files that variables of
-    Kafka's images name. Raises SettingsError with every problem found, OSError if the file cannot
-    be read.
+    `port`, `data` and `brokers` are the options of `oncelog serve`. They override a file and the
+    environment, and exclude a --set of the same setting. `secrets_folder` has the files that
+    variables of Kafka's images name. Raises SettingsError with every problem found, OSError if the
+    file cannot be read.
     """
     given: list[SettingAssignment] = []
     unreadable: list[SettingProblem] = []
@@ -96,6 +97,9 @@ def load_settings(
     if data is not None:
         unreadable += _set_twice(given, ("log.dirs", "log.dir"), f"--data {data}")
         given.append(SettingAssignment("log.dirs", data, "--data"))
+    if brokers is not None:
+        unreadable += _set_twice(given, ("oncelog.brokers",), f"--brokers {brokers}")
+        given.append(SettingAssignment("oncelog.brokers", str(brokers), "--brokers"))
     resolved, notes = secrets.with_values_of_providers(given)
     loaded = settings_of(_without_stale_advertised(resolved), unreadable, secrets.login_file())
     notes += [*loaded.warnings, *secrets.readable_by_others(loaded.settings)]

@@ -30,6 +30,7 @@ from oncelog_server.storage.layout import (
     METADATA_COPY,
     METADATA_FILE,
     METADATA_RESERVE,
+    METADATA_SOCKET,
 )
 from oncelog_server.timers import Timers
 
@@ -149,13 +150,24 @@ class OsEnvironment:
             from oncelog_server.etcd.opening import open_etcd
 
             return open_etcd(settings)
+        if settings.first_broker is not None:
+            from oncelog_server.shared_store.client import SocketStore
+
+            return SocketStore(Path(settings.first_broker), METADATA_SOCKET)
         path = self.directory.path
-        return await SqliteStore.open(
+        store = await SqliteStore.open(
             path / METADATA_FILE,
             may_be_new=not (path / META_PROPERTIES).exists(),
             copy=path / METADATA_COPY,
             reserve=path / METADATA_RESERVE,
         )
+        if settings.oncelog_brokers == 1:
+            return store
+        from oncelog_server.shared_store.server import SharedStore
+
+        shared = SharedStore(store, path, METADATA_SOCKET)
+        await shared.open()
+        return shared
 
     async def host_name(self) -> str:
         """Return the computer's name, as Kafka does.

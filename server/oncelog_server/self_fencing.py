@@ -1,8 +1,8 @@
 """Suspend this broker's leaders and coordinators while its registration may have ended.
 
-Another broker may then lead, so this one acknowledges nothing, serves no reads and answers nothing
-from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Acknowledged records do not
-depend on it (`cluster/authority.py`), but acks=1, reads and responses from memory do.
+Another broker may then lead, so this one acknowledges nothing and serves nothing, neither from logs
+nor from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Acknowledged records do
+not depend on it (`cluster/authority.py`), but acks=1, reads and responses from memory do.
 
 A timer is not enough: after a pause of the process, its loop may serve sockets before timers. So
 every request and every finished flush looks at the clock first.

@@ -18,7 +18,7 @@ import click
 from oncelog_protocol import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
@@ -33,6 +33,13 @@ ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
 # Variables that are no settings. The package `faults` reads them.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
+# Options of `oncelog serve`, and the arguments of `load_settings` for them.
+OPTIONS: Final = {
+    "--config": "config_file",
+    "--port": "port",
+    "--data": "data",
+    "--brokers": "brokers",
+}
 # The lines that Kafka logs at the end of a start, of KRaft and of ZooKeeper. Programs such as
 # testcontainers wait for one of them.
 KAFKA_LOG_LINES: Final = """\
@@ -50,15 +57,25 @@ KAFKA_LOG_LINES: Final = """\
     help="A server.properties with Kafka's names.",
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1),
+    help="Run so many brokers as one cluster, with ports that follow each other.  [1]",
+)
 @click.option("--debug", is_flag=True, help="Log more.")
 @click.option("--allow-faults", is_flag=True, hidden=True, help="Let tests inject faults.")
+@click.option("--member", type=int, hidden=True, help="Be this one of several brokers.")
+@click.option("--parent-link", type=int, hidden=True, help="A descriptor, the link to --brokers.")
 def serve(
     port: int | None,
     data: str | None,
     config: Path | None,
     assignments: tuple[str, ...],
+    brokers: int | None,
     debug: bool,
     allow_faults: bool,
+    member: int | None,
+    parent_link: int | None,
 ) -> None:
     """Run a broker. Nothing has to be configured.
 
@@ -74,9 +91,12 @@ def serve(
                 "assignments": assignments,
                 "port": port,
                 "data": data,
+                "brokers": brokers,
             },
             debug=debug,
             allow_faults=allow_faults,
+            member=member,
+            parent_link=parent_link,
         )
     )
 
@@ -87,17 +107,22 @@ def run_process(
     debug: bool = False,
     allow_faults: bool = False,
     announce: Announce | None = None,
+    member: int | None = None,
+    parent_link: int | None = None,
 ) -> int:
     """Run a broker in this process until a signal stops it. Return the exit code.
 
     `sources` are the arguments of `load_settings`. `announce` is called once the broker serves; by
-    default it prints a line with the address and the data directory.
+    default it prints a line with the address and the data directory. With several brokers
+    (`oncelog.brokers`), run a process for each instead. `member` is then the number of the broker
+    in such a process, and `parent_link` the descriptor of its link to the first process.
     """
     # A start makes no garbage: collections would take a twentieth of its time.
     gc.disable()
     _keep_rich_out()
     from oncelog_server.config import SettingsError, load_settings
     from oncelog_server.observe.logs import configure_logs
+    from oncelog_server.settings.machine import member_settings
 
     configure_logs(debug=debug)
     _take_all_descriptors()
@@ -112,15 +137,46 @@ def run_process(
     if loaded.without_effect:
         names = ", ".join(loaded.without_effect)
         click.echo(f"accepted without effect: {names}", err=True)
-    settings = leave_room_for_files(loaded.settings)
+    settings = loaded.settings
+    if settings.oncelog_brokers > 1:
+        if announce is not None:
+            click.echo("oncelog.brokers: only `oncelog serve` runs several brokers", err=True)
+            return 2
+        if member is None:
+            return _run_brokers(settings.oncelog_brokers, _arguments(sources, debug, allow_faults))
+        settings = member_settings(settings, member)
+    settings = leave_room_for_files(settings)
     try:
-        return _run(settings, _faults(allow_faults), announce or _announce)
+        return _run(settings, _faults(allow_faults), announce or _announce, parent_link)
     except Exception:
         # A defect. The traceback is in the log, not on the command line.
         import structlog
 
         structlog.get_logger("oncelog").exception("broker failed")
         return 1
+
+
+def _arguments(sources: Mapping[str, Any], debug: bool, allow_faults: bool) -> list[str]:
+    """Return the command line of `oncelog serve` with these options."""
+    arguments: list[str] = []
+    for option, name in OPTIONS.items():
+        if sources.get(name) is not None:
+            arguments += [option, str(sources[name])]
+    for assignment in sources["assignments"]:
+        arguments += ["--set", assignment]
+    return arguments + ["--debug"] * debug + ["--allow-faults"] * allow_faults
+
+
+def _run_brokers(count: int, arguments: Sequence[str]) -> int:
+    """Run several brokers. Each gets the command line of this process."""
+    from oncelog_server.broker_processes import BrokerProcesses
+
+    def command(number: int, descriptor: int) -> list[str]:
+        own = ["--member", str(number), "--parent-link", str(descriptor)]
+        # -P: no module of the present directory is imported.
+        return [sys.executable, "-P", "-m", "oncelog_server", "serve", *arguments, *own]
+
+    return asyncio.run(BrokerProcesses(count, command).run())
 
 
 def _faults(allowed: bool) -> Faults | None:
@@ -191,15 +247,19 @@ def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     )
 
 
-def _run(settings: object, faults: Faults | None, announce: Announce) -> int:
+def _run(
+    settings: object, faults: Faults | None, announce: Announce, parent_link: int | None
+) -> int:
     try:
         import uvloop
     except ImportError:  # uvloop does not exist for every platform
-        return asyncio.run(_serve(settings, faults, announce))
-    return uvloop.run(_serve(settings, faults, announce))
+        return asyncio.run(_serve(settings, faults, announce, parent_link))
+    return uvloop.run(_serve(settings, faults, announce, parent_link))
 
 
-async def _serve(settings: object, faults: Faults | None, announce: Announce) -> int:
+async def _serve(
+    settings: object, faults: Faults | None, announce: Announce, parent_link: int | None
+) -> int:
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
     from oncelog_server.data_directory.lock import DirectoryInUse
@@ -212,8 +272,17 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
     stopping = asyncio.Event()
     asyncio.get_running_loop().set_exception_handler(_log_unexpected)
     _stop_on_signals(stopping)
+    link = None
+    if parent_link is not None:
+        from oncelog_server.parent_link import ParentLink
+
+        link = ParentLink(parent_link, stopping.set)
     refusals = DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError, StorageError, ValueError
     try:
+        if settings.first_broker is not None:
+            from oncelog_server.awaited_brokers import await_first_broker
+
+            await await_first_broker(settings)
         broker = Broker(settings, OsEnvironment(settings.data_directory, faults))
         await broker.start()
     except refusals as error:
@@ -221,7 +290,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
         return 1
     collect_in_short_stops()
     control, failure = await _open_control(faults, broker)
-    if settings.oncelog_create_topics:
+    if settings.oncelog_create_topics and settings.member == 1:
         from oncelog_server.first_topics import create_first_topics
 
         failure = failure or await create_first_topics(broker.metadata, settings)
@@ -233,6 +302,8 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGHUP, broker.security.reload_certificates)
         sys.stdout.flush()
+        if link is not None:
+            link.serves()
         await stopping.wait()
     if control is not None:
         control.close()

@@ -100,7 +100,7 @@ class StartChecks:
     @property
     def _is_elsewhere(self) -> bool:
         """Return True if the metadata is not in the data directory."""
-        return bool(self._settings.oncelog_etcd_endpoints)
+        return self._settings.has_metadata_elsewhere
 
     def _seen_revision(self) -> int:
         """Return the newest revision that the directory has seen in a store elsewhere, else 0.
@@ -108,8 +108,8 @@ class StartChecks:
         seen = self._directory.cluster_revision()
         if seen is not None and not self._is_elsewhere:
             raise ValueError(
-                f"{self._directory.path} belongs to a broker with its metadata in etcd: set "
-                "oncelog.etcd.endpoints"
+                f"{self._directory.path} belongs to a broker with its metadata elsewhere: set "
+                "oncelog.etcd.endpoints, or oncelog.brokers for the first broker of this machine"
             )
         return seen or 0
 

@@ -107,12 +107,13 @@ class Faults:
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a command to the broker, and return its response. Raises FaultRefused. Raises
         OSError if the broker does not run or was not started with `--allow-faults`."""
-        from oncelog_server.faults.socket_path import socket_path
+        from oncelog_server.operating_system.socket_path import socket_path
+        from oncelog_server.storage.layout import FAULTS_SOCKET
 
         timeout_s = RESPONSE_TIMEOUT_S + arguments.get("timeout_ms", 0) / 1000
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(timeout_s)
-            with socket_path(self._data) as path:
+            with socket_path(self._data, FAULTS_SOCKET) as path:
                 control.connect(path)
             control.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
             with control.makefile("rb") as responses:

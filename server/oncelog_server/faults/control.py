@@ -23,8 +23,9 @@ from oncelog_server.faults.faults import Faults
 from oncelog_server.faults.refused_responses import NOT_REFUSED
 from oncelog_server.faults.request_rules import UNLIMITED, Failing, Holding, Scope
 from oncelog_server.faults.requested_topics import names_topics
-from oncelog_server.faults.socket_path import SOCKET_NAME, socket_path
 from oncelog_server.faults.trap import Trap
+from oncelog_server.operating_system.socket_path import socket_path
+from oncelog_server.storage.layout import FAULTS_SOCKET
 
 Json: TypeAlias = dict[str, Any]
 
@@ -41,14 +42,14 @@ class FaultControl:
 
     def __init__(self, faults: Faults, data_directory: Path) -> None:
         self._faults = faults
-        self._path = data_directory / SOCKET_NAME
+        self._path = data_directory / FAULTS_SOCKET
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
         """Listen on the socket. Raises OSError."""
         with suppress(FileNotFoundError):
             self._path.unlink()
-        with socket_path(self._path.parent) as path:
+        with socket_path(self._path.parent, FAULTS_SOCKET) as path:
             self._server = await asyncio.start_unix_server(self._serve, path)
         self._path.chmod(OWNER_ONLY)
 

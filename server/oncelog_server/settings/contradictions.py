@@ -13,6 +13,7 @@ from oncelog_server.settings.listeners import (
     listeners_of,
     shares_an_address,
 )
+from oncelog_server.settings.machine import LAST_PORT, last_port
 from oncelog_server.settings.model import Settings
 
 # (setting, reason)
@@ -28,6 +29,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         *_of_listeners(settings),
         *_of_metrics_port(settings),
         *_of_cluster(settings),
+        *_of_machine(settings),
         *_of_etcd(settings),
         *_of_limits(settings),
     ]
@@ -93,6 +95,15 @@ def _of_cluster(settings: Settings) -> _Found:
     if len(directories) != 1:
         name = "log.dirs" if settings.log_dirs is not None else "log.dir"
         yield name, "exactly one data directory can be used for now"
+
+
+def _of_machine(settings: Settings) -> _Found:
+    if settings.oncelog_brokers == 1:
+        return
+    if settings.oncelog_etcd_endpoints:
+        yield "oncelog.brokers", "is for brokers without etcd: start each broker by itself"
+    if last_port(settings) > LAST_PORT:
+        yield "oncelog.brokers", f"the last of the brokers would get the port {last_port(settings)}"
 
 
 def _of_etcd(settings: Settings) -> _Found:

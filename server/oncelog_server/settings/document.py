@@ -33,8 +33,8 @@ A later source overrides an earlier source:
    with the prefix of Bitnami's image; `KAFKA_CREATE_TOPICS` is `oncelog.create.topics`
 4. `ONCELOG_*` in the environment, spelled the same way; `ONCELOG_FLUSH_ON_ACK` is
    `oncelog.flush.on.ack`
-5. `--set name=value`. `--port` and `--data` set `listeners` and `log.dirs`, and are refused
-   together with a `--set` of the same setting
+5. `--set name=value`. `--port`, `--data` and `--brokers` set `listeners`, `log.dirs` and
+   `oncelog.brokers`, and are refused together with a `--set` of the same setting
 
 `listener.name.<listener>.<setting>` sets a setting of TLS or SASL, or `max.connections`, for one
 listener, and `listener.name.<listener>.<mechanism>.<setting>` one of SASL for one of its

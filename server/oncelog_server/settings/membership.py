@@ -12,6 +12,15 @@ class MembershipSettings(ImmutableSettings):
     """Names and defaults are Kafka 4.3's. They have no effect on a broker with its metadata in the
     data directory, which is a cluster by itself."""
 
+    oncelog_brokers: int = honoured(
+        Kind.INT,
+        1,
+        "The number of brokers that `oncelog serve` runs on this machine, each in a process of its "
+        "own, as one cluster without etcd. Their ids and ports follow each other, and broker n has "
+        "the directory brokers/n in the data directory.",
+        at_least(1),
+        importance=HIGH,
+    )
     broker_heartbeat_interval_ms: int = honoured(
         Kind.INT,
         2000,

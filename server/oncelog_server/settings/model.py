@@ -49,6 +49,20 @@ class Settings(
     given: Mapping[str, str] = field(default_factory=dict)
     of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict)
     login_file: LoginFile | None = None
+    # The number of this broker among several on this machine, from 1 on, and the data directory of
+    # the first one, None for itself (`settings/machine.py`).
+    member: int = 1
+    first_broker: str | None = None
+
+    @property
+    def has_other_brokers(self) -> bool:
+        """Return True if the cluster may have other brokers."""
+        return bool(self.oncelog_etcd_endpoints) or self.oncelog_brokers > 1
+
+    @property
+    def has_metadata_elsewhere(self) -> bool:
+        """Return True if the metadata is not in the data directory."""
+        return bool(self.oncelog_etcd_endpoints) or self.first_broker is not None
 
     @property
     def data_directory(self) -> str:

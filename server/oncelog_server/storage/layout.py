@@ -50,6 +50,12 @@ METADATA_RESERVE: Final = f"{METADATA_NAME}.reserve"
 # Oncelog's own: the directory belongs to a broker with its metadata in etcd. The file has the
 # newest revision of the metadata that a start has seen.
 CLUSTER_REVISION: Final = "oncelog-cluster-revision"
+# Oncelog's own: the socket at which the first of several brokers on one machine serves the
+# metadata, and the directory with the data directories of the others.
+METADATA_SOCKET: Final = f"{METADATA_NAME}.sock"
+OTHER_BROKERS: Final = "brokers"
+# Oncelog's own: the socket of `--allow-faults`.
+FAULTS_SOCKET: Final = ".faults.sock"
 # Oncelog's own: the directory belongs to an import or export that has not ended.
 MIGRATION: Final = "oncelog-migration"
 

@@ -21,7 +21,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
-from oncelog_server.faults.socket_path import SOCKET_NAME
+from oncelog_server.storage.layout import FAULTS_SOCKET
 from tests.harness.broker import Oncelog
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
@@ -250,11 +250,11 @@ def test_an_invalid_command_is_refused_by_name(
 def test_a_line_that_is_no_command_gets_an_error_and_harms_nothing(
     broker: Oncelog, faults: Faults, line: bytes
 ) -> None:
-    from oncelog_server.faults.socket_path import socket_path
+    from oncelog_server.operating_system.socket_path import socket_path
 
     with socket.socket(socket.AF_UNIX) as control:
         control.settimeout(10)
-        with socket_path(broker.data) as path:
+        with socket_path(broker.data, FAULTS_SOCKET) as path:
             control.connect(path)
         control.sendall(line)
         assert b'"error"' in control.makefile("rb").readline()
@@ -265,16 +265,16 @@ def test_only_a_broker_that_allows_faults_has_a_socket_and_only_while_it_runs(
     tmp_path: Path,
 ) -> None:
     with Oncelog(tmp_path / "plain", QUICK) as plain:
-        assert not (plain.data / SOCKET_NAME).exists()
+        assert not (plain.data / FAULTS_SOCKET).exists()
         with pytest.raises(OSError):  # noqa: PT011 - the system's error
             Faults(plain.data).clear()
     with Oncelog(tmp_path / "faulty", QUICK, arguments=["--allow-faults"]) as faulty:
-        assert (faulty.data / SOCKET_NAME).is_socket()
-        assert stat.S_IMODE((faulty.data / SOCKET_NAME).stat().st_mode) == 0o600
+        assert (faulty.data / FAULTS_SOCKET).is_socket()
+        assert stat.S_IMODE((faulty.data / FAULTS_SOCKET).stat().st_mode) == 0o600
         faulty.kill()
         faulty.start()  # the socket of the killed process is replaced
         Faults(faulty.data).clear()
-    assert not (faulty.data / SOCKET_NAME).exists()
+    assert not (faulty.data / FAULTS_SOCKET).exists()
 
 
 def test_a_stop_releases_held_requests(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""The stores that keep the contract of `MetadataStore`: sqlite, the simulator's, and the store in
-etcd, on a simulated and on a real etcd."""
+"""The stores that keep the contract of `MetadataStore`: sqlite, the same behind a socket, the
+simulator's, and the store in etcd, on a simulated and on a real etcd."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.etcd.store import EtcdStore
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.settings.etcd_addresses import parse_addresses
+from oncelog_server.shared_store.client import SocketStore
+from oncelog_server.shared_store.server import SharedStore
 from tests.harness.etcd import Etcd
 from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.etcd.server import SimEtcd
 
 STORES = [
     "sqlite",
+    "shared",
+    "socket",
     "memory",
     "simulated etcd",
     pytest.param("real etcd", marks=pytest.mark.process),
@@ -37,12 +41,20 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif kind == "real etcd":
         real: Etcd = request.getfixturevalue("real_etcd")
         opened = etcd_store(*real.urls)
-    elif kind == "sqlite":
-        opened = await SqliteStore.open(tmp_path / "metadata.sqlite")
-    else:
+    elif kind == "memory":
         opened = MemoryStore()
+    else:
+        opened = await SqliteStore.open(tmp_path / "metadata.sqlite")
+    shared: SharedStore | None = None
+    if kind in {"shared", "socket"}:
+        opened = shared = SharedStore(opened, tmp_path, "metadata.sock")
+        await shared.open()
+    if kind == "socket":
+        opened = SocketStore(tmp_path, "metadata.sock")
     yield opened
     await opened.close()
+    if kind == "socket" and shared is not None:
+        await shared.close()
     if simulated is not None:
         simulated.close()
 

@@ -1,0 +1,70 @@
+"""Wait for the other brokers of this machine.
+
+A broker waits for the first one before it makes its directory, which is in that of the first: a new
+data directory must be empty. All wait for each other before they serve clients, because a topic of
+the first client would otherwise be on one broker alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.records import CLUSTER
+from oncelog_server.config import Settings
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.shared_store.client import SocketStore
+from oncelog_server.storage.layout import METADATA_SOCKET
+
+# A broker that has not registered by then is left out. It joins when it starts.
+PATIENCE_S: Final = 10.0
+
+log = structlog.get_logger("oncelog.broker")
+
+# Pause before the next attempt to reach the first broker, which starts at the same moment.
+PAUSE_S: Final = 0.02
+
+
+async def await_first_broker(settings: Settings) -> None:
+    """Return when the first broker serves the metadata. Raises OSError if it does not respond for
+    `initial.broker.registration.timeout.ms`."""
+    assert settings.first_broker is not None
+    store = SocketStore(Path(settings.first_broker), METADATA_SOCKET)
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + settings.initial_broker_registration_timeout_ms / 1000
+    try:
+        while True:
+            try:
+                await store.get(CLUSTER)
+                return
+            except OSError:
+                if loop.time() >= ends_s:
+                    raise
+            await asyncio.sleep(PAUSE_S)
+    finally:
+        await store.close()
+
+
+async def await_brokers(metadata: ClusterMetadata, settings: Settings) -> None:
+    """Return when all brokers of `oncelog.brokers` are registered, or after PATIENCE_S."""
+    first = settings.node_id - settings.member + 1
+    expected = set(range(first, first + settings.oncelog_brokers))
+    changed = asyncio.Event()
+
+    def follow(old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        if expected <= new.brokers.keys():
+            changed.set()
+
+    metadata.subscribe(follow)
+    follow(metadata.image, metadata.image, ImageDelta())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await changed.wait()
+    except TimeoutError:
+        missing = sorted(expected - metadata.image.brokers.keys())
+        log.warning("the broker serves without others of its machine", missing=missing)

@@ -1,0 +1,141 @@
+"""Runs several brokers on this machine, each in a process of its own (`oncelog serve --brokers`).
+
+The first broker serves the metadata to the others, so it stops last. A process that dies is started
+again. If this process dies, the brokers see the end of their links to it, and stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger("oncelog")
+
+FIRST: Final = 1
+# A broker that has served sends this byte through its link.
+SERVES: Final = b"s"
+# A process that dies is started at once, and after a pause if it dies again soon.
+STEADY_S: Final = 10.0
+FIRST_PAUSE_S: Final = 0.5
+LAST_PAUSE_S: Final = 10.0
+# Signals within this time count as one; see `oncelog_server.serve`.
+SAME_MOMENT_S: Final = 0.1
+ENDED_BY_FORCE: Final = 130
+
+
+class _Broker:
+    """One process, and this end of its link."""
+
+    def __init__(self, process: asyncio.subprocess.Process, link: socket.socket) -> None:
+        self.process = process
+        self._link = link
+
+    async def ended(self) -> int:
+        """Return the exit code of the process, when it has ended."""
+        return await self.process.wait()
+
+    def has_served(self) -> bool:
+        """Return True if the process has served. Ask once, when the process has ended."""
+        try:
+            return self._link.recv(1) == SERVES
+        except (BlockingIOError, ConnectionResetError):
+            return False
+        finally:
+            self._link.close()
+
+
+class BrokerProcesses:
+    """The processes of the brokers 1 to `count`. `command(number, descriptor)` is the command line
+    of a broker, with the descriptor of its end of the link."""
+
+    def __init__(self, count: int, command: Callable[[int, int], Sequence[str]]) -> None:
+        self._count = count
+        self._command = command
+        self._running: dict[int, _Broker] = {}
+        self._stopping = asyncio.Event()
+        self._signalled_s = 0.0
+        # The exit code of a broker whose first start was refused.
+        self._refused = 0
+
+    async def run(self) -> int:
+        """Run the brokers until a signal stops them, or one of them refuses its first start. Return
+        the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        keeping = [
+            asyncio.create_task(self._keep(number)) for number in range(FIRST, self._count + 1)
+        ]
+        await self._stopping.wait()
+        await self._stop()
+        for task in keeping:
+            task.cancel()
+        await asyncio.wait(keeping)
+        for task in keeping:
+            if not task.cancelled():
+                task.result()  # a defect
+        return self._refused
+
+    async def _keep(self, number: int) -> None:
+        """Start a broker again whenever its process has died."""
+        loop = asyncio.get_running_loop()
+        serves_once = False
+        pause_s = 0.0
+        while not self._stopping.is_set():
+            started_s = loop.time()
+            broker = self._running[number] = await self._start(number)
+            code = await broker.ended()
+            if self._running.get(number) is broker:
+                del self._running[number]
+            if self._stopping.is_set():
+                return
+            serves_once = broker.has_served() or serves_once
+            if not serves_once:
+                self._refused = code if code > 0 else 1
+                self._stopping.set()
+                return
+            log.error("a broker has ended and is started again", broker=number, code=code)
+            if loop.time() - started_s > STEADY_S:
+                pause_s = 0.0
+            await asyncio.sleep(pause_s)
+            pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LAST_PAUSE_S)
+
+    async def _start(self, number: int) -> _Broker:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(number, theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                # Ctrl-C signals the processes of its terminal's foreground group. Only this process
+                # stops the brokers, because of their order.
+                process_group=0,
+            )
+        return _Broker(process, ours)
+
+    async def _stop(self) -> None:
+        """Stop all brokers, the first one after the others."""
+        first = self._running.get(FIRST)
+        others = [broker for number, broker in self._running.items() if number != FIRST]
+        for stopped in (others, [first] if first is not None else []):
+            for broker in stopped:
+                if broker.process.returncode is None:
+                    broker.process.terminate()
+            for broker in stopped:
+                await broker.ended()
+
+    def _on_signal(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if not self._stopping.is_set():
+            self._signalled_s = now_s
+            self._stopping.set()
+        elif now_s - self._signalled_s > SAME_MOMENT_S:
+            self._refused = ENDED_BY_FORCE
+            for broker in self._running.values():
+                if broker.process.returncode is None:
+                    broker.process.kill()

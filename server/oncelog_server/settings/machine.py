@@ -1,0 +1,82 @@
+"""The settings of each of several brokers on one machine (`oncelog.brokers`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from oncelog_server.storage.layout import OTHER_BROKERS
+
+if TYPE_CHECKING:
+    from oncelog_server.settings.model import Settings
+
+_PORT: Final = re.compile(r":(\d+)$")
+LAST_PORT: Final = 65_535
+
+# Kafka's defaults are for three machines. Brokers of one machine fail together.
+_SINGLE_REPLICAS: Final = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+}
+
+
+def member_settings(settings: Settings, number: int) -> Settings:
+    """Return the settings of the broker `number`, from 1 on, of `oncelog.brokers` brokers.
+
+    The ids and ports follow each other. The first broker has the data directory itself, and the
+    others have directories in it. Raises ValueError if a port is too high.
+    """
+    offset = number - 1
+    port = port_step(settings) * offset
+    own: dict[str, Any] = {
+        name.replace(".", "_"): factor
+        for name, factor in _SINGLE_REPLICAS.items()
+        if name not in settings.given
+    }
+    own["member"] = number
+    if offset:
+        first = settings.data_directory
+        own["first_broker"] = first
+        own["log_dirs"] = (f"{first}/{OTHER_BROKERS}/{number}",)
+        own["node_id"] = settings.node_id + offset
+        own["broker_id"] = -1
+        own["listeners"] = _moved(settings.listeners, port)
+        if settings.advertised_listeners is not None:
+            own["advertised_listeners"] = _moved(settings.advertised_listeners, port)
+        if settings.oncelog_metrics_port > 0:
+            own["oncelog_metrics_port"] = settings.oncelog_metrics_port + port
+    return replace(settings, **own)
+
+
+def port_step(settings: Settings) -> int:
+    """Return the distance of the ports of two brokers that follow each other. It is 1 for a single
+    listener, and the least with which no two brokers share a port."""
+    ports = _ports(settings)
+    step = 1
+    while len({port + step * n for port in ports for n in range(settings.oncelog_brokers)}) < (
+        len(ports) * settings.oncelog_brokers
+    ):
+        step += 1
+    return step
+
+
+def last_port(settings: Settings) -> int:
+    """Return the highest port of all brokers, 0 if each takes a free port."""
+    return max(_ports(settings), default=0) + port_step(settings) * (settings.oncelog_brokers - 1)
+
+
+def _ports(settings: Settings) -> set[int]:
+    """Return the ports of the first broker. A port of 0 is a free port for each broker."""
+    listeners = (_PORT.search(listener) for listener in settings.listeners)
+    ports = {int(found[1]) for found in listeners if found is not None}
+    return {port for port in (*ports, settings.oncelog_metrics_port) if port > 0}
+
+
+def _moved(listeners: Sequence[str], by: int) -> tuple[str, ...]:
+    return tuple(
+        _PORT.sub(lambda found: f":{int(found[1]) + by if int(found[1]) else 0}", listener)
+        for listener in listeners
+    )

@@ -1,0 +1,96 @@
+"""Several brokers of one `oncelog serve --brokers` on this machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from tests.cluster.reading import CALL_S
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
+
+COUNT: Final = 3
+# Below the ports that the system gives to connections.
+PORTS: Final = range(20_000, 32_000)
+
+
+class Machine(Oncelog):
+    """COUNT brokers with ports that follow each other."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(
+            directory,
+            {"group.initial.rebalance.delay.ms": "0", "num.partitions": "3", **(settings or {})},
+            arguments=["--brokers", str(COUNT)],
+            preloaded=False,
+        )
+        self.port = free_range(COUNT)
+
+    def _address_arguments(self) -> list[str]:
+        return ["--set", f"listeners=PLAINTEXT://{self.host}:{self.port}"]
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{self.host}:{self.port + number}" for number in range(COUNT))
+
+    def pids(self) -> dict[int, int]:
+        """Return the process of each broker by its id."""
+        found: dict[int, int] = {}
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        for child in map(int, children):
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"--member" in command:
+                found[int(command[command.index(b"--member") + 1])] = child
+        return found
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Start the brokers. Return when all of them serve."""
+        first = self.port
+        super().start(timeout_s)
+        self.port = first  # the first line may be another broker's
+        wait_until(lambda: self.output.read_text().count("listening") == COUNT, "all brokers serve")
+
+    def settled(self, admin: AdminClient, topic: str) -> None:
+        """Return when all brokers are there and all partitions of the topic have leaders."""
+
+        def are_led() -> bool:
+            metadata = admin.list_topics(topic, timeout=CALL_S)
+            rows = metadata.topics[topic].partitions.values()
+            return len(metadata.brokers) == COUNT and all(row.leader > 0 for row in rows)
+
+        wait_until(are_led, "all partitions have leaders")
+
+
+def free_range(count: int) -> int:
+    """Return the first of `count` free ports that follow each other."""
+    while True:
+        first = random.choice(PORTS[: -count or None])
+        with ExitStack() as opened:
+            try:
+                for port in range(first, first + count):
+                    found = opened.enter_context(socket.socket())
+                    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+
+
+def is_alive(pid: int) -> bool:
+    """Return True if the process runs. A zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def exit_all(pids: Mapping[int, int]) -> None:
+    """Return when the processes have ended."""
+    wait_until(lambda: not any(map(is_alive, pids.values())), f"the end of {os.getpid()}'s brokers")

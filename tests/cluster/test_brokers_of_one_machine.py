@@ -1,0 +1,122 @@
+"""`oncelog serve --brokers` runs several brokers of one machine as one cluster, without etcd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.machine import COUNT, Machine, exit_all, is_alive
+from tests.cluster.reading import CALL_S, values
+from tests.harness.waiting import wait_until
+
+TOPIC = "orders"
+PARTITIONS = 6
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with Machine(tmp_path) as machine:
+        yield machine
+
+
+def write(machine: Machine, first: int, *, transactional: bool = False) -> list[str]:
+    """Write 60 records, one to each partition by turns. Return them when all are acknowledged."""
+    settings = {"bootstrap.servers": machine.addresses, "acks": "all", "enable.idempotence": True}
+    if transactional:
+        settings["transactional.id"] = "writer"
+    producer = Producer(settings)
+    failures: list[str] = []
+    written = [f"{number:06}" for number in range(first, first + 60)]
+    if transactional:
+        producer.init_transactions(CALL_S)
+        producer.begin_transaction()
+    for number, value in enumerate(written):
+        producer.produce(
+            TOPIC,
+            value,
+            partition=number % PARTITIONS,
+            on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+        )
+    if transactional:
+        producer.commit_transaction(CALL_S)
+    assert producer.flush(CALL_S) == 0
+    assert not failures
+    return written
+
+
+def admin_of(machine: Machine) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": machine.addresses})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(CALL_S)
+    return admin
+
+
+def test_the_first_topic_is_spread_over_all_brokers_and_written_in_transactions(
+    machine: Machine,
+) -> None:
+    admin = admin_of(machine)
+    described = admin.describe_cluster().result(CALL_S)
+    assert [node.port for node in sorted(described.nodes, key=lambda node: node.id)] == [
+        machine.port + number for number in range(COUNT)
+    ]
+    rows = admin.list_topics(TOPIC, timeout=CALL_S).topics[TOPIC].partitions.values()
+    assert sorted(row.leader for row in rows) == [1, 1, 2, 2, 3, 3]
+    assert all(len(row.replicas) == 1 for row in rows)
+    wrote = write(machine, 0, transactional=True)
+    assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
+
+
+@pytest.mark.parametrize("killed", [1, 2], ids=["the first", "another"])
+def test_a_broker_that_dies_is_started_again_with_all_its_records(
+    machine: Machine, killed: int
+) -> None:
+    admin = admin_of(machine)
+    wrote = write(machine, 0)
+    before = machine.pids()
+    os.kill(before[killed], signal.SIGKILL)
+    wait_until(
+        lambda: machine.pids().get(killed, before[killed]) != before[killed], "a new process"
+    )
+    machine.settled(admin, TOPIC)
+    wrote += write(machine, 60, transactional=True)
+    assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
+    after = machine.pids()
+    assert {id_: after[id_] for id_ in after if id_ != killed} == {
+        id_: before[id_] for id_ in before if id_ != killed
+    }
+
+
+def test_all_brokers_stop_cleanly_and_start_with_what_they_had(machine: Machine) -> None:
+    admin_of(machine)
+    wrote = write(machine, 0)
+    pids = machine.pids()
+    assert machine.stop() == 0
+    assert not any(map(is_alive, pids.values()))
+    assert machine.log.read_text().count('"clean":true,"event":"broker stopped"') == COUNT
+    machine.start()
+    machine.settled(AdminClient({"bootstrap.servers": machine.addresses}), TOPIC)
+    assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
+
+
+def test_the_brokers_end_with_the_process_that_started_them(machine: Machine) -> None:
+    pids = machine.pids()
+    assert sorted(pids) == [1, 2, 3]
+    machine.kill()
+    exit_all(pids)
+    assert machine.log.read_text().count('"clean":true,"event":"broker stopped"') == COUNT
+
+
+def test_a_broker_that_cannot_start_stops_all_of_them(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with socket.socket() as taken:
+        taken.bind((machine.host, machine.port + 1))
+        taken.listen()
+        process = machine.spawn()
+        assert process.wait(CALL_S) == 1
+    assert f"{machine.port + 1}" in machine.log.read_text()

@@ -1,0 +1,191 @@
+"""The store of the first broker, as the other brokers of its machine see it, also when the first
+broker dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.cluster.store import (
+    Changes,
+    Compacted,
+    Compare,
+    LeaseEnded,
+    Put,
+    TxnResult,
+    UnknownOutcome,
+    WriteOperation,
+)
+from oncelog_server.metadata.sqlite_store import SqliteStore
+from oncelog_server.operating_system.socket_path import socket_path
+from oncelog_server.shared_store.client import SocketStore
+from oncelog_server.shared_store.server import SharedStore
+
+NAME = "store.sock"
+SHORT_MS = 150
+LONG_MS = 60_000
+DEADLINE_S = 20
+
+
+class First:
+    """The first broker's process, as far as its store goes. Its death ends all its leases."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shared: SharedStore | None = None
+
+    async def start(self) -> SharedStore:
+        inner = await SqliteStore.open(self.path / "metadata.sqlite")
+        self.shared = SharedStore(inner, self.path, NAME)
+        await self.shared.open()
+        return self.shared
+
+    async def die(self) -> None:
+        assert self.shared is not None
+        for connection in list(self.shared._connections):
+            await connection.close()
+        await self.shared.close()
+        self.shared = None
+
+
+@pytest.fixture
+async def first(tmp_path: Path) -> AsyncIterator[First]:
+    first = First(tmp_path)
+    await first.start()
+    yield first
+    if first.shared is not None:
+        await first.die()
+
+
+@pytest.fixture
+async def store(first: First) -> AsyncIterator[SocketStore]:
+    store = SocketStore(first.path, NAME)
+    yield store
+    await store.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110 - waits for turns of the loop
+            await asyncio.sleep(0.005)
+
+
+async def test_only_the_owner_may_use_the_socket(first: First) -> None:
+    assert (first.path / NAME).stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_lease_without_keepalives_ends_with_its_keys(store: SocketStore) -> None:
+    lease = await store.lease(SHORT_MS)
+    assert lease.ttl_ms == SHORT_MS
+    written = await store.txn((), [Put("mine", b"", lease.id)])
+    watch = store.watch("", written.revision + 1)
+    async with asyncio.timeout(DEADLINE_S):
+        ended = await anext(watch)
+    assert [event.key for event in ended.events] == ["mine"]
+    with pytest.raises(LeaseEnded):
+        await lease.keep_alive()
+    await watch.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+
+async def test_keepalives_keep_a_lease(store: SocketStore) -> None:
+    kept = await store.lease(LONG_MS)
+    ending = await store.lease(SHORT_MS)
+    await store.txn((), [Put("kept", b"", kept.id), Put("ending", b"", ending.id)])
+    assert await kept.keep_alive() == LONG_MS
+    keys: list[str] = ["kept", "ending"]
+    async with asyncio.timeout(DEADLINE_S):
+        while keys != ["kept"]:
+            keys = [entry.key for entry in (await store.range("")).entries]
+
+
+async def test_the_leases_of_the_first_broker_end_by_time_too(first: First) -> None:
+    """A store whose leases have no time to live would say that its broker is alone."""
+    assert first.shared is not None
+    lease = await first.shared.lease(LONG_MS)
+    assert (lease.ttl_ms, await lease.keep_alive()) == (LONG_MS, LONG_MS)
+
+
+async def test_after_the_death_of_the_first_broker_its_leases_have_ended(
+    first: First, store: SocketStore
+) -> None:
+    lease = await store.lease(LONG_MS)
+    await store.txn((), [Put("leased", b"", lease.id), Put("lasting", b"")])
+    await first.die()
+    with pytest.raises(OSError, match="first broker"):
+        await lease.keep_alive()
+    await first.start()
+    with pytest.raises(LeaseEnded):
+        await lease.keep_alive()
+    assert [entry.key for entry in (await store.range("")).entries] == ["lasting"]
+
+
+async def test_a_watch_resumes_after_the_death_of_the_first_broker(
+    first: First, store: SocketStore
+) -> None:
+    """The new process keeps no old changes, so that a watch that has missed some begins anew."""
+    written = await store.txn((), [Put("a", b"1")])
+    seen: list[Changes] = []
+    ended: list[type[Exception]] = []
+
+    async def watch() -> None:
+        try:
+            async for changes in store.watch("", written.revision + 1):
+                seen.append(changes)
+        except Compacted as compacted:
+            ended.append(type(compacted))
+
+    watching = asyncio.create_task(watch())
+    second = await store.txn((), [Put("a", b"2")])
+    await until(lambda: bool(seen))
+    await first.die()
+    await first.start()
+    third = await store.txn((), [Put("a", b"3")])
+    await until(lambda: len(seen) == 2)
+    assert [changes.revision for changes in seen] == [second.revision, third.revision]
+    watching.cancel()
+    await asyncio.wait([watching])
+    with pytest.raises(Compacted):
+        await anext(store.watch("", written.revision))
+
+
+async def test_a_transaction_without_a_response_has_an_unknown_outcome(
+    first: First, store: SocketStore
+) -> None:
+    assert first.shared is not None
+    await store.get("a")
+    begun = asyncio.Event()
+
+    async def hangs(compare: Sequence[Compare], operations: Sequence[WriteOperation]) -> TxnResult:
+        begun.set()
+        await asyncio.Future()
+        raise AssertionError
+
+    first.shared.txn = hangs  # type: ignore[method-assign]
+    writing = asyncio.create_task(store.txn((), [Put("a", b"1")]))
+    await begun.wait()
+    await first.die()
+    with pytest.raises(UnknownOutcome):
+        await writing
+
+
+async def test_a_transaction_that_was_never_sent_has_changed_nothing(
+    first: First, store: SocketStore
+) -> None:
+    await first.die()
+    with pytest.raises(OSError, match="first broker") as refused:
+        await store.txn((), [Put("a", b"1")])
+    assert not isinstance(refused.value, UnknownOutcome)
+
+
+async def test_bad_bytes_end_only_their_own_connection(first: First, store: SocketStore) -> None:
+    await store.txn((), [Put("a", b"1")])
+    with socket_path(first.path, NAME) as path:
+        reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(b"\x00\x00\x00\x04GET ")
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    assert (await store.get("a")) is not None
