@@ -60,7 +60,8 @@ KAFKA_LOG_LINES: Final = """\
 @click.option(
     "--brokers",
     type=click.IntRange(1),
-    help="Run so many brokers as one cluster, with ports that follow each other.  [1]",
+    metavar="N",
+    help="Brokers to run as one cluster.  [1]",
 )
 @click.option("--debug", is_flag=True, help="Log more.")
 @click.option("--allow-faults", is_flag=True, hidden=True, help="Let tests inject faults.")

@@ -1,4 +1,5 @@
-"""Named mutants of several brokers on one machine."""
+"""Named mutants of several brokers on one machine, and of a single broker that becomes the first of
+a cluster."""
 
 from __future__ import annotations
 
@@ -41,5 +42,13 @@ MACHINE_MUTANTS: Final = (
         "        step += 1\n    return step\n",
         "        break\n    return step\n",
         ("tests/server/settings/test_machine.py",),
+    ),
+    Mutant(
+        "BM5",
+        "a moved registration forgets its broker epoch",
+        "server/oncelog_server/migration/planning/etcd_records.py",
+        "            epoch = registration.broker_epoch or entry.mod_revision\n",
+        "            epoch = registration.broker_epoch\n",
+        ("tests/server/migration/test_to_etcd.py",),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import click
@@ -36,6 +37,16 @@ PROBLEM: Final = "problem"
 NAMED: Final = 5
 
 
+class Extension(NamedTuple):
+    """A verb in another package."""
+
+    name: str
+    module: str
+
+
+INIT: Final = Extension("init", "oncelog_server.migration.cluster_command")
+
+
 class Row(NamedTuple):
     """The result of a check: the number of cases of a problem, and the names of the cases."""
 
@@ -45,7 +56,20 @@ class Row(NamedTuple):
     what: list[str]
 
 
-@click.group(cls=ToolGroup, examples=["cluster info", "cluster health"])
+class ClusterGroup(ToolGroup):
+    """The verbs of this module, and INIT, which needs the broker's package."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), INIT.name]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != INIT.name:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(INIT.module), INIT.name)
+        return command
+
+
+@click.group(cls=ClusterGroup, examples=["cluster info", "cluster health"])
 @connection_options
 @output_option
 def cluster(**_: object) -> None:

@@ -83,9 +83,9 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         if name in LEFT_OUT:
             continue
         if isinstance(command, click.Group):
-            for verb in command.list_commands(context):
-                if not command.commands[verb].hidden:
-                    yield f"{name} {verb}", command.commands[verb]
+            for verb, found in sorted(command.commands.items()):
+                if not found.hidden:
+                    yield f"{name} {verb}", found
         else:
             yield name, command
 

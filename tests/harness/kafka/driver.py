@@ -16,7 +16,7 @@ from tests.harness.kafka.compiled import compiled
 from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
 
-CALL_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 180.0
 
 _SOURCE = Path(__file__).parent / "java" / "Driver.java"
 # The driver finds the admin clients that a tool leaves open through the fields of their threads.
