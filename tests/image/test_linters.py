@@ -23,7 +23,7 @@ def test_the_linter_finds_no_problem_in_the_dockerfile() -> None:
 
 
 def test_the_compose_files_follow_the_compose_specification() -> None:
-    assert len(COMPOSE_FILES) == 5
+    assert len(COMPOSE_FILES) == 6
     schema = ("--builtin-schema", "vendor.compose-spec")
     check_with("check-jsonschema", *schema, *map(str, COMPOSE_FILES))
 
