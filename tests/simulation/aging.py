@@ -13,7 +13,6 @@ from oncelog_server.broker import Broker
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, to_record
-from tests.simulation.workloads.client import BROKER
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -29,15 +28,15 @@ async def age(world: World, names: list[str]) -> None:
     with an epoch near the end. Call this before any fault."""
     rng = world.rng("age")
     process = world.new_process("forerunner")
-    await process.run(_make(world, names))
+    await process.run(_make(world.bootstrap, names))
     process.die()
     for name in names:
         await _skip_to(world.node.broker, name, LAST_PRODUCER_EPOCH - rng.randrange(LEFT))
 
 
-async def _make(world: World, names: list[str]) -> None:
+async def _make(bootstrap: str, names: list[str]) -> None:
     for name in names:
-        producer = Producer(BROKER, client_id="forerunner", transactional_id=name)
+        producer = Producer(bootstrap, client_id="forerunner", transactional_id=name)
         await producer.start()
         await producer.init_transactions()
         await producer.close()

@@ -1,17 +1,14 @@
-"""Starts, kills, pauses and restarts the real broker on one simulated disk."""
+"""Starts, kills, pauses and restarts a real broker on a simulated disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Any
 
 from oncelog_server.broker import Broker
-from oncelog_server.cluster.acl_changes import create_acls
-from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.config import Settings
-from oncelog_server.security.acls import Acl, Pattern
-from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.files import SimFiles
@@ -21,8 +18,9 @@ from tests.simulation.process import DEAD, PAUSED, Process
 
 
 class BrokerNode:
-    """One broker over all its starts. `new_process(name)` makes the process of one start.
-    `settings` may change between two starts."""
+    """One broker over all its starts. `open_store` opens its metadata store at a start.
+    `new_process(name)` makes the process of one start. `settings` may change between two starts.
+    `host`: the name of the broker's computer and of its processes."""
 
     def __init__(
         self,
@@ -30,13 +28,16 @@ class BrokerNode:
         rng: Random,
         settings: Settings,
         new_process: Callable[[str], Process],
+        open_store: Callable[[Settings], MetadataStore],
+        host: str = "broker",
     ) -> None:
+        self.host = host
+        self._open_store = open_store
         self._loop = loop
         self._rng = rng
         self.settings = settings
         self._new_process = new_process
         self.disk = SimDisk(Random(rng.getrandbits(64)), loop.mix)
-        self.store = MemoryStore()
         self.clock = SimClock(loop)
         self.process: Process | None = None
         self._broker: Broker | None = None
@@ -60,21 +61,16 @@ class BrokerNode:
         assert self._broker is not None, "the broker is not up"
         return self._broker
 
-    def write_rules(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
-        """Write access rules into the store before the first start."""
-        for write in create_acls(ClusterImage(), rules):
-            self.store.apply(write.operations)
-
     async def start(self) -> bool:
         """Start the broker. Return False if the process was killed during the start. Raises the
         broker's error if the broker refuses to start."""
-        process = self.process = self._new_process("broker")
+        process = self.process = self._new_process(self.host)
         process.on_death.append(self._gone)
         self.starts += 1
         self.failures_at_start = self.disk.other_failures
         files = SimFiles(self.disk, process, self._loop, self._synced)
         rng = Random(self._rng.getrandbits(64))
-        machine = SimMachine(files, self.store, self.clock, rng, self.around)
+        machine = SimMachine(files, self._open_store, self.clock, rng, self.host, self.around)
         made: list[Broker] = []
 
         async def run() -> None:

@@ -1,17 +1,16 @@
-"""The faults of a simulation run, with their times. The list is drawn before the run, so that
-leaving out a fault does not change the others."""
+"""The faults of a broker: its process, its disk and its clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.common_faults import CommonFaults
 from tests.simulation.disk import Loss, Trap
+from tests.simulation.fault import Fault
 from tests.simulation.full_at import METADATA, Healing, draw_kinds, full_for, observe_refused, times
-from tests.simulation.net import Link
 from tests.simulation.options import Options
-from tests.simulation.process import PAUSED, Killed
+from tests.simulation.process import Killed
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -20,36 +19,6 @@ DAMAGEABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-ch
 TRAP_MATCHES = ("", "", "append", "rename", "sync", "__transaction_state", "__consumer_offsets",
                 "a-0", "create", "unlink", "checkpoint")  # fmt: skip
 HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault. `seed`: for random choices during the fault. `number`: the fault's number for
-    `--without` on the command line."""
-
-    number: int
-    at_us: int
-    kind: str
-    for_us: int
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.number}: {self.at_us / 1e6:.3f} s {self.kind} ({self.for_us / 1e6:.3f} s)"
-
-
-def draw_faults(rng: Random, options: Options) -> list[Fault]:
-    """Return the faults in the order of their times. The run is divided into periods of equal
-    length. On average a quarter of the periods has no fault."""
-    found = []
-    for period in range(options.periods):
-        if not options.kinds or rng.random() < 0.25:
-            continue
-        for _ in range(rng.randint(1, options.faults_per_period)):
-            at_us = period * options.period_us + rng.randrange(options.period_us)
-            for_us = rng.choice((5_000, 100_000, 600_000, 2_000_000))
-            kind = rng.choice(options.kinds)
-            found.append((at_us, kind, rng.randint(1_000, for_us), rng.getrandbits(32)))
-    return [Fault(number, *moment) for number, moment in enumerate(sorted(found))]
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
@@ -63,19 +32,12 @@ def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
     ]
 
 
-class Faults:
-    """Inflicts the faults. Each fault ends after its time. `World.heal` ends the faults that
-    remain."""
+class Faults(CommonFaults):
+    """The faults of a world with one broker."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world)
         self._world = world
-
-    def inflict(self, fault: Fault) -> None:
-        if self._world.is_healed:
-            return
-        rng = Random(fault.seed)
-        if getattr(self, "_" + fault.kind.replace("-", "_"))(fault, rng) is not False:
-            self._world.inflicted[fault.kind] += 1
 
     # The process.
 
@@ -168,55 +130,6 @@ class Faults:
             return False
         world.after(fault.for_us, world.node.resume)
         return True
-
-    # Clients.
-
-    def _pause_client(self, fault: Fault, rng: Random) -> bool:
-        world = self._world
-        running = [
-            client for client in world.clients if client.process and not client.process.is_dead
-        ]
-        if not running:
-            return False
-        process = rng.choice(running).me
-        if process.state == PAUSED:
-            return False
-        process.state = PAUSED
-
-        def go_on() -> None:
-            if process.state == PAUSED:
-                world.loop.resume(process)
-
-        world.after(fault.for_us, go_on)
-        return True
-
-    def _kill_client(self, fault: Fault, rng: Random) -> bool:
-        world = self._world
-        running = [
-            client for client in world.clients if client.process and not client.process.is_dead
-        ]
-        if not running:
-            return False
-        rng.choice(running).me.die()
-        return True
-
-    # The network.
-
-    def _reset(self, fault: Fault, rng: Random) -> None:
-        for link in self._some_links(rng):
-            self._world.net.reset(link)
-
-    def _vanish(self, fault: Fault, rng: Random) -> None:
-        for link in self._some_links(rng):
-            self._world.net.vanish(link)
-
-    def _hold(self, fault: Fault, rng: Random) -> None:
-        for link in self._some_links(rng):
-            self._world.net.hold(link, fault.for_us)
-
-    def _some_links(self, rng: Random) -> list[Link]:
-        links = self._world.net.open_links()
-        return rng.sample(links, rng.randint(min(1, len(links)), len(links)))
 
     # The disk.
 

@@ -18,7 +18,6 @@ from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.timers import Timers
-from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
 
@@ -55,23 +54,26 @@ class SimDirectory(DataDirectory):
 
 
 class SimMachine:
-    """The computer for one start of a broker. Its disk, store and clock outlive that start."""
+    """The computer for one start of a broker. Its disk and clock outlive that start."""
 
     def __init__(
         self,
         files: SimFiles,
-        store: MemoryStore,
+        open_store: Callable[[Settings], MetadataStore],
         clock: SimClock,
         rng: Random,
+        host: str = "broker",
         around: Callable[[Requests], Requests] | None = None,
     ) -> None:
-        """`around` returns what serves requests in place of the broker's dispatch."""
+        """`open_store` opens the metadata store. `around` returns what serves requests in place of
+        the broker's dispatch."""
         self._around = around
         self.clock = clock
         self.files = files
         self.directory = SimDirectory(files)
         self.random = rng
-        self._store = store
+        self._open_store = open_store
+        self._host = host
 
     @property
     def steps_per_slice(self) -> int:
@@ -87,11 +89,10 @@ class SimMachine:
         return f"boot {self.files.disk.power_losses}"
 
     async def open_store(self, settings: Settings) -> MetadataStore:
-        self._store.end_all_leases()
-        return self._store
+        return self._open_store(settings)
 
     async def host_name(self) -> str:
-        return "broker"
+        return self._host
 
     def timers(self, loop: asyncio.AbstractEventLoop) -> Timers:
         return LoopTimers(loop)

@@ -19,10 +19,10 @@ from tests.simulation.checking.logs import (
 )
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 
-def observe_death(world: World, broker: Broker) -> None:
+def observe_death(world: BaseWorld, broker: Broker) -> None:
     """Note the unfinished work of a broker that was just killed."""
     met = world.sometimes.met
     for _, shard in broker.transactions.runtime.shards():
@@ -61,7 +61,7 @@ def observe_death(world: World, broker: Broker) -> None:
             met(f"killed with a group {GroupState(member.state_name).name}")
 
 
-def observe_events(world: World) -> None:
+def observe_events(world: BaseWorld) -> None:
     """Note the broker's log events."""
     met = world.sometimes.met
     for _, _, event in world.capture.events:
@@ -90,7 +90,7 @@ def observe_events(world: World) -> None:
                 met(str(other))
 
 
-def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+def observe_files(world: BaseWorld, logs: Mapping[TopicPartition, PartitionLog]) -> None:
     """Note the contents of the logs."""
     met = world.sometimes.met
     for (topic, _), log in sorted(logs.items()):
@@ -117,7 +117,7 @@ def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> 
     _observe_overlaps(world, logs)
 
 
-def _observe_epochs(world: World, log: PartitionLog) -> None:
+def _observe_epochs(world: BaseWorld, log: PartitionLog) -> None:
     met = world.sometimes.met
     for read_transition in read_transitions(log):
         if (
@@ -134,7 +134,7 @@ def _observe_epochs(world: World, log: PartitionLog) -> None:
             met("producer id rotated by InitProducerId")
 
 
-def _observe_overlaps(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+def _observe_overlaps(world: BaseWorld, logs: Mapping[TopicPartition, PartitionLog]) -> None:
     for log in logs.values():
         ended = sorted(
             (transaction for transaction in log.whole.transactions if transaction.last is not None),

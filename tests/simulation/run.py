@@ -13,7 +13,8 @@ from random import Random
 from typing import Final
 
 from tests.simulation.client_time import simulated_client_time
-from tests.simulation.faults import Fault, draw_faults, draw_full_disks
+from tests.simulation.fault import Fault, draw_faults
+from tests.simulation.faults import draw_full_disks
 from tests.simulation.judgement import Judgement
 from tests.simulation.log_capture import LogCapture, captured
 from tests.simulation.loop import SimLoop

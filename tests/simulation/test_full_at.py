@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.faults import Fault
+from tests.simulation.fault import Fault
 from tests.simulation.full_at import HEALED_WITHIN_US
 from tests.simulation.run import run_world
 from tests.simulation.test_situations import ONE_WRITER, SEED

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.produce import ProduceRequest
 from oncelog_protocol.requests import Requests
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from tests.simulation.faults import Fault
+from tests.simulation.fault import Fault
 from tests.simulation.inspection import inspect_running
 from tests.simulation.loop import Scheduling, SimLoop
 from tests.simulation.net import SimNet

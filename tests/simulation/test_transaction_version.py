@@ -21,7 +21,7 @@ from tests.simulation.checking.batches import BrokenBatch
 from tests.simulation.checking.internal_records import ONGOING, Transition, read_transitions
 from tests.simulation.checking.logs import TRANSACTION_STATE
 from tests.simulation.disk_logs import logs_on
-from tests.simulation.faults import Fault
+from tests.simulation.fault import Fault
 from tests.simulation.report import failure_lines
 from tests.simulation.run import run_seed
 from tests.simulation.world import World

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
-from contextvars import Context
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache, partial
-from random import Random
 from typing import Any
 
-from oncelog_client import TopicPartition
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings, load_settings
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.simulation.aging import AGED_FROM, age
-from tests.simulation.broker_node import BrokerNode
-from tests.simulation.checking.promises import Promises
-from tests.simulation.clock import EPOCH_MS
+from tests.simulation.base_world import BaseWorld
 from tests.simulation.denied import DeniedRequests
 from tests.simulation.durability import not_durable
-from tests.simulation.faults import Fault, Faults
+from tests.simulation.fault import Fault
+from tests.simulation.faults import Faults
 from tests.simulation.inspection import EVERY_US, inspect_loaded, inspect_running, inspect_start
 from tests.simulation.log_capture import LogCapture
+from tests.simulation.lone_node import LoneNode
 from tests.simulation.loop import SimLoop
-from tests.simulation.net import SimNet
 from tests.simulation.observation import observe_death
 from tests.simulation.options import Options
-from tests.simulation.process import Process
-from tests.simulation.recorder import Recorder
 from tests.simulation.replay import Replay
-from tests.simulation.sometimes import Sometimes
 from tests.simulation.users import Users, check_owners
 from tests.simulation.workloads.append import Append
 from tests.simulation.workloads.churn import Churn
 from tests.simulation.workloads.client import Client
-from tests.simulation.workloads.copy import GROUP as COPIERS
 from tests.simulation.workloads.copy import Copy
 from tests.simulation.workloads.group_commit import GroupCommit
 from tests.simulation.workloads.money import Money
@@ -45,7 +36,7 @@ from tests.simulation.workloads.pipelined import Hijack, PipelinedV1, PipelinedV
 from tests.simulation.workloads.plain import Feeder, Plain
 from tests.simulation.workloads.reader import Reader
 from tests.simulation.workloads.rights import HOST, Rights, allowing_rules, denying_rules
-from tests.simulation.workloads.table import Ledger, Table
+from tests.simulation.workloads.table import Table
 from tests.simulation.workloads.two_phase import TwoPhase
 
 KINDS: dict[str, type[Client]] = {
@@ -69,40 +60,21 @@ KINDS: dict[str, type[Client]] = {
 }
 
 
-class World:
+class World(BaseWorld):
     """A world. After `live`, `Judgement` makes the final checks."""
 
+    bootstrap = "broker:9092"
+
     def __init__(self, seed: int, options: Options, loop: SimLoop, capture: LogCapture) -> None:
-        self.seed = seed
-        self.options = options
-        self.loop = loop
-        self.capture = capture
-        self.context = Context()
-        self.recorder = Recorder(loop)
-        self.sometimes = Sometimes()
-        self.inflicted: Counter[str] = Counter()
-        self.violations: list[str] = []
-        self.promises = Promises()
-        self.amounts: dict[int, int] = {}
-        self.ledger = Ledger()
-        # For each copied value, the partition and offset of its source.
-        self.copied_from: dict[int, tuple[int, int]] = {}
-        # Names of topics that were deleted and created again.
-        self.recreated: set[str] = set()
-        self.clients: list[Client] = []
-        self.is_late = False
-        self.healing = asyncio.Event()
-        self.is_copied = False
+        super().__init__(seed, options, loop, capture)
         self.needs_restart = False
-        self._processes: list[Process] = []
-        self._work: list[asyncio.Task[Any]] = []
         self._restarting = False
         self._is_stopping = False
         self._looks_at_loads = False
-        self.net = loop.network = SimNet(loop, self.rng("net"))
         self.net_process = self.new_process("network")
-        self._make_weather()
-        self.node = BrokerNode(loop, self.rng("broker"), _settings(options), self.new_process)
+        if options.replaying:
+            self.net.watch = Replay(self, options.replaying, options.replay_after_us)
+        self.node = LoneNode(loop, self.rng("broker"), _settings(options), self.new_process)
         self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
         self.node.on_death = self._broker_died
         self.node.on_sync = self._synced
@@ -110,90 +82,10 @@ class World:
             self.net.unwatched.add(HOST)
             self.node.around = self._check_denied
 
-    def _make_weather(self) -> None:
-        options, weather = self.options, self.net.weather
-        weather.latency_us = options.latency_us
-        weather.segmentation = options.segmentation
-        weather.coalescing = options.coalescing
-        weather.clogging = options.clogging
-        self.net.small_window = options.small_window
-        if options.replaying:
-            self.net.watch = Replay(self, options.replaying, options.replay_after_us)
-
-    # Methods that clients, faults and checks use.
-
-    def rng(self, name: str) -> Random:
-        """Return a generator for one purpose. Its draws do not change those of other purposes."""
-        return Random(f"{self.seed}/{name}")
-
-    def new_process(self, name: str) -> Process:
-        process = Process(name, len(self._processes) + 1)
-        self._processes.append(process)
-        return process
-
-    def bury(self) -> None:
-        """Kill all remaining processes, and ignore their exceptions."""
-        for process in self._processes:
-            process.bury()
-
-    @property
-    def now_ms(self) -> int:
-        return EPOCH_MS + self.loop.now_us // 1000
-
-    @property
-    def shared_partitions(self) -> list[TopicPartition]:
-        return [TopicPartition("a", index) for index in range(self.options.topic_partitions)]
-
-    @property
-    def input_partitions(self) -> list[TopicPartition]:
-        return [TopicPartition("in", index) for index in range(self.options.topic_partitions)]
-
-    @property
-    def output_partitions(self) -> list[TopicPartition]:
-        return [TopicPartition("out", index) for index in range(self.options.topic_partitions)]
-
-    @property
-    def transactional_ids(self) -> list[str]:
-        return [
-            client.transactional_id
-            for client in self.clients
-            if hasattr(client, "transactional_id") and not isinstance(client, Hijack | TwoPhase)
-        ]
-
-    @property
-    def groups(self) -> list[str]:
-        """The consumer groups of clients whose transactions or offsets are checked."""
-        committers = [client.name for client in self.clients if isinstance(client, GroupCommit)]
-        return [COPIERS, *committers]
-
     @property
     def has_rights(self) -> bool:
         """Return True if the broker has an authorizer, and a client has few rights."""
         return Rights.kind in self.options.workloads
-
-    @property
-    def is_healed(self) -> bool:
-        return self.healing.is_set()
-
-    @property
-    def is_fed(self) -> bool:
-        return all(client.ended for client in self.clients if isinstance(client, Feeder))
-
-    async def check_left(self, process: Process) -> None:
-        """Check that a cleanly ended process has left no task and no timer (I19)."""
-        # Cancelled tasks need a turn of the loop, and files may still be closing.
-        await asyncio.sleep(1.0)
-        if process.is_dead:
-            return
-        tasks = [str(task.get_coro()) for task in process.tasks if not task.done()]
-        if tasks:
-            self.violate(f"{process.name} leaves tasks: {tasks}")
-        timers = self.loop.timers_of(process)
-        if timers:
-            self.violate(f"{process.name} leaves timers: {timers}")
-
-    def violate(self, what: str) -> None:
-        self.violations.append(f"{self.loop.now_us / 1e6:.4f} s: {what}")
 
     def _broker_died(self, broker: Broker) -> None:
         if not self._is_stopping:
@@ -219,12 +111,6 @@ class World:
     @property
     def is_restarting(self) -> bool:
         return self._restarting
-
-    def after(self, delay_us: int, then: Callable[[], None]) -> None:
-        self.loop.call_later(delay_us / 1e6, then, context=self.context)
-
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
-        self._work.append(self.loop.create_task(work, context=self.context.copy()))
 
     def restart_after(self, delay_us: int) -> None:
         """Start the broker again after this time. It is down now, or about to be."""
@@ -298,10 +184,7 @@ class World:
             await age(
                 self, [name for name in self.transactional_ids if self.rng(name).random() < 0.7]
             )
-        lives = [
-            self.loop.create_task(client.live(), context=self.context.copy())
-            for client in self.clients
-        ]
+        lives = self.start_clients()
         acting = Faults(self)
         for fault in faults:
             self.after(fault.at_us, partial(acting.inflict, fault))
@@ -310,12 +193,7 @@ class World:
         self.after(horizon_us + 2_000_000, self.heal)
         # After this time, clients stop even if their work is not done.
         self.after(horizon_us + 12_000_000, lambda: setattr(self, "is_late", True))
-        try:
-            async with asyncio.timeout(horizon_us / 1e6 + 60):
-                await asyncio.gather(*lives)
-        except TimeoutError:
-            unfinished = [client.name for client in self.clients if not client.ended]
-            self.violate(f"clients do not end: {', '.join(unfinished)}")
+        await self.until_clients_end(lives, horizon_us / 1e6 + 60)
         self.heal()
 
     def _inspect(self) -> None:
@@ -368,20 +246,14 @@ class World:
         self.node.clock.unfreeze_wall()
         self.node.clock.wall_offset_ms = 0
         self.node.resume()
-        for client in self.clients:
-            if client.process is not None and client.process.held:
-                self.loop.resume(client.process)
-            elif client.process is not None and not client.process.is_dead:
-                client.process.state = 0
+        self.resume_clients()
         if self.needs_restart:
             self.stop_and_restart(1_000)
 
     async def healed(self) -> None:
         """Wait until the broker is up and no fault will end it."""
         for _ in range(2_000):
-            for task in self._work:
-                if task.done() and (error := task.exception()) is not None:
-                    raise error
+            self.raise_failures()
             if self.node.is_up and not self._restarting:
                 return
             await asyncio.sleep(0.01)

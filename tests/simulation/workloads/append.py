@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 from oncelog_client import Consumer, Producer
 from tests.simulation.options import LEAST_TRANSACTIONS
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.reading import by_key
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 
 class Append(TransactionalClient):
     kind = "append"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
         self._consumer: Consumer | None = None
@@ -35,7 +34,8 @@ class Append(TransactionalClient):
         self._consumer = None  # a new process does not use the killed process's consumer
         producer = await self.open_producer()
         consumer = Consumer(
-            BROKER, **self.settings(isolation_level="read_committed", auto_offset_reset="earliest")
+            self.world.bootstrap,
+            **self.settings(isolation_level="read_committed", auto_offset_reset="earliest"),
         )
         try:
             await producer.init_transactions()

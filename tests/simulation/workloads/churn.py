@@ -18,11 +18,10 @@ from oncelog_client import (
 )
 from oncelog_protocol.errors import ErrorCode
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 # Codes that a retry gets if the first attempt, without a response, has done the work.
 DONE_BEFORE: Final = frozenset(
@@ -37,14 +36,14 @@ DONE_BEFORE: Final = frozenset(
 class Churn(TransactionalClient):
     kind = "churn"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
         self._admin: Admin | None = None
 
     async def work(self) -> None:
         producer = await self.open_producer()
-        self._admin = Admin(BROKER, **self.settings(default_api_timeout_ms=2_500))
+        self._admin = Admin(self.world.bootstrap, **self.settings(default_api_timeout_ms=2_500))
         try:
             await self._admin.start()
             await producer.init_transactions()

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from oncelog_client import KafkaError
 
 if TYPE_CHECKING:
+    from tests.simulation.base_world import BaseWorld
     from tests.simulation.process import Process
-    from tests.simulation.world import World
 
-BROKER: Final = "broker:9092"
 # Pause before a client repeats a failed call.
 PAUSE_S: Final = 0.03
 
@@ -24,7 +23,7 @@ class Client(ABC):
 
     kind: ClassVar[str]
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         self.world = world
         self.name = name
         self.rng: Random = world.rng(name)

@@ -14,12 +14,11 @@ from oncelog_client import (
     TopicPartition,
 )
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.reading import by_key
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 GROUP = "copiers"
 
@@ -42,7 +41,7 @@ class _Moved(RebalanceListener):
 class Copy(TransactionalClient):
     kind = "copy"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
         self._records: list[ConsumerRecord] = []
@@ -56,7 +55,7 @@ class Copy(TransactionalClient):
     async def work(self) -> None:
         producer = await self.open_producer()
         consumer = self._consumer = Consumer(
-            BROKER,
+            self.world.bootstrap,
             **self.settings(
                 group_id=GROUP,
                 isolation_level="read_committed",

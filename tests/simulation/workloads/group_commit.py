@@ -23,12 +23,11 @@ from oncelog_client import (
 )
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.operator import abort_hanging
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 # The group offset of this partition counts batches. No reader reads the partition.
 COUNTED: Final = TopicPartition("in", 0)
@@ -52,7 +51,7 @@ class GroupCommit(TransactionalClient):
 
     kind = "group-commit"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.generation = 0
         self.decided = 0
@@ -63,7 +62,7 @@ class GroupCommit(TransactionalClient):
         return self.has_done_enough and self.pending is None
 
     async def work(self) -> None:
-        admin = Admin(BROKER, **self.settings(default_api_timeout_ms=2_500))
+        admin = Admin(self.world.bootstrap, **self.settings(default_api_timeout_ms=2_500))
         try:
             await admin.start()
             parent = await self.take_over(admin)
@@ -161,7 +160,7 @@ class GroupCommit(TransactionalClient):
         the transaction open."""
         name = f"{self.name}-{number}"
         given = await self.initialize(admin, name)
-        producer = Producer(BROKER, **self.producer_settings(transactional_id=name))
+        producer = Producer(self.world.bootstrap, **self.producer_settings(transactional_id=name))
         try:
             await producer.start()
             await producer.adopt_transactions(given, self.group)

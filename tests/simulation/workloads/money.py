@@ -10,13 +10,13 @@ from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 
 class Money(TransactionalClient):
     kind = "money"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
 

@@ -15,7 +15,7 @@ from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.raw import RawBatch, RawProducer, outcome
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 IN_FLIGHT = 5
@@ -25,7 +25,7 @@ class Pipelined(Client):
     kind = "pipelined"
     v2 = True
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
 

@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from oncelog_client import KafkaError, Producer, TopicPartition
 from tests.simulation.checking.history import Outcome
-from tests.simulation.workloads.client import BROKER, Client
+from tests.simulation.workloads.client import Client
 
 
 class Plain(Client):
     kind = "plain"
 
     async def work(self) -> None:
-        producer = Producer(BROKER, **self.producer_settings(linger_ms=0))
+        producer = Producer(self.world.bootstrap, **self.producer_settings(linger_ms=0))
         await producer.start()
         try:
             while not self.is_done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncelog_client import Consumer
 from tests.simulation.checking.history import Outcome
-from tests.simulation.workloads.client import BROKER, Client
+from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.reading import by_key
 
 
@@ -13,7 +13,7 @@ class Reader(Client):
 
     async def work(self) -> None:
         consumer = Consumer(
-            BROKER,
+            self.world.bootstrap,
             **self.settings(
                 isolation_level="read_committed",
                 auto_offset_reset="earliest",

@@ -144,6 +144,7 @@ class Rights(Client):
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
+        self._node = world.node
         self.quota = REQUESTS_EACH * world.options.transactions
         # True if a rule denies the right, None if that is not sure.
         self._denied: dict[Right, bool | None] = dict.fromkeys(CHANGING, False)
@@ -215,7 +216,7 @@ class Rights(Client):
     async def _produce_as_another(self, connection: Connection) -> None:
         """Send a record with the producer id of another user, and with the next epoch, which would
         fence its producer (H49)."""
-        node = self.world.node
+        node = self._node
         victims = producers_of_others(node.broker, self.name) if node.is_up else []
         if not victims:
             return

@@ -16,7 +16,7 @@ from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 KEYS = 5
 
@@ -70,7 +70,7 @@ class Ledger:
 class Table(TransactionalClient):
     kind = "table"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
 

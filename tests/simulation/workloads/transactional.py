@@ -16,7 +16,7 @@ from oncelog_client import (
 )
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER, PAUSE_S, Client
+from tests.simulation.workloads.client import PAUSE_S, Client
 
 ABORT_PROBABILITY = 0.15
 # Maximum number of attempts to learn an unknown outcome.
@@ -30,7 +30,7 @@ class TransactionalClient(Client):
 
     async def open_producer(self) -> Producer:
         producer = Producer(
-            BROKER,
+            self.world.bootstrap,
             **self.producer_settings(
                 transactional_id=self.transactional_id,
                 transaction_timeout_ms=self.world.options.transaction_timeout_ms,

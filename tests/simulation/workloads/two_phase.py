@@ -10,11 +10,10 @@ from oncelog_client import AbortableError, CommitOutcomeUnknown, KafkaError, Pro
 from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
-from tests.simulation.workloads.client import BROKER
 from tests.simulation.workloads.transactional import TransactionalClient
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.base_world import BaseWorld
 
 COMMIT_PROBABILITY = 0.8
 
@@ -33,7 +32,7 @@ class TwoPhase(TransactionalClient):
 
     kind = "two-phase"
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: BaseWorld, name: str) -> None:
         super().__init__(world, name)
         self.transactional_id = name
         self.stored = PreparedTxnState()
@@ -51,7 +50,7 @@ class TwoPhase(TransactionalClient):
 
     async def work(self) -> None:
         producer = Producer(
-            BROKER,
+            self.world.bootstrap,
             **self.producer_settings(
                 transactional_id=self.transactional_id, transaction_two_phase_commit_enable=True
             ),

@@ -30,7 +30,7 @@ from oncelog_server.security.acls import WILDCARD, Acl, Pattern, PatternType, Pe
 from oncelog_server.security.resources import Principal
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.server.handlers.rights.case import GROUP, OPEN_ID, TOPIC, Right
-from tests.simulation.broker_node import BrokerNode
+from tests.simulation.lone_node import LoneNode
 from tests.simulation.loop import SimLoop
 from tests.simulation.net import SimNet
 from tests.simulation.process import Process
@@ -60,7 +60,7 @@ class RightsBroker:
         self._loop = loop
         loop.network = SimNet(loop, Random(0))
         settings = load_settings(assignments=SETTINGS).settings
-        self.node = BrokerNode(loop, Random(0), settings, lambda name: Process(name, 1))
+        self.node = LoneNode(loop, Random(0), settings, lambda name: Process(name, 1))
 
     @property
     def services(self) -> BrokerServices:
