@@ -173,6 +173,7 @@ class SimDisk:
     def truncate(self, inode: Inode, path: str, size: int) -> None:
         self.step("truncate", path)
         _resize(inode.data, size)
+        inode.cuts += 1
         inode.unsynced.append((size, None))
         inode.changes += 1
 

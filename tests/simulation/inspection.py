@@ -29,6 +29,8 @@ from tests.simulation.disk_logs import logs_on
 from tests.simulation.live_view import offset_views, partition_view, transaction_views
 
 if TYPE_CHECKING:
+    from tests.simulation.base_world import BaseWorld
+    from tests.simulation.broker_node import BrokerNode
     from tests.simulation.world import World
 
 EVERY_US: Final = 1_000_000
@@ -38,8 +40,8 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 def inspect_start(world: World) -> None:
     """Check a broker that has just started. Its loaded state must match its files, and the files
     must match each other and the responses of clients."""
-    logs = _opened_logs(world)
-    _inspect_memory(world, logs, "after a start")
+    logs = _opened_logs(world.node)
+    _inspect_memory(world, world.node, logs, "after a start")
     if world.node.broker.partitions.offline():
         return  # with an offline log, the other logs need not agree with each other
     lossy = world.options.is_lossy
@@ -53,26 +55,27 @@ def inspect_start(world: World) -> None:
             world.violate(f"after a start: {violation}")
 
 
-def inspect_loaded(world: World) -> None:
+def inspect_loaded(world: BaseWorld, node: BrokerNode) -> None:
     """Check a broker after one or more of its shards have loaded, perhaps long after its start."""
     world.sometimes.met("a shard has loaded after the start")
-    _inspect_memory(world, _opened_logs(world), "after a start")
+    _inspect_memory(world, node, _opened_logs(node), "after a start")
 
 
-def inspect_running(world: World) -> None:
-    """Check the broker between two of its events."""
-    _inspect_memory(world, _opened_logs(world), "on the way")
+def inspect_running(world: BaseWorld, node: BrokerNode) -> None:
+    """Check a broker between two of its events."""
+    _inspect_memory(world, node, _opened_logs(node), "on the way")
 
 
-def _opened_logs(world: World) -> dict[TopicPartition, PartitionLog]:
+def _opened_logs(node: BrokerNode) -> dict[TopicPartition, PartitionLog]:
     """Return the logs that the broker could open. It has not repaired the other logs."""
-    broker = world.node.broker
-    opened = {partition.topic_partition for partition in broker.partitions}
-    return {key: log for key, log in logs_on(world.node.disk, broker).items() if key in opened}
+    opened = {partition.topic_partition for partition in node.broker.partitions}
+    return {key: log for key, log in logs_on(node.disk, node.broker).items() if key in opened}
 
 
-def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when: str) -> None:
-    broker = world.node.broker
+def _inspect_memory(
+    world: BaseWorld, node: BrokerNode, logs: dict[TopicPartition, PartitionLog], when: str
+) -> None:
+    broker = node.broker
     failed = {
         partition.topic_partition
         for partition in broker.partitions
@@ -114,12 +117,12 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
     coordinators = LiveBroker({}, transactions, offsets, pending)
     found += check_live({key: log for key, log in logs.items() if key in served}, coordinators)
     for violation in found:
-        world.violate(f"{when}: {violation}")
+        world.violate(f"{when}: {node.host}: {violation}")
     _observe(world, partitions, coordinators, when)
 
 
 def _observe(
-    world: World,
+    world: BaseWorld,
     partitions: Mapping[TopicPartition, LivePartition],
     coordinators: LiveBroker,
     when: str,

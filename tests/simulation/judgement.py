@@ -4,10 +4,7 @@ and the final state must be correct."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Final
 
-from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.broker import Broker
 from tests.simulation.checking.live import LiveBroker, check_live
 from tests.simulation.disk_logs import logs_on
@@ -21,14 +18,9 @@ from tests.simulation.final_checks import (
 from tests.simulation.full_at import Healing
 from tests.simulation.live_view import broker_view
 from tests.simulation.observation import observe_events
+from tests.simulation.undecided import undecided
 from tests.simulation.workloads.table import KEYS
 from tests.simulation.world import World
-
-AT_REST: Final = (
-    TransactionState.EMPTY,
-    TransactionState.COMPLETE_COMMIT,
-    TransactionState.COMPLETE_ABORT,
-)
 
 
 class Judgement:
@@ -101,7 +93,7 @@ class Judgement:
         patience_us = world.options.transaction_timeout_ms * 1000 + 10_000_000
         deadline_us = world.loop.now_us + patience_us
         while True:
-            open_ones = list(_undecided(world.node.broker, lossy=world.options.is_lossy))
+            open_ones = list(undecided(world.node.broker, lossy=world.options.is_lossy))
             if not open_ones:
                 return
             if world.loop.now_us > deadline_us:
@@ -165,21 +157,6 @@ class Judgement:
             keys = {f"k{key}" for key in range(index, KEYS, world.options.topic_partitions)}
             for violation in world.ledger.violations(table, keys):
                 world.violate(violation)
-
-
-def _undecided(broker: Broker, *, lossy: bool) -> Iterator[str]:
-    for offline, reason in broker.partitions.offline().items():
-        yield f"{offline} is offline: {reason}"
-    for partition in broker.partitions:
-        stable, high = partition.last_stable_offset, partition.high_watermark
-        end = partition.log_end_offset
-        if not lossy and not stable == high == end:
-            yield f"{partition.topic_partition}: LSO {stable}, HW {high}, end {end}"
-    for _, shard in broker.transactions.runtime.shards():
-        for name, live in shard.transactions.items():
-            state = live.metadata.state
-            if live.pending is not None or state not in AT_REST:
-                yield f"{name} is {state.name}, pending {live.pending}"
 
 
 def _view(broker: Broker) -> LiveBroker:

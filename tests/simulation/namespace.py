@@ -17,6 +17,8 @@ class Inode:
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
     changes: int = 0
     synced: int = 0
+    # The number of truncations.
+    cuts: int = 0
 
 
 @dataclass(slots=True, eq=False)

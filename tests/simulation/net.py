@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from tests.simulation.cuts import Cuts
 from tests.simulation.loop import SimLoop
 from tests.simulation.pipe import Pipe, Watcher, Weather
 from tests.simulation.process import CURRENT, Process
@@ -59,12 +60,27 @@ class SimServer:
 
 
 class Link:
-    """A connection with its two ends."""
+    """A connection with its two ends. `hosts`: those of the client and of the server."""
 
-    def __init__(self, client: SimTransport, server: SimTransport, owners: list[Process]) -> None:
+    def __init__(
+        self,
+        client: SimTransport,
+        server: SimTransport,
+        owners: list[Process],
+        hosts: tuple[str, str],
+    ) -> None:
         self.client = client
         self.server = server
         self.owners = owners
+        self.hosts = hosts
+
+    def block(self, cuts: Cuts) -> None:
+        """Let no bytes arrive in the directions that are cut."""
+        there, back = self.client.outgoing, self.server.outgoing
+        for pipe, hosts in ((there, self.hosts), (back, self.hosts[::-1])):
+            is_cut = cuts.has(*hosts)
+            if is_cut != pipe.blocked:
+                pipe.block(is_cut)
 
 
 class SimNet:
@@ -81,7 +97,10 @@ class SimNet:
         # Names of processes whose writes `watch` does not get.
         self.unwatched: set[str] = set()
         self.small_window = False
+        # A process is on the host of its name.
+        self.cuts = Cuts(self._cuts_changed)
         self._opened = 0
+        self._connecting: list[asyncio.Future[None]] = []
 
     # --- methods that the event loop calls
 
@@ -99,6 +118,7 @@ class SimNet:
         process = CURRENT.get()
         assert process is not None, "only a process can connect"
         await asyncio.sleep(self.weather.delay_us() / 1e6)
+        await self._reach(process.name, host)
         server = self.servers.get((host, port))
         if server is None or not server.serving:
             raise ConnectionRefusedError(111, "Connection refused")
@@ -132,7 +152,9 @@ class SimNet:
             client.set_write_buffer_limits(2048)
             other.set_write_buffer_limits(2048)
         client.watcher = None if process.name in self.unwatched else self.watch
-        link = Link(client, other, [process, server.process])
+        hosts = process.name, server.address[0]
+        link = Link(client, other, [process, server.process], hosts)
+        link.block(self.cuts)
         self.links[number] = link
         process.on_death.append(lambda: self._orphan(number, client))
         server.process.on_death.append(lambda: self._orphan(number, other))
@@ -150,12 +172,29 @@ class SimNet:
         end.incoming.lose()
         if self._rng.random() < 0.5:
             end.outgoing.lose()
-            if not other._lost:
+            if end.outgoing.blocked:
+                end.outgoing.end()
+            elif not other._lost:
                 other.break_off()
         else:
             end.outgoing.end()
         if other._lost:
             del self.links[number]
+
+    async def _reach(self, source: str, target: str) -> None:
+        """Wait until two hosts reach each other in both directions, as a connect needs."""
+        while self.cuts.has(source, target) or self.cuts.has(target, source):
+            restored = self._loop.create_future()
+            self._connecting.append(restored)
+            await restored
+
+    def _cuts_changed(self) -> None:
+        for link in self.open_links():
+            link.block(self.cuts)
+        waiting, self._connecting = self._connecting, []
+        for restored in waiting:
+            if not restored.done():
+                restored.set_result(None)
 
     # Faults.
 

@@ -72,6 +72,10 @@ class Options:
     loss_holes: float
     workloads: dict[str, int] = field(default_factory=dict)
     transactions: int = 20
+    delivery_timeout_ms: int = 2_000
+    max_block_ms: int = 2_500
+    # A factor of the pauses of clients.
+    pace: float = 1.0
 
     @property
     def is_lossy(self) -> bool:

@@ -67,6 +67,8 @@ class Pipe:
         self.held_until_us = 0
         # No more bytes arrive, and neither end notices it, as if a host had disappeared.
         self.cut = False
+        # No byte arrives until `unblock`.
+        self.blocked = False
         self.ended = False
 
     def send(self, data: bytes) -> None:
@@ -102,13 +104,18 @@ class Pipe:
     @property
     def arrived_end(self) -> bool:
         """Return True if the end of the stream has arrived, even if earlier bytes are unread."""
-        if not self._pieces or self.cut:
+        if not self._pieces or self.cut or self.blocked:
             return False
         due_us, piece = self._pieces[-1]
         return not piece and max(due_us, self.held_until_us) <= self._loop.now_us
 
+    def block(self, blocked: bool) -> None:
+        """Let no byte arrive from now on, or let bytes arrive again."""
+        self.blocked = blocked
+        self.arm()
+
     def arm(self) -> None:
-        if self._armed or not self._pieces or not self.receiver.is_reading():
+        if self._armed or self.blocked or not self._pieces or not self.receiver.is_reading():
             return
         self._armed = True
         due_us = max(self._pieces[0][0], self.held_until_us)
@@ -116,7 +123,7 @@ class Pipe:
 
     def _deliver(self) -> None:
         self._armed = False
-        if not self._pieces or not self.receiver.is_reading() or self.cut:
+        if not self._pieces or not self.receiver.is_reading() or self.cut or self.blocked:
             return
         now_us = self._loop.now_us
         if self.held_until_us > now_us:

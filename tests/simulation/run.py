@@ -7,11 +7,12 @@ import gc
 import time
 import traceback
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from tests.simulation.base_world import BaseWorld
 from tests.simulation.client_time import simulated_client_time
 from tests.simulation.fault import Fault, draw_faults
 from tests.simulation.faults import draw_full_disks
@@ -20,6 +21,8 @@ from tests.simulation.log_capture import LogCapture, captured
 from tests.simulation.loop import SimLoop
 from tests.simulation.options import Options, draw_options, draw_rights
 from tests.simulation.world import World
+
+W = TypeVar("W", bound=BaseWorld)
 
 FEW_COMMITS: Final = 10
 
@@ -75,6 +78,24 @@ def run_world(
     seed: int, options: Options, faults: list[Fault], *, kind: type[World] = World
 ) -> Verdict:
     """Run a world with these options and faults. All other random choices depend on the seed."""
+
+    async def whole(world: World) -> None:
+        await world.live(faults)
+        await Judgement(world).pass_on()
+
+    return judged(
+        seed, options, faults, lambda loop, capture: kind(seed, options, loop, capture), whole
+    )
+
+
+def judged(
+    seed: int,
+    options: Options,
+    faults: list[Fault],
+    new_world: Callable[[SimLoop, LogCapture], W],
+    whole: Callable[[W], Coroutine[Any, Any, None]],
+) -> Verdict:
+    """Make a world and run `whole` in simulated time. Return the verdict."""
     loop = SimLoop(seed, options.scheduling, step_us=options.step_us)
     capture = LogCapture(lambda: loop.now_us)
     started = time.process_time()
@@ -83,9 +104,9 @@ def run_world(
     asyncio.set_event_loop(loop)
     try:
         with captured(capture), simulated_client_time(loop, seed):
-            world = kind(seed, options, loop, capture)
+            world = new_world(loop, capture)
             try:
-                loop.run_until_complete(_whole(world, faults))
+                loop.run_until_complete(whole(world))
             except Exception as error:
                 world.violate("".join(traceback.format_exception(error)))
         verdict = Verdict(
@@ -110,8 +131,3 @@ def run_world(
             gc.enable()
     verdict.seconds = time.process_time() - started
     return verdict
-
-
-async def _whole(world: World, faults: list[Fault]) -> None:
-    await world.live(faults)
-    await Judgement(world).pass_on()

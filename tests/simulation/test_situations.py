@@ -112,13 +112,13 @@ class Resigning(World):
         await process.run(ask())
         assert partition.high_watermark < partition.log_end_offset
         process.context.run(partition.resign)
-        inspect_running(self)
+        inspect_running(self, self.node)
         await asyncio.sleep(2 * SLOW_US / 1e6)
         # The record is on disk now. The resigned coordinator does not know whether it is committed.
         assert partition.recovery_point == partition.log_end_offset
         found = shard.get("late")
         assert found is None or not found.is_listed
-        inspect_running(self)
+        inspect_running(self, self.node)
         self.inflicted["resigned"] += 1
         self.stop_and_restart(1_000)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.config import Settings, load_settings
-from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.simulation.aging import AGED_FROM, age
 from tests.simulation.base_world import BaseWorld
+from tests.simulation.broker_settings import settings_of
 from tests.simulation.denied import DeniedRequests
 from tests.simulation.durability import not_durable
 from tests.simulation.fault import Fault
@@ -38,6 +36,11 @@ from tests.simulation.workloads.reader import Reader
 from tests.simulation.workloads.rights import HOST, Rights, allowing_rules, denying_rules
 from tests.simulation.workloads.table import Table
 from tests.simulation.workloads.two_phase import TwoPhase
+
+HOSTED: Final = (
+    "listeners=PLAINTEXT://broker:9092",
+    "transaction.two.phase.commit.enable=true",
+)
 
 KINDS: dict[str, type[Client]] = {
     workload.kind: workload
@@ -74,7 +77,9 @@ class World(BaseWorld):
         self.net_process = self.new_process("network")
         if options.replaying:
             self.net.watch = Replay(self, options.replaying, options.replay_after_us)
-        self.node = LoneNode(loop, self.rng("broker"), _settings(options), self.new_process)
+        self.node = LoneNode(
+            loop, self.rng("broker"), settings_of(options, HOSTED), self.new_process
+        )
         self.node.clock = type(self.node.clock)(loop, options.drift_ppm)
         self.node.on_death = self._broker_died
         self.node.on_sync = self._synced
@@ -168,7 +173,7 @@ class World(BaseWorld):
     def _inspect_loaded(self) -> None:
         self._looks_at_loads = False
         if self.node.is_up:
-            inspect_loaded(self)
+            inspect_loaded(self, self.node)
 
     async def live(self, faults: list[Fault]) -> None:
         """Run the world from the first start to the end of the last client, with all faults."""
@@ -198,7 +203,7 @@ class World(BaseWorld):
 
     def _inspect(self) -> None:
         if self.node.is_up:
-            inspect_running(self)
+            inspect_running(self, self.node)
             if self.has_rights:
                 check_owners(self)
         if not self.is_healed:
@@ -258,38 +263,3 @@ class World(BaseWorld):
                 return
             await asyncio.sleep(0.01)
         raise AssertionError("the broker does not come up again")
-
-
-@cache
-def _loaded() -> Settings:
-    return load_settings(
-        assignments=(
-            "listeners=PLAINTEXT://broker:9092",
-            "group.initial.rebalance.delay.ms=20",
-            "group.min.session.timeout.ms=500",
-            "connections.max.idle.ms=10000",
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
-            "log.segment.delete.delay.ms=500",
-            "auto.create.topics.enable=false",
-            "transaction.two.phase.commit.enable=true",
-        )
-    ).settings
-
-
-def _settings(options: Options) -> Settings:
-    return replace(
-        _loaded(),
-        oncelog_flush_on_ack=options.flush_on_ack,
-        log_segment_bytes=options.segment_bytes,
-        transaction_state_log_segment_bytes=max(options.segment_bytes, 300),
-        # A group's metadata must fit into a segment.
-        offsets_topic_segment_bytes=max(options.segment_bytes, 2_000),
-        log_index_interval_bytes=options.index_interval_bytes,
-        transaction_state_log_num_partitions=options.transaction_partitions,
-        offsets_topic_num_partitions=options.offsets_partitions,
-        log_flush_offset_checkpoint_interval_ms=options.checkpoint_ms,
-        log_flush_interval_ms=options.flush_ms,
-        log_cleaner_backoff_ms=options.cleaner_backoff_ms,
-        log_cleaner_min_cleanable_ratio=options.cleanable_ratio,
-        authorizer_class_name=STANDARD_AUTHORIZER if Rights.kind in options.workloads else "",
-    )

@@ -69,6 +69,13 @@ class Faults:
         """Let the next requests to `path` (such as `/v3/kv/txn`) have these faults."""
         self._next.setdefault(path, []).extend(faults)
 
+    def end(self) -> None:
+        """End all faults."""
+        self.delay_s = 0.0
+        self._next.clear()
+        for gate in (self.awake, self.watches, self.leader):
+            gate.open()
+
     def take(self, path: str) -> Fault | None:
         """Return the fault of a request that begins now."""
         faults = self._next.get(path)

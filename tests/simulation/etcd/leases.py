@@ -56,6 +56,9 @@ class Leases:
     def find(self, lease_id: int) -> Lease | None:
         return self._leases.get(lease_id)
 
+    def all(self) -> list[Lease]:
+        return list(self._leases.values())
+
     def is_due(self, lease: Lease) -> bool:
         return lease.ends_at <= self._clock()
 

@@ -29,8 +29,9 @@ class EtcdProcesses:
         members: int = 1,
         *,
         passwords: Mapping[str, str] | None = None,
+        loop: SimLoop | None = None,
     ) -> None:
-        self.etcd = SimEtcd(members, passwords=passwords)
+        self.etcd = SimEtcd(members, passwords=passwords, loop=loop)
         self._new_process = new_process
         self._processes: dict[SimMember, Process] = {}
 
@@ -40,13 +41,26 @@ class EtcdProcesses:
 
     async def start_member(self, member: SimMember) -> None:
         """Start a member, also again after a kill."""
-        host = f"etcd-{self.etcd.members.index(member) + 1}"
+        host = host_of(self.etcd.members.index(member))
         process = self._processes[member] = self._new_process(host)
         await process.run(member.start(host, PORT))
 
     def kill(self, member: SimMember) -> None:
         """Kill the process of a member."""
         self._processes[member].die()
+
+    def is_down(self, member: SimMember) -> bool:
+        return self._processes[member].is_dead
+
+    @property
+    def hosts(self) -> list[str]:
+        return [host_of(index) for index in range(len(self.etcd.members))]
+
+    def end_faults(self) -> None:
+        """End the faults of all members, and elect a leader. Members that are down stay so."""
+        for member in self.etcd.members:
+            member.faults.end()
+        self.etcd.elect()
 
 
 def simulate(
@@ -88,3 +102,8 @@ def simulate(
             process.bury()
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def host_of(index: int) -> str:
+    """Return the host of a member, which has this index."""
+    return f"etcd-{index + 1}"

@@ -14,7 +14,7 @@ class SimEtcd:
 
     Call `start` on a real loop. In a simulation, call each member's `start` in its own process.
     `passwords`: the users; `root` alone may read and write keys. `clock` returns seconds, by
-    default the time of the loop.
+    default the time of the loop. `loop`: by default the running one.
     """
 
     def __init__(
@@ -23,8 +23,9 @@ class SimEtcd:
         *,
         passwords: Mapping[str, str] | None = None,
         clock: Callable[[], float] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop = loop or asyncio.get_running_loop()
         self.state = State(clock or loop.time, loop, passwords=passwords)
         self.members = [SimMember(self.state, index) for index in range(members)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context
 
 from tests.simulation.etcd.failures import NO_SPACE, EtcdFailure
 from tests.simulation.etcd.kv import Kv, Put
@@ -26,6 +27,8 @@ class State:
         self._now = clock
         self._ahead_s = 0.0
         self._loop = loop
+        # The timers belong to no member, so that leases also end after the death of a member.
+        self._context = Context()
         self._timer: asyncio.TimerHandle | None = None
         self.leases = Leases(self.clock)
         self.kv = Kv(self.leases, revision)
@@ -90,4 +93,4 @@ class State:
         look_s = self.leases.next_look_s()
         if look_s is not None:
             delay_s = max(look_s - self.clock(), 0.0)
-            self._timer = self._loop.call_later(delay_s, self.end_due_leases)
+            self._timer = self._loop.call_later(delay_s, self.end_due_leases, context=self._context)

@@ -91,9 +91,14 @@ class Client(ABC):
         }
 
     def producer_settings(self, **more: Any) -> dict[str, Any]:
-        return self.settings(max_block_ms=2_500, delivery_timeout_ms=2_000, **more)
+        options = self.world.options
+        return self.settings(
+            max_block_ms=options.max_block_ms,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            **more,
+        )
 
     async def idle(self, most_ms: int) -> None:
-        """Sometimes pause for at most `most_ms`."""
+        """Sometimes pause for at most `most_ms`, if the world has the usual pace."""
         if self.rng.random() < 0.3:
-            await asyncio.sleep(self.rng.random() * most_ms / 1000)
+            await asyncio.sleep(self.rng.random() * most_ms / 1000 * self.world.options.pace)

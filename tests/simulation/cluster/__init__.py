@@ -1,0 +1,1 @@
+"""Simulated clusters: several brokers and an etcd in one seeded loop."""

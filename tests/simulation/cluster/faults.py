@@ -1,0 +1,237 @@
+"""The faults of a cluster: of its brokers, of the network between hosts, and of its etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.cluster.member_node import MemberNode, host_of
+from tests.simulation.common_faults import CommonFaults
+from tests.simulation.cuts import Cut, both_ways
+from tests.simulation.disk import Loss
+from tests.simulation.etcd.faults import Fault as RequestFault
+from tests.simulation.etcd.member import SimMember
+from tests.simulation.fault import Fault
+from tests.simulation.process import PAUSED
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.world import ClusterWorld
+
+HOUR_MS: Final = 3_600_000
+TXN: Final = "/v3/kv/txn"
+# A foreign key, which moves the revision.
+FOREIGN: Final = b"/other/key"
+
+
+class ClusterFaults(CommonFaults):
+    """The faults of a cluster. `for_us` of a kill is the time until the next start."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._world = world
+
+    # --- processes of brokers
+
+    def _kill(self, fault: Fault, rng: Random) -> bool:
+        return self._kill_some(fault, rng, 1)
+
+    def _kill_two(self, fault: Fault, rng: Random) -> bool:
+        return self._kill_some(fault, rng, 2)
+
+    def _kill_all(self, fault: Fault, rng: Random) -> bool:
+        return self._kill_some(fault, rng, len(self._world.nodes))
+
+    def _kill_some(self, fault: Fault, rng: Random, count: int) -> bool:
+        nodes = self._some_nodes(rng, count)
+        for node in nodes:
+            node.kill()
+            self._world.restart_after(node, rng.randint(1_000, fault.for_us))
+        return bool(nodes)
+
+    def _stop(self, fault: Fault, rng: Random) -> bool:
+        nodes = self._some_nodes(rng, 1)
+        for node in nodes:
+            self._world.restart_after(node, fault.for_us, stop=True)
+        return bool(nodes)
+
+    def _pause(self, fault: Fault, rng: Random) -> bool:
+        return self._pause_some(fault, rng, 1)
+
+    def _pause_two(self, fault: Fault, rng: Random) -> bool:
+        return self._pause_some(fault, rng, 2)
+
+    def _pause_some(self, fault: Fault, rng: Random, count: int) -> bool:
+        nodes = [node for node in self._some_nodes(rng, count) if node.pause()]
+        for node in nodes:
+            self._world.after(fault.for_us, node.resume)
+        return bool(nodes)
+
+    def _some_nodes(self, rng: Random, count: int) -> list[MemberNode]:
+        """Return up to `count` brokers that are up and have no fault of their process."""
+        nodes = [
+            node
+            for node in self._world.up()
+            if not node.is_restarting and node.process is not None and node.process.state != PAUSED
+        ]
+        return rng.sample(nodes, min(count, len(nodes)))
+
+    # --- power
+
+    def _power(self, fault: Fault, rng: Random) -> bool:
+        """Cut the power of one broker, if all others have recovered from their power losses: a
+        record is lost if the last brokers with it lose it together."""
+        nodes = self._some_nodes(rng, 1)
+        if not self._world.options.flush_on_ack and any(
+            not self._has_recovered(node) for node in self._world.nodes.values()
+        ):
+            return False
+        return self._lose_power(fault, rng, nodes)
+
+    def _power_two(self, fault: Fault, rng: Random) -> bool:
+        return self._lose_power(fault, rng, self._some_nodes(rng, 2))
+
+    def _power_all(self, fault: Fault, rng: Random) -> bool:
+        return self._lose_power(fault, rng, self._some_nodes(rng, len(self._world.nodes)))
+
+    def _lose_power(self, fault: Fault, rng: Random, nodes: list[MemberNode]) -> bool:
+        options = self._world.options
+        for node in nodes:
+            node.silence = both_ways([node.host], None) if rng.random() < 0.5 else []
+            self._world.net.cuts.add(node.silence)
+            node.kill()
+            loss = Loss(ordered=options.loss_ordered, holes=options.loss_holes)
+            node.lose_power(loss, self._world.rules.metadata.revision)
+            self._world.restart_after(node, rng.randint(1_000, fault.for_us))
+        return bool(nodes)
+
+    def _has_recovered(self, node: MemberNode) -> bool:
+        """Return True if the broker has been in the ISR of all its partitions since its last power
+        loss."""
+        return all(
+            node.broker_id in record.isr and self._world.rules.is_sound(node.broker_id, record)
+            for record in self._world.rules.metadata.partitions.values()
+            if node.broker_id in record.replicas
+        )
+
+    # --- the network between hosts
+
+    def _isolate(self, fault: Fault, rng: Random) -> None:
+        """Cut one broker off from all hosts."""
+        self._cut(fault, both_ways([host_of(rng.choice(self._world.ids))], None))
+
+    def _minority(self, fault: Fault, rng: Random) -> None:
+        """Cut a minority of the brokers, with some clients, off from all others."""
+        ids = self._world.ids
+        few = rng.sample(ids, (len(ids) - 1) // 2)
+        clients = [client.name for client in self._world.clients if rng.random() < 0.5]
+        inside = [*map(host_of, few), *clients]
+        hosts = [*map(host_of, ids), *self._world.etcd.hosts]
+        hosts += [client.name for client in self._world.clients]
+        self._cut(fault, both_ways(inside, [host for host in hosts if host not in inside]))
+
+    def _one_way(self, fault: Fault, rng: Random) -> None:
+        """Let no byte of a broker arrive at another host, or at all of them."""
+        source = host_of(rng.choice(self._world.ids))
+        others = [*map(host_of, self._world.ids), *self._world.etcd.hosts]
+        others.remove(source)
+        target = rng.choice((None, frozenset([rng.choice(others)])))
+        cut = Cut(frozenset([source]), target)
+        self._cut(fault, [cut if rng.random() < 0.5 else Cut(cut.targets, cut.sources)])
+
+    def _etcd_only(self, fault: Fault, rng: Random) -> None:
+        """Let a broker reach etcd and no other broker."""
+        broker_id = rng.choice(self._world.ids)
+        others = [host_of(id) for id in self._world.ids if id != broker_id]
+        self._cut(fault, both_ways([host_of(broker_id)], others))
+
+    def _peers_only(self, fault: Fault, rng: Random) -> None:
+        """Let a broker reach the other brokers and not etcd."""
+        broker = host_of(rng.choice(self._world.ids))
+        self._cut(fault, both_ways([broker], self._world.etcd.hosts))
+
+    def _cut(self, fault: Fault, cuts: Collection[Cut]) -> None:
+        self._world.net.cuts.add(cuts)
+        self._until(fault, lambda: self._world.net.cuts.remove(cuts))
+
+    def _until(self, fault: Fault, end: Callable[[], None]) -> None:
+        """End a fault at its time, unless the world has ended all faults before."""
+        self._world.after(fault.for_us, lambda: None if self._world.is_healed else end())
+
+    # --- etcd
+
+    def _etcd_silent(self, fault: Fault, rng: Random) -> None:
+        member = self._member(rng)
+        member.faults.awake.close()
+        self._until(fault, member.faults.awake.open)
+
+    def _etcd_slow(self, fault: Fault, rng: Random) -> None:
+        member = self._member(rng)
+        member.faults.delay_s = rng.choice((0.05, 0.5, 1.5))
+        self._until(fault, lambda: setattr(member.faults, "delay_s", 0.0))
+
+    def _etcd_lost(self, fault: Fault, rng: Random) -> None:
+        """Let the outcome of the next transactions be unknown to the brokers."""
+        kinds = rng.choices(list(RequestFault), k=rng.randint(1, 4))
+        for member in self._world.etcd.etcd.members:
+            member.faults.add(TXN, *kinds)
+
+    def _etcd_lag(self, fault: Fault, rng: Random) -> None:
+        """Let the watches at a member get nothing for a while."""
+        member = self._member(rng)
+        member.faults.watches.close()
+        self._until(fault, member.faults.watches.open)
+
+    def _etcd_compact(self, fault: Fault, rng: Random) -> None:
+        """Compact the history behind the watches at a member."""
+        member = self._member(rng)
+        member.faults.watches.close()
+        state = self._world.etcd.etcd.state
+
+        def compact() -> None:
+            revision = state.put(FOREIGN, b"")
+            if revision > state.kv.compacted:
+                state.kv.compact(revision)
+            member.faults.watches.open()
+
+        self._until(fault, compact)
+
+    def _etcd_leaderless(self, fault: Fault, rng: Random) -> None:
+        etcd = self._world.etcd.etcd
+        etcd.lose_leader()
+        self._world.after(rng.randint(300_000, 3_000_000), etcd.elect)
+
+    def _etcd_kill(self, fault: Fault, rng: Random) -> bool:
+        member = self._member(rng)
+        etcd = self._world.etcd
+        if etcd.is_down(member):
+            return False
+        etcd.kill(member)
+        self._world.after(
+            min(fault.for_us, 3_000_000),
+            lambda: self._world.background(etcd.start_member(member)),
+        )
+        return True
+
+    def _etcd_lease(self, fault: Fault, rng: Random) -> bool:
+        """End the lease of a broker, as an operator can."""
+        state = self._world.etcd.etcd.state
+        leases = state.leases.all()
+        if not leases:
+            return False
+        state.end_lease(rng.choice(leases).id)
+        return True
+
+    def _member(self, rng: Random) -> SimMember:
+        return rng.choice(self._world.etcd.etcd.members)
+
+    # --- one broker's disk and clock
+
+    def _slow_disk(self, fault: Fault, rng: Random) -> None:
+        weather = self._world.nodes[rng.choice(self._world.ids)].disk.weather
+        weather.sync_us = (50_000, 400_000)
+        self._until(fault, lambda: setattr(weather, "sync_us", (100, 2_000)))
+
+    def _wall_step(self, fault: Fault, rng: Random) -> None:
+        node = self._world.nodes[rng.choice(self._world.ids)]
+        node.clock.step_wall(rng.choice((-HOUR_MS, HOUR_MS, 2_000, -2_000)))
