@@ -109,6 +109,10 @@ class Calls:
                 connection.close()
                 member.release(connection)
 
+    def leave_member(self) -> None:
+        """Use the next member for new calls. Those in flight continue."""
+        self._members.leave(self._members.present)
+
     def renew_login(self) -> None:
         """Log in again at the next call."""
         self._session.renew()

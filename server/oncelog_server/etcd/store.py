@@ -24,6 +24,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.etcd.calls import READ, RENEWAL, WRITE, Calls, Patience
 from oncelog_server.etcd.members import Members
 from oncelog_server.etcd.session import Login, Session
+from oncelog_server.etcd.silent_watch import SilentWatch, heard
 from oncelog_server.etcd_gateway import requests
 from oncelog_server.etcd_gateway.responses import (
     KeepAliveResponse,
@@ -66,10 +67,13 @@ class EtcdStore:
         self._members = Members(tuple(addresses), context)
         self._calls = Calls(self._members, Session(login))
         self._has_lost_watch = False
+        # The highest revision of etcd in all responses.
+        self._newest = FIRST_REVISION
 
     async def get(self, key: str) -> Entry | None:
         body = requests.key_body(self._prefix + key.encode())
         response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
+        self._note(response.header.revision)
         return entry_of(self._prefix, response.kvs[0]) if response.kvs else None
 
     async def range(self, prefix: str) -> Snapshot:
@@ -97,8 +101,9 @@ class EtcdStore:
     ) -> TxnResult:
         check_limits(compare, operations)
         body = requests.txn_body(self._prefix, compare, operations)
-        response = await self._calls.call(requests.TXN, body, WRITE)
-        return txn_result(self._prefix, decoded(TxnResponse, response))
+        response = decoded(TxnResponse, await self._calls.call(requests.TXN, body, WRITE))
+        self._note(response.header.revision)
+        return txn_result(self._prefix, response)
 
     async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
         watched = self._prefix + prefix.encode()
@@ -110,14 +115,20 @@ class EtcdStore:
             # that begins there. A watch that begins one revision earlier raises Compacted instead.
             body = requests.watch_body(watched, max(following - 1, FIRST_REVISION))
             try:
-                async with aclosing(self._calls.stream(body)) as received:
-                    async for data in received:
+                async with (
+                    aclosing(self._calls.stream(body)) as received,
+                    aclosing(heard(received, lambda: self._newest)) as arriving,
+                ):
+                    async for data in arriving:
                         for changes in stream.feed(data):
                             if changes.revision >= following:
                                 yield changes
                                 following = changes.revision + 1
+                        self._note(stream.revision)
                         pause_s = FIRST_PAUSE_S
                         self._log_watch(None)
+            except SilentWatch:
+                self._calls.leave_member()
             except OSError as error:
                 if self._calls.is_closed:
                     raise
@@ -126,6 +137,9 @@ class EtcdStore:
                 self._log_watch(error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+    def _note(self, revision: int) -> None:
+        self._newest = max(self._newest, revision)
 
     def _log_watch(self, failure: OSError | None) -> None:
         """Log the first failure of a watch, and the next success."""
@@ -146,6 +160,7 @@ class EtcdStore:
         """Return the time to live in ms. Raises LeaseEnded and OSError."""
         response = await self._lease_call(requests.KEEP_ALIVE, lease_id, RENEWAL)
         renewed = decoded(KeepAliveResponse, response).result
+        self._note(renewed.header.revision)
         if not renewed.TTL:
             raise LeaseEnded(f"lease {lease_id} has ended")
         return renewed.TTL * 1000

@@ -63,6 +63,7 @@ class TxnResponse(msgspec.Struct, frozen=True):
 class LeaseResponse(msgspec.Struct, frozen=True):
     """A lease that has ended has no TTL."""
 
+    header: Header = Header()
     ID: int = 0
     TTL: int = 0
 

@@ -11,7 +11,7 @@ import msgspec
 
 from oncelog_server.cluster.store import Changes, Compacted, Event
 from oncelog_server.etcd_gateway.failures import EtcdError, Failure, failure_of_code
-from oncelog_server.etcd_gateway.responses import InvalidResponse, KeyValue, entry_of
+from oncelog_server.etcd_gateway.responses import Header, InvalidResponse, KeyValue, entry_of
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -22,6 +22,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class WatchResult(msgspec.Struct, frozen=True):
+    header: Header = Header()
     events: tuple[WatchEvent, ...] = ()
     canceled: bool = False
     compact_revision: int = 0
@@ -47,6 +48,8 @@ class WatchStream:
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
         self._unfinished = b""
+        # The newest revision of etcd in what has arrived.
+        self.revision = 0
 
     def feed(self, data: bytes) -> Iterator[Changes]:
         """Yield the changes that `data` completes, in the order of revisions.
@@ -66,6 +69,7 @@ class WatchStream:
         if document.error is not None:
             raise failure_of_code(document.error.grpc_code, document.error.message)
         result = document.result or WatchResult()
+        self.revision = max(self.revision, result.header.revision)
         for revision, events in groupby(result.events, attrgetter("kv.mod_revision")):
             yield Changes(revision, tuple(map(self._event, events)))
         if result.compact_revision:

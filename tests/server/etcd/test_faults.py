@@ -6,6 +6,7 @@ The etcd is simulated, and so is the time.
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
@@ -22,8 +23,10 @@ from tests.server.etcd.stores import PREFIX, create, in_simulation
 from tests.server.metadata.collected import collect, watching
 from tests.simulation.etcd.faults import Fault
 from tests.simulation.etcd.processes import EtcdProcesses
+from tests.simulation.loop import SimLoop
+from tests.simulation.net import SimNet
 
-GET, TXN = "/v3/kv/range", "/v3/kv/txn"
+GET, TXN, WATCH = "/v3/kv/range", "/v3/kv/txn", "/v3/watch"
 GRANT, KEEP_ALIVE, REVOKE = "/v3/lease/grant", "/v3/lease/keepalive", "/v3/lease/revoke"
 TTL_MS = 9_000
 # The timeouts of a call, with the time of its connections.
@@ -209,6 +212,46 @@ def test_a_silent_member_is_found_by_a_renewal_and_its_watch_resumes_elsewhere()
             assert await lease.keep_alive() == TTL_MS
 
     in_simulation(scenario, members=3)
+
+
+def test_a_watch_whose_connection_has_vanished_resumes_on_another() -> None:
+    """Neither end notices it, and the keepalives on other connections go on."""
+
+    async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
+        network = cast("SimNet", cast("SimLoop", asyncio.get_running_loop()).network)
+        first = put(around, "a")
+        async with watching(store, "", first) as watch:
+            await anext(watch)
+            (link,) = network.open_links()
+            network.vanish(link)
+            lease = await store.lease(TTL_MS)
+            second = put(around, "a")
+            changed = asyncio.ensure_future(anext(watch))
+            for _ in range(4):
+                await asyncio.sleep(2.0)
+                await lease.keep_alive()
+            assert changed.done()
+            assert changed.result().revision == second
+
+    in_simulation(scenario)
+
+
+def test_a_watch_without_changes_goes_on_while_etcd_has_none() -> None:
+    async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
+        (member,) = around.etcd.members
+        first = put(around, "a")
+        async with watching(store, "", first) as watch:
+            await anext(watch)
+            changed = asyncio.ensure_future(anext(watch))
+            lease = await store.lease(TTL_MS)
+            for _ in range(10):
+                await asyncio.sleep(2.0)
+                await lease.keep_alive()
+            second = put(around, "a")
+            assert (await changed).revision == second
+            assert member.requests.count(WATCH) == 1
+
+    in_simulation(scenario)
 
 
 def test_a_watch_that_lags_gets_its_changes_in_the_end() -> None:

@@ -21,8 +21,9 @@ from tests.simulation.inspection import inspect_running
 from tests.simulation.observation import observe_events
 from tests.simulation.undecided import undecided
 
-# Time for all brokers to be in all ISRs again: a session, an election, and some retries.
-PATIENCE_US: Final = 30_000_000
+# Time for all brokers to be in all ISRs again. A follower waits 30 s for the response to a Fetch if
+# its connection to the leader has vanished (replica.socket.timeout.ms), and other links do so too.
+PATIENCE_US: Final = 75_000_000
 
 
 class ClusterJudgement:

@@ -136,6 +136,14 @@ async def test_a_ttl_of_one_second_is_granted_as_two(etcd: Subject) -> None:
     await etcd.done("/v3/lease/revoke", {"ID": granted["ID"]})
 
 
+async def test_a_keepalive_has_the_newest_revision_in_its_header(etcd: Subject) -> None:
+    lease = await etcd.grant(60)
+    last = await etcd.put("a")
+    renewed = await etcd.done("/v3/lease/keepalive", {"ID": lease})
+    assert int(renewed["result"]["header"]["revision"]) >= last
+    await etcd.done("/v3/lease/revoke", {"ID": lease})
+
+
 async def test_a_keepalive_of_an_ended_lease_succeeds_without_a_ttl(etcd: Subject) -> None:
     lease = await etcd.grant(60)
     await etcd.done("/v3/lease/revoke", {"ID": lease})
