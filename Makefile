@@ -110,8 +110,8 @@ bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRA
 torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker; SECURED=1
 	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS) $(if $(SECURED),--secured)
 
-simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one
-	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
+simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one; CLUSTER=1 of several brokers
+	$(BIN)/python -m tests.simulation $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
 mutants: $(READY)  ## put 89 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")

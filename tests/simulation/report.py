@@ -58,7 +58,10 @@ class Figures:
             yield f"  {count:>9,}  {name}"
 
 
-def failure_lines(verdict: Verdict, without: Collection[int] = ()) -> Iterator[str]:
+def failure_lines(
+    verdict: Verdict, without: Collection[int] = (), option: str = ""
+) -> Iterator[str]:
+    """Yield the lines of a failed seed. `option`: the option of its kind of world."""
     yield f"seed {verdict.seed} FAILED"
     yield verdict.options
     yield "faults:"
@@ -69,7 +72,7 @@ def failure_lines(verdict: Verdict, without: Collection[int] = ()) -> Iterator[s
     yield f"{len(verdict.violations)} violations:"
     yield from (f"  {_cut(violation)}" for violation in shown)
     left_out = f" --without {','.join(map(str, without))}" if without else ""
-    yield f"again: .venv/bin/python -m tests.simulation --seed {verdict.seed}{left_out}"
+    yield f"again: .venv/bin/python -m tests.simulation{option} --seed {verdict.seed}{left_out}"
 
 
 def one_line(verdict: Verdict) -> str:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tests.simulation.fault import Fault
 from tests.simulation.run import Verdict, faults_of, run_seed
 
 # The first words of a violation are its kind if the violation has no name. This is their number.
 _WORDS = 4
 
 
-def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[int]:
+def shrink(
+    failed: Verdict,
+    *,
+    run: Callable[..., Verdict] = run_seed,
+    faults_of: Callable[[int], list[Fault]] = faults_of,
+) -> list[int]:
     """Return the numbers of the faults that the failure does not need. If all of them are left out,
     the seed still fails in one of the ways of `failed`. The search is delta debugging: it leaves
     out pieces of the list, and halves the size of the pieces."""

@@ -169,5 +169,5 @@ class Sometimes:
             self.counts[name] += times
 
 
-def never_met(met: Collection[str]) -> list[str]:
-    return [name for name in STATES if name not in met]
+def never_met(met: Collection[str], states: Collection[str] = STATES) -> list[str]:
+    return [name for name in states if name not in met]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from oncelog_server.partition.partition import Partition
 from tests.simulation.cluster.member_node import MemberNode, host_of
 from tests.simulation.common_faults import CommonFaults
 from tests.simulation.cuts import Cut, both_ways
-from tests.simulation.disk import Loss
+from tests.simulation.disk import Loss, Trap
 from tests.simulation.etcd.faults import Fault as RequestFault
 from tests.simulation.etcd.member import SimMember
 from tests.simulation.fault import Fault
-from tests.simulation.process import PAUSED
+from tests.simulation.process import PAUSED, Killed
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
@@ -22,6 +25,17 @@ HOUR_MS: Final = 3_600_000
 TXN: Final = "/v3/kv/txn"
 # A foreign key, which moves the revision.
 FOREIGN: Final = b"/other/key"
+
+
+# The number of looks for uncommitted records, one in each millisecond.
+LOOKS: Final = 1_000
+TRAP_MATCHES: Final = ("", "append", "truncate", "truncate", "rename", "sync", "unlink",
+                       "leader-epoch", "recovery-point", "txnindex", "snapshot",
+                       "__transaction_state", "__consumer_offsets")  # fmt: skip
+
+
+def _is_uncommitted(partition: Partition) -> bool:
+    return partition.is_leader and not partition.is_committed
 
 
 class ClusterFaults(CommonFaults):
@@ -75,6 +89,97 @@ class ClusterFaults(CommonFaults):
             if not node.is_restarting and node.process is not None and node.process.state != PAUSED
         ]
         return rng.sample(nodes, min(count, len(nodes)))
+
+    def _flap(self, fault: Fault, rng: Random) -> bool:
+        """Kill a broker several times, each time soon after its start."""
+        nodes = self._some_nodes(rng, 1)
+        for node in nodes:
+            self._world.background(self._kill_again(node, rng))
+        return bool(nodes)
+
+    async def _kill_again(self, node: MemberNode, rng: Random) -> None:
+        for _ in range(3):
+            if self._world.is_healed:
+                return
+            if node.is_up and not node.is_restarting:
+                node.kill()
+                self._world.restart_after(node, rng.randint(1_000, 300_000))
+            await asyncio.sleep(rng.random() * 2.0)
+
+    def _roll(self, fault: Fault, rng: Random) -> None:
+        """Restart all brokers, one after the other."""
+        self._world.background(self._restart_all(rng))
+
+    async def _restart_all(self, rng: Random) -> None:
+        for node in self._world.nodes.values():
+            if self._world.is_healed:
+                return
+            if node.is_up and not node.is_restarting:
+                self._world.restart_after(node, 50_000, stop=True)
+            await asyncio.sleep(rng.random() * 1.5)
+
+    def _kill_inside(self, fault: Fault, rng: Random) -> bool:
+        """Kill a broker inside of a change of its disk."""
+        nodes = self._some_nodes(rng, 1)
+        for node in nodes:
+            node.disk.trap = Trap(
+                rng.choice((1, 2, 5, 20, 60)),
+                rng.choice(TRAP_MATCHES),
+                partial(self._spring, node, fault),
+                torn=rng.random() < 0.3,
+            )
+        return bool(nodes)
+
+    def _spring(self, node: MemberNode, fault: Fault) -> None:
+        self._world.sometimes.met("killed inside a change of the disk")
+        assert node.process is not None
+        node.process.die()
+        # While the broker starts, `restart_after` does nothing: the start is tried again.
+        self._world.restart_after(node, fault.for_us)
+        raise Killed
+
+    # --- a leader with records that are not committed
+
+    def _kill_uncommitted(self, fault: Fault, rng: Random) -> None:
+        def kill(node: MemberNode) -> None:
+            node.kill()
+            self._world.restart_after(node, fault.for_us)
+
+        self._when_uncommitted(rng, kill)
+
+    def _pause_uncommitted(self, fault: Fault, rng: Random) -> None:
+        def pause(node: MemberNode) -> None:
+            if node.pause():
+                self._world.after(fault.for_us, node.resume)
+
+        self._when_uncommitted(rng, pause)
+
+    def _isolate_uncommitted(self, fault: Fault, rng: Random) -> None:
+        """Cut a leader off from all hosts but some clients, which go on to send records."""
+        names = [client.name for client in self._world.clients]
+        others = {*map(host_of, self._world.ids), *self._world.etcd.hosts, *rng.sample(names, 1)}
+
+        def isolate(node: MemberNode) -> None:
+            self._cut(fault, both_ways([node.host], others - {node.host}))
+
+        self._when_uncommitted(rng, isolate)
+
+    def _when_uncommitted(self, rng: Random, act: Callable[[MemberNode], None]) -> None:
+        """Act on a leader as soon as it has records that are not committed."""
+        left = [LOOKS]
+
+        def look() -> None:
+            nodes = self._some_nodes(rng, len(self._world.nodes))
+            for node in nodes:
+                if any(_is_uncommitted(partition) for partition in node.broker.partitions):
+                    self._world.sometimes.met("fault of a leader with uncommitted records")
+                    act(node)
+                    return
+            left[0] -= 1
+            if left[0] and not self._world.is_healed:
+                self._world.after(1_000, look)
+
+        look()
 
     # --- power
 

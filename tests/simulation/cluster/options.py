@@ -13,6 +13,12 @@ FAULT_KINDS: Final = (
     "kill",
     "kill-two",
     "kill-all",
+    "kill-inside",
+    "kill-uncommitted",
+    "pause-uncommitted",
+    "isolate-uncommitted",
+    "flap",
+    "roll",
     "stop",
     "pause",
     "pause-two",
@@ -42,6 +48,8 @@ FAULT_KINDS: Final = (
 FLUSHED_KINDS: Final = ("power-all", "power-two")
 # Up to three sessions.
 DURATIONS_US: Final = (50_000, 600_000, 2_500_000, 7_000_000)
+# The longer ones let more requests be in flight at a fault.
+LATENCIES_US: Final = ((20, 500), (200, 5_000), (2_000, 20_000))
 # etcd grants no shorter one.
 SESSION_MS: Final = 2_000
 
@@ -78,13 +86,14 @@ def draw_cluster_options(rng: Random) -> ClusterOptions:
     options.fetch_wait_ms = rng.choice((100, 500))
     options.periods = rng.choice((2, 3))
     options.period_us = rng.choice((3_000_000, 5_000_000))
-    options.faults_per_period = rng.choice((1, 2, 3))
+    options.faults_per_period = rng.choice((1, 2, 3, 4))
     options.segment_bytes = rng.choice((1_000, 4_000, 1 << 20, 1 << 20))
     options.topic_partitions = rng.choice((1, 2, 3))
     options.transaction_timeout_ms = rng.choice((1_500, 4_000))
     options.delivery_timeout_ms = rng.choice((2_000, 8_000))
     options.max_block_ms = 8_000
-    options.pace = rng.choice((10.0, 20.0))
+    options.pace = rng.choice((20.0, 50.0))
+    options.latency_us = rng.choice(LATENCIES_US)
     options.replaying = 0.0
     options.workloads = draw_workloads(rng)
     options.transactions = rng.choice((15, 25))

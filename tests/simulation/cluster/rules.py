@@ -47,6 +47,8 @@ class Rules:
             now.leader != before.leader and now.leader_epoch == before.leader_epoch
         ):
             self._violate("LeaderEpoch", name, f"{before} became {now}")
+        for id in set(now.isr) - set(before.isr):
+            self._check_joined(name, id, now)
         for id in (*now.isr, *now.elr):
             if self.is_sound(id, now):
                 self._check_complete(name, id, "ReplicaComplete")
@@ -58,6 +60,18 @@ class Rules:
             self._world.sometimes.met("ISR grown")
         if now.elr:
             self._world.sometimes.met("ELR")
+
+    def _check_joined(self, name: str, broker_id: int, record: PartitionRecord) -> None:
+        """Check that a new member has all records up to the start of the leader epoch."""
+        leader = self._world.nodes.get(record.leader)
+        for partition in leader.broker.partitions if leader is not None and leader.is_up else ():
+            if str(partition.topic_partition) != name or not partition.is_leader:
+                continue
+            start = partition.replicas.epoch_start_offset
+            log = self._batches[broker_id].of(name)
+            if partition.leader_epoch == record.leader_epoch and _end_of(log) < start:
+                what = f"broker {broker_id} ends at {_end_of(log)}, the epoch begins at {start}"
+                self._violate("JoinedIsr", name, what)
 
     def is_sound(self, broker_id: int, record: PartitionRecord) -> bool:
         """Return True if a member has lost no records since it became one. A broker that has lost
@@ -160,3 +174,7 @@ class Rules:
 
     def _violate(self, rule: str, name: str, what: str) -> None:
         self._world.violate(f"{rule}: {name}: {what}")
+
+
+def _end_of(log: Sequence[BatchId]) -> int:
+    return log[-1].last + 1 if log else 0
