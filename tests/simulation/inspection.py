@@ -117,7 +117,7 @@ def _inspect_memory(
     coordinators = LiveBroker({}, transactions, offsets, pending)
     found += check_live({key: log for key, log in logs.items() if key in served}, coordinators)
     for violation in found:
-        world.violate(f"{when}: {node.host}: {violation}")
+        world.violate(f"{when}: {violation} (on {node.host})")
     _observe(world, partitions, coordinators, when)
 
 

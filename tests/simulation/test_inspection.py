@@ -22,7 +22,7 @@ SHORT = 4
 SEEDS = (SHORT, *(seed for seed in range(40) if seed != SHORT))
 
 
-def nothing(_: world.World) -> None:
+def nothing(*_: object) -> None:
     pass
 
 

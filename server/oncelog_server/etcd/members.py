@@ -21,14 +21,14 @@ class Member:
         self.address = address
         self._context = context if address.has_tls else None
         self._idle: list[HttpConnection] = []
-        self._used: set[HttpConnection] = set()
+        self._used: dict[HttpConnection, None] = {}
 
     async def connection(self) -> HttpConnection:
         """Return an idle connection, or a new one. Raises OSError."""
         while self._idle:
             idle = self._idle.pop()
             if idle.is_reusable:
-                self._used.add(idle)
+                self._used[idle] = None
                 return idle
             idle.close()
         try:
@@ -43,12 +43,12 @@ class Member:
             raise OSError(f"no connection to {self.address} in {CONNECT_TIMEOUT_S} s") from error
         except OSError as error:
             raise OSError(f"no connection to {self.address}: {error}") from error
-        self._used.add(new)
+        self._used[new] = None
         return new
 
     def release(self, connection: HttpConnection) -> None:
         """Take a connection back. It is closed unless its response was read to the end."""
-        self._used.discard(connection)
+        self._used.pop(connection, None)
         if connection.is_reusable and len(self._idle) < _KEPT:
             self._idle.append(connection)
         else:

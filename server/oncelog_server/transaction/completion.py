@@ -80,7 +80,8 @@ class Completion:
         self._wall_ms = wall_ms
         self.work = work
         self._decided = decided
-        self._retries: set[_Retry] = set()
+        # In the order in which they were scheduled.
+        self._retries: dict[_Retry, None] = {}
 
     def write_markers(self, shard: TransactionShard, effect: WriteMarkers) -> None:
         ids = effect.transactional_ids
@@ -111,7 +112,7 @@ class Completion:
     def finish_later(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
         delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
         retry = _Retry(shard, work, attempt)
-        self._retries.add(retry)
+        self._retries[retry] = None
         self._timers.call_later(delay_ms, partial(self.retry, retry))
 
     def release_later(self, shard: TransactionShard, work: MarkerWork) -> Timer:
@@ -146,7 +147,7 @@ class Completion:
     def retry(self, retry: _Retry) -> None:
         """Make an attempt, unless it was made already."""
         if retry in self._retries:
-            self._retries.remove(retry)
+            del self._retries[retry]
             if self.is_due(retry.shard, retry.work):
                 self.finish(retry.shard, retry.work.transactional_id, retry.attempt)
 

@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._member.connections.add(self)
+        self._member.connections[self] = None
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
     def data_received(self, data: bytes) -> None:
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._arrived.set()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._member.connections.discard(self)
+        self._member.connections.pop(self, None)
         if self._task is not None:
             self._task.cancel()
 

@@ -33,7 +33,7 @@ class SimMember:
         self.gateway = Gateway(state, FIRST_MEMBER_ID + index)
         self.host = HOST
         self.port = 0
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         # The paths of all requests, in their order.
         self.requests: list[str] = []
         self._server: Any = None
