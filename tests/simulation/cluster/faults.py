@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 HOUR_MS: Final = 3_600_000
+TEN_MINUTES_MS: Final = 600_000
 TXN: Final = "/v3/kv/txn"
 # A foreign key, which moves the revision.
 FOREIGN: Final = b"/other/key"
@@ -225,6 +226,11 @@ class ClusterFaults(CommonFaults):
         """Cut one broker off from all hosts."""
         self._cut(fault, both_ways([host_of(rng.choice(self._world.ids))], None))
 
+    def _pair(self, fault: Fault, rng: Random) -> None:
+        """Cut the network between two brokers."""
+        one, other = rng.sample(self._world.ids, 2)
+        self._cut(fault, both_ways([host_of(one)], [host_of(other)]))
+
     def _minority(self, fault: Fault, rng: Random) -> None:
         """Cut a minority of the brokers, with some clients, off from all others."""
         ids = self._world.ids
@@ -336,6 +342,11 @@ class ClusterFaults(CommonFaults):
         weather = self._world.nodes[rng.choice(self._world.ids)].disk.weather
         weather.sync_us = (50_000, 400_000)
         self._until(fault, lambda: setattr(weather, "sync_us", (100, 2_000)))
+
+    def _skew(self, fault: Fault, rng: Random) -> None:
+        """Let the wall clocks of the brokers differ by up to 20 minutes."""
+        for node in self._world.nodes.values():
+            node.clock.wall_offset_ms = rng.randint(-TEN_MINUTES_MS, TEN_MINUTES_MS)
 
     def _wall_step(self, fault: Fault, rng: Random) -> None:
         node = self._world.nodes[rng.choice(self._world.ids)]

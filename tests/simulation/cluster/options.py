@@ -23,6 +23,7 @@ FAULT_KINDS: Final = (
     "pause",
     "pause-two",
     "isolate",
+    "pair",
     "minority",
     "one-way",
     "etcd-only",
@@ -43,6 +44,7 @@ FAULT_KINDS: Final = (
     "pause-client",
     "kill-client",
     "wall-step",
+    "skew",
 )
 # Only with records on disk before the acknowledgment.
 FLUSHED_KINDS: Final = ("power-all", "power-two")

@@ -32,6 +32,7 @@ class Rules:
         self._batches = {id: Batches(node.disk) for id, node in world.nodes.items()}
         # The leader of each partition in each leader epoch.
         self._leaders: dict[tuple[str, int], int] = {}
+        self._is_over = False
 
     # --- changes of the metadata
 
@@ -52,6 +53,10 @@ class Rules:
         for id in (*now.isr, *now.elr):
             if self.is_sound(id, now):
                 self._check_complete(name, id, "ReplicaComplete")
+        if not self._is_over:
+            self._observe(before, now)
+
+    def _observe(self, before: PartitionRecord, now: PartitionRecord) -> None:
         if now.leader != before.leader:
             self._world.sometimes.met("leader elected" if now.leader >= 0 else "leader lost")
         if len(now.isr) < len(before.isr):
@@ -145,7 +150,9 @@ class Rules:
     # --- at the end
 
     def check_all(self) -> None:
-        """Check that each replica has everything that was ever committed."""
+        """Check that each replica has everything that was ever committed. After this call, the
+        brokers stop for the last time."""
+        self._is_over = True
         for name in self.committed:
             for id in self.metadata.partitions[name].replicas:
                 self._check_complete(name, id, "NothingLost")

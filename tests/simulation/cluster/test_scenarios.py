@@ -1,0 +1,132 @@
+"""The scenarios of several brokers, each as a cluster with the faults of its row. In all of them
+every promise must hold, and at the end all brokers must be in sync."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+from tests.simulation.cluster.options import ClusterOptions
+from tests.simulation.cluster.run import run_cluster
+from tests.simulation.fault import Fault
+from tests.simulation.kinds import CLUSTER
+from tests.simulation.loop import Scheduling
+from tests.simulation.report import failure_lines
+from tests.simulation.run import Verdict
+
+SEED: Final = 1
+S: Final = 1_000_000
+OPTIONS: Final = ClusterOptions(
+    scheduling=Scheduling.FIFO,
+    step_us=5,
+    flush_on_ack=False,
+    latency_us=(500, 5_000),
+    segmentation=0.0,
+    coalescing=0.5,
+    clogging=0.0,
+    small_window=False,
+    replaying=0.0,
+    replay_after_us=(100, 1_000),
+    drift_ppm=0,
+    segment_bytes=4_000,
+    index_interval_bytes=200,
+    transaction_partitions=2,
+    offsets_partitions=2,
+    topic_partitions=2,
+    transaction_timeout_ms=4_000,
+    checkpoint_ms=2_000,
+    flush_ms=None,
+    cleaner_backoff_ms=500,
+    cleanable_ratio=0.5,
+    periods=2,
+    period_us=4 * S,
+    faults_per_period=1,
+    kinds=(),
+    damage=0.0,
+    loss_ordered=False,
+    loss_holes=0.3,
+    workloads={"append": 1, "copy": 1, "plain": 1, "reader": 1},
+    transactions=12,
+    delivery_timeout_ms=8_000,
+    max_block_ms=8_000,
+    pace=25.0,
+)
+
+
+def run(*faults: tuple[float, str, float], **changed: object) -> Verdict:
+    """Run a cluster with faults: each with its time, its kind and its duration in seconds."""
+    drawn = [
+        Fault(number, int(at_s * S), kind, int(for_s * S), number)
+        for number, (at_s, kind, for_s) in enumerate(faults)
+    ]
+    verdict = run_cluster(SEED, replace(OPTIONS, **changed), drawn)  # type: ignore[arg-type]
+    assert not verdict.failed, "\n".join(failure_lines(verdict, option=CLUSTER.option))
+    for _, kind, _ in faults:
+        assert verdict.inflicted[kind] >= 1
+    return verdict
+
+
+@cache
+def undisturbed() -> Verdict:
+    return run()
+
+
+def test_without_faults_no_leader_changes_and_no_commit_fails() -> None:
+    verdict = undisturbed()
+    assert not verdict.met["leader elected"]
+    assert not verdict.met["ISR shrunk"]
+    assert not verdict.met["commit outcome unknown"]
+
+
+def test_s13_all_brokers_lose_power_at_once_and_nothing_that_was_on_disk_is_lost() -> None:
+    verdict = run((1.5, "power-all", 1.0), (5.0, "power-all", 0.5), flush_on_ack=True)
+    assert verdict.met["start after a crash"] >= 2 * OPTIONS.brokers
+
+
+def test_k4_transactions_end_in_time_although_the_clocks_of_the_brokers_differ() -> None:
+    run((0.0, "skew", 1.0), (1.5, "kill", 4.0), (4.0, "kill", 2.0))
+
+
+def test_n5_n6_two_brokers_do_not_reach_each_other() -> None:
+    """The third one reaches both."""
+    run((1.0, "pair", 3.0), (5.0, "pair", 3.0))
+
+
+def test_n10_a_broker_sends_and_does_not_receive_or_receives_and_does_not_send() -> None:
+    verdict = run((1.0, "one-way", 4.0), (2.0, "one-way", 4.0), (5.0, "one-way", 3.0))
+    assert verdict.met["ISR shrunk"]
+
+
+def test_n13_two_of_three_brokers_are_stopped_and_go_on_together() -> None:
+    verdict = run((1.0, "pause-two", 6.0), (4.0, "pause", 3.0))
+    assert verdict.met["the registration has ended: register again"]
+
+
+def test_b5_the_last_replica_in_the_isr_loses_power() -> None:
+    """The partition waits for a replica with all records, and takes no other one."""
+    run((1.0, "kill-two", 6.0), (3.5, "power", 1.0))
+
+
+def test_b12_a_member_of_etcd_accepts_connections_and_responds_to_nothing() -> None:
+    verdict = run((1.0, "etcd-silent", 6.0), (4.0, "etcd-silent", 4.0), etcd_members=3)
+    # The brokers have used another member in time.
+    assert not verdict.met["the registration has ended: register again"]
+
+
+def test_b14_the_watches_fall_behind_a_compaction() -> None:
+    run((1.0, "etcd-compact", 2.0), (1.5, "kill", 1.0), (5.0, "etcd-compact", 1.0))
+
+
+def test_b25_preferred_leaders_are_elected_under_load() -> None:
+    verdict = run((1.0, "roll", 1.0), (4.5, "roll", 1.0))
+    assert verdict.met["leader elected"] > 2 * OPTIONS.topic_partitions
+
+
+def test_b28_a_broker_reaches_etcd_and_no_other_broker() -> None:
+    run((1.0, "etcd-only", 5.0))
+
+
+def test_b29_a_broker_reaches_the_other_brokers_and_not_etcd() -> None:
+    verdict = run((1.0, "peers-only", 6.0))
+    assert verdict.met["leader elected"]
