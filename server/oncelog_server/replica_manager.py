@@ -23,6 +23,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.log.closed import ClosedLogs
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
 from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.replay import decided_from
 from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.partition_events import (
     StorageFailures,
@@ -367,6 +368,8 @@ class ReplicaManager:
                 topic_id_checked=partition_directory(*topic_partition) in self._checked,
                 jitter=self._jitter,
             )
+            high_watermark = self._high_watermark(topic, topic_partition, known=known)
+            self._hold_back(opened, high_watermark)
         except CorruptLog as corrupt:
             log_damage(topic_partition, corrupt)
             self._partitions.add_offline(topic_partition, str(corrupt))
@@ -389,10 +392,19 @@ class ReplicaManager:
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
             on_storage_error=self._storage_failed,
-            high_watermark=self._high_watermark(topic, topic_partition, known=known),
+            high_watermark=high_watermark,
         )
         self._partitions.add(partition)
         return partition
+
+    def _hold_back(self, opened: PartitionLog, high_watermark: int | None) -> None:
+        """Let the last stable offset wait for the markers that are not committed. Raises
+        StorageError and CorruptLog."""
+        snapshot = opened.recovery.snapshot_offset
+        if high_watermark is not None and snapshot is not None and snapshot > high_watermark:
+            opened.producers.decided.update(
+                decided_from(opened.segments, opened.snapshots, high_watermark, self._wall_ms())
+            )
 
     def _high_watermark(
         self, topic: TopicImage, name: TopicPartition, *, known: bool

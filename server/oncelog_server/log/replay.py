@@ -75,6 +75,35 @@ def rebuild(
     return Rebuilt(None if found is None else replay_from, batches)
 
 
+def decided_from(
+    segments: Sequence[Segment], snapshots: Snapshots, offset: int, now_ms: int
+) -> dict[int, int]:
+    """Return the offset of the marker, at `offset` or above, by the first offset of its
+    transaction. After a start, `Producers.decided` lacks these transactions if the loaded snapshot
+    is newer. Raises StorageError and CorruptLog."""
+    if not any(_has_marker(segment, offset) for segment in segments):
+        return {}
+    producers = Producers(0)
+    replay_from = segments[0].base_offset
+    found = snapshots.newest(replay_from, offset, now_ms)
+    if found is not None:
+        replay_from, entries = found
+        producers.load(entries)
+    for segment in segments:
+        if segment.end_offset > replay_from:
+            replay(producers, segment, replay_from, now_ms)
+    return {first: last for first, last in producers.decided.items() if last >= offset}
+
+
+def _has_marker(segment: Segment, offset: int) -> bool:
+    """Return True if the segment has a marker at `offset` or above."""
+    if segment.end_offset <= offset:
+        return False
+    with segment.borrowed_indexes():
+        scan = segment.walk_from(max(offset, segment.base_offset), SCAN_CHUNK)
+    return any(header.is_control and header.base_offset >= offset for _, header in scan)
+
+
 def aborted_rows(
     segments: Sequence[Segment], snapshots: Snapshots, base_offset: int
 ) -> list[AbortedTransaction]:

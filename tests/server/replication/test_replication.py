@@ -165,6 +165,30 @@ async def test_a_follower_keeps_its_high_watermark_over_a_clean_stop(tmp_path: P
         assert broker.partitions.require(TOPIC, 0).high_watermark >= 10
 
 
+async def test_a_marker_that_is_not_committed_holds_the_last_stable_offset_over_a_clean_stop(
+    tmp_path: Path,
+) -> None:
+    """The snapshot of a clean stop is at the log end, above the marker."""
+    async with cluster(tmp_path, 1, 2) as found:
+        await found.create((1, 2), **{"min.insync.replicas": "2"})
+        led = found.replica(1)
+        led.append(
+            batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+            now_ms=NOW_MS,
+        )
+        await found.until(lambda: led.high_watermark == 1)
+        cut_off(found, 2)
+        led.append_marker(
+            7, 0, committed=True, coordinator_epoch=0, transaction_version=1, now_ms=NOW_MS
+        )
+        await found.kill(2)
+        assert (led.last_stable_offset, led.high_watermark, led.log_end_offset) == (0, 1, 2)
+        await found.brokers.pop(1).stop()
+        await found.start_one(1)
+        led = found.replica(1)
+        assert (led.last_stable_offset, led.high_watermark, led.log_end_offset) == (0, 1, 2)
+
+
 async def test_b2_partitions_move_between_leaders_again_and_again(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3) as found:
         await found.create((1, 2, 3), (2, 3, 1), (3, 1, 2))
