@@ -36,7 +36,7 @@ from oncelog_server.settings.model import Settings
 NO_LEASE: Final = 0
 # Pause before the next look at a broker id that another broker has.
 CONFLICT_PAUSE_S: Final = 0.5
-# Pause after a keepalive or registration that the store has refused, or has not responded to.
+# Pause after the second and each further attempt to renew the registration that has failed.
 RETRY_S: Final = 0.5
 
 _log = structlog.get_logger("oncelog.cluster")
@@ -227,22 +227,25 @@ class Membership:
             self._keeping = asyncio.create_task(self._keep(), name="membership")
 
     async def _keep(self) -> None:
-        pause_s = self._settings.broker_heartbeat_interval_ms / 1000
-        is_failing = False
+        interval_s = self._settings.broker_heartbeat_interval_ms / 1000
+        failures = 0
         while True:
+            # After a failure the store uses another member of etcd. The time for its keepalive is
+            # short, because the failure may have been a timeout.
+            pause_s = RETRY_S if failures > 1 else 0 if failures else interval_s
             try:
-                async with asyncio.timeout(RETRY_S if is_failing else pause_s):
+                async with asyncio.timeout(pause_s):
                     await self._wakes.wait()
             except TimeoutError:
                 pass
             self._wakes.clear()
             try:
                 await self._renew()
-                is_failing = False
+                failures = 0
             except (OSError, Refused) as error:
-                if not is_failing:
+                if not failures:
                     _log.warning("the registration could not be renewed", reason=str(error))
-                is_failing = True
+                failures += 1
 
     async def _renew(self) -> None:
         """Renew the lease, or register again if it has ended. Raises OSError."""

@@ -15,9 +15,17 @@ from oncelog_server.cluster.store import (
     WriteOperation,
 )
 from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.metadata import membership
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.settings.model import Settings
-from tests.server.metadata.brokers import SESSION_MS, Brokers, endpoints, facts, until
+from tests.server.metadata.brokers import (
+    DEADLINE_S,
+    SESSION_MS,
+    Brokers,
+    endpoints,
+    facts,
+    until,
+)
 from tests.server.metadata.memory_store import MemoryStore
 
 
@@ -58,6 +66,28 @@ async def test_keepalives_keep_the_registration(brokers: Brokers) -> None:
     brokers.store.end_leases()
     assert metadata.membership.broker_epoch == epoch
     assert metadata.image.brokers[1].epoch == epoch
+
+
+async def test_b12_after_a_failed_keepalive_the_next_one_leaves_at_once(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of etcd that does not respond has taken a second of the lease."""
+    monkeypatch.setattr(membership, "RETRY_S", 2 * DEADLINE_S)
+    metadata = await brokers.start(1)
+    lease = metadata.membership._lease
+    assert lease is not None
+    keep_alive = lease.keep_alive
+    calls = 0
+
+    async def fails_once() -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise OSError("no response")
+        return await keep_alive()
+
+    monkeypatch.setattr(lease, "keep_alive", fails_once)
+    await until(lambda: calls > 1)
 
 
 async def test_b11_without_a_keepalive_the_authority_ends_before_the_lease(

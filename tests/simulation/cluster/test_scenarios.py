@@ -109,7 +109,7 @@ def test_b5_the_last_replica_in_the_isr_loses_power() -> None:
 
 
 def test_b12_a_member_of_etcd_accepts_connections_and_responds_to_nothing() -> None:
-    verdict = run((1.0, "etcd-silent", 6.0), (4.0, "etcd-silent", 4.0), etcd_members=3)
+    verdict = run((1.0, "etcd-silent", 3.0), (5.0, "etcd-silent", 3.0), etcd_members=3)
     # The brokers have used another member in time.
     assert not verdict.met["the registration has ended: register again"]
 
