@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.partition.partition import Partition
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.member_node import MemberNode
     from tests.simulation.cluster.world import ClusterWorld
 
-NO_LEADER = -1
+NO_LEADER: Final = -1
+# The setting min.insync.replicas of all topics.
+MIN_ISR: Final = 2
 
 
 class Rules:
@@ -102,6 +104,10 @@ class Rules:
         if high < before:
             self._violate("HighWatermark", name, f"{node.host} moves it from {before} to {high}")
         self._check_maximal_isr(node, partition)
+        replicas = partition.replicas
+        if len(replicas.isr) < min(MIN_ISR, len(replicas.assignment)):
+            what = f"{node.host} moves it to {high} with the ISR {replicas.isr}"
+            self._violate("MinIsr", name, what)
         wrong = self.committed.extend(name, log, before, high)
         if wrong is not None:
             self._violate("CommittedForEver", name, f"{node.host} at {high}: {wrong}")
@@ -113,6 +119,9 @@ class Rules:
     def _check_follower(
         self, node: MemberNode, name: str, log: list[BatchId], before: int, high: int
     ) -> None:
+        if high > _end_of(log):
+            what = f"{node.host} has {high}, its log ends at {_end_of(log)}"
+            self._violate("HighWatermark", name, what)
         if high > self.committed.end(name):
             what = f"{node.host} has {high}, no leader had more than {self.committed.end(name)}"
             self._violate("HighWatermark", name, what)

@@ -13,7 +13,7 @@ from tests.simulation.broker_settings import settings_of
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.member_node import MemberNode, host_of
 from tests.simulation.cluster.options import SESSION_MS, ClusterOptions
-from tests.simulation.cluster.rules import Rules
+from tests.simulation.cluster.rules import MIN_ISR, Rules
 from tests.simulation.cluster.watched import watched
 from tests.simulation.etcd.processes import PORT, EtcdProcesses
 from tests.simulation.fault import Fault
@@ -67,8 +67,8 @@ class ClusterWorld(BaseWorld):
             f"replica.lag.time.max.ms={options.lag_ms}",
             f"replica.fetch.wait.max.ms={options.fetch_wait_ms}",
             "replica.fetch.backoff.ms=50",
-            "min.insync.replicas=2",
-            "transaction.state.log.min.isr=2",
+            f"min.insync.replicas={MIN_ISR}",
+            f"transaction.state.log.min.isr={MIN_ISR}",
             "leader.imbalance.check.interval.seconds=2",
             # Each replica compacts by itself, so compacted logs differ.
             "log.cleaner.enable=false",
