@@ -124,6 +124,9 @@ class SimNet:
             raise ConnectionRefusedError(111, "Connection refused")
         link = self._connect(factory, process, server)
         await asyncio.sleep(self.weather.delay_us() / 1e6)
+        if link.client.is_closing():
+            # The server has died meanwhile. The client's protocol never hears of this connection.
+            raise ConnectionResetError(104, "Connection reset by peer")
         link.client.open()
         return link.client, link.client.protocol
 

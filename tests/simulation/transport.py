@@ -158,4 +158,5 @@ class SimTransport(asyncio.Transport):
         if not self._lost:
             self._lost = True
             self._forget(self)
-            self.protocol.connection_lost(error)
+            if self._opened:
+                self.protocol.connection_lost(error)
