@@ -131,6 +131,27 @@ class ClusterFaults(CommonFaults):
             )
         return bool(nodes)
 
+    def _power_inside(self, fault: Fault, rng: Random) -> bool:
+        """Cut the power of a broker inside of a change of its disk."""
+        nodes = self._some_nodes(rng, 1)
+        for node in nodes:
+            node.disk.trap = Trap(
+                rng.choice((1, 2, 5, 20, 60)),
+                rng.choice(TRAP_MATCHES),
+                partial(self._spring_power, node, fault),
+                torn=True,
+            )
+        return bool(nodes)
+
+    def _spring_power(self, node: MemberNode, fault: Fault) -> None:
+        world = self._world
+        if self._may_lose_power(node):
+            world.sometimes.met("power lost inside a change of the disk")
+            # The power fails after this callback, because the callback runs in the middle of an
+            # operation of the disk.
+            world.loop.call_soon(self._take_power, node, context=world.context)
+        self._spring(node, fault)
+
     def _spring(self, node: MemberNode, fault: Fault) -> None:
         self._world.sometimes.met("killed inside a change of the disk")
         assert node.process is not None
@@ -187,12 +208,12 @@ class ClusterFaults(CommonFaults):
     def _power(self, fault: Fault, rng: Random) -> bool:
         """Cut the power of one broker, if all others have recovered from their power losses: a
         record is lost if the last brokers with it lose it together."""
-        nodes = self._some_nodes(rng, 1)
-        if not self._world.options.flush_on_ack and any(
-            not self._has_recovered(node) for node in self._world.nodes.values()
-        ):
-            return False
+        nodes = [node for node in self._some_nodes(rng, 1) if self._may_lose_power(node)]
         return self._lose_power(fault, rng, nodes)
+
+    def _may_lose_power(self, node: MemberNode) -> bool:
+        others = [other for other in self._world.nodes.values() if other is not node]
+        return self._world.options.flush_on_ack or all(map(self._has_recovered, others))
 
     def _power_two(self, fault: Fault, rng: Random) -> bool:
         return self._lose_power(fault, rng, self._some_nodes(rng, 2))
@@ -201,15 +222,18 @@ class ClusterFaults(CommonFaults):
         return self._lose_power(fault, rng, self._some_nodes(rng, len(self._world.nodes)))
 
     def _lose_power(self, fault: Fault, rng: Random, nodes: list[MemberNode]) -> bool:
-        options = self._world.options
         for node in nodes:
             node.silence = both_ways([node.host], None) if rng.random() < 0.5 else []
             self._world.net.cuts.add(node.silence)
             node.kill()
-            loss = Loss(ordered=options.loss_ordered, holes=options.loss_holes)
-            node.lose_power(loss, self._world.rules.metadata.revision)
+            self._take_power(node)
             self._world.restart_after(node, rng.randint(1_000, fault.for_us))
         return bool(nodes)
+
+    def _take_power(self, node: MemberNode) -> None:
+        options = self._world.options
+        loss = Loss(ordered=options.loss_ordered, holes=options.loss_holes)
+        node.lose_power(loss, self._world.rules.metadata.revision)
 
     def _has_recovered(self, node: MemberNode) -> bool:
         """Return True if the broker has been in the ISR of all its partitions since its last power

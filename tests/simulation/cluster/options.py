@@ -37,6 +37,7 @@ FAULT_KINDS: Final = (
     "etcd-kill",
     "etcd-lease",
     "power",
+    "power-inside",
     "reset",
     "vanish",
     "hold",
@@ -45,6 +46,19 @@ FAULT_KINDS: Final = (
     "kill-client",
     "wall-step",
     "skew",
+)
+# Leaders that lose their leadership with records that no other broker has, one after the other: the
+# logs differ then.
+STORM_KINDS: Final = (
+    "kill-uncommitted",
+    "pause-uncommitted",
+    "isolate-uncommitted",
+    "power",
+    "power-inside",
+    "kill-inside",
+    "kill-two",
+    "flap",
+    "etcd-lost",
 )
 # Only with records on disk before the acknowledgment.
 FLUSHED_KINDS: Final = ("power-all", "power-two")
@@ -97,6 +111,10 @@ def draw_cluster_options(rng: Random) -> ClusterOptions:
     options.pace = rng.choice((20.0, 50.0))
     options.latency_us = rng.choice(LATENCIES_US)
     options.replaying = 0.0
+    if rng.random() < 0.4:
+        options.kinds = STORM_KINDS
+        options.faults_per_period = 8
+        options.period_us = 5_000_000
     options.workloads = draw_workloads(rng)
     options.transactions = rng.choice((15, 25))
     return options
