@@ -133,6 +133,7 @@ fuzz: $(READY)  ## changed bytes for all that parses for security: make fuzz INP
 
 nightly: $(READY)  ## the checks that take too long for every change, about 5 hours: simulate, explore, mutants, torture ...
 	$(MAKE) simulate SEEDS=10000
+	$(MAKE) simulate SEEDS=2000 CLUSTER=1
 	$(MAKE) explore
 	$(MAKE) mutants
 	$(MAKE) mutate

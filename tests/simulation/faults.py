@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.simulation.common_faults import CommonFaults
+from tests.simulation.client_faults import ClientFaults
 from tests.simulation.disk import Loss, Trap
 from tests.simulation.fault import Fault
 from tests.simulation.full_at import METADATA, Healing, draw_kinds, full_for, observe_refused, times
@@ -32,7 +32,7 @@ def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
     ]
 
 
-class Faults(CommonFaults):
+class Faults(ClientFaults):
     """The faults of a world with one broker."""
 
     def __init__(self, world: World) -> None:

@@ -215,7 +215,7 @@ def test_a_silent_member_is_found_by_a_renewal_and_its_watch_resumes_elsewhere()
 
 
 def test_a_watch_whose_connection_has_vanished_resumes_on_another() -> None:
-    """Neither end notices it, and the keepalives on other connections go on."""
+    """Neither end notices it, and keepalives succeed on other connections."""
 
     async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
         network = cast("SimNet", cast("SimLoop", asyncio.get_running_loop()).network)

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog_server.cluster.store import Entry, TxnResult
 from oncelog_server.etcd_gateway.responses import (
+    Header,
     InvalidResponse,
     KeepAliveResponse,
     LeaseResponse,
@@ -57,7 +58,8 @@ def test_an_empty_range_has_only_a_header() -> None:
 
 def test_the_keepalive_of_an_ended_lease_has_no_ttl() -> None:
     body = f'{{"result":{{{HEADER},"ID":"7587862094297012738"}}}}'
-    assert decoded(KeepAliveResponse, body.encode()).result == LeaseResponse(7587862094297012738, 0)
+    expected = LeaseResponse(Header(9), 7587862094297012738, 0)
+    assert decoded(KeepAliveResponse, body.encode()).result == expected
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"header":{"revision":"x"}}'])

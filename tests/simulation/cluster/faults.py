@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog_server.partition.partition import Partition
 from tests.simulation.cluster.member_node import MemberNode, host_of
-from tests.simulation.common_faults import CommonFaults
+from tests.simulation.client_faults import ClientFaults
 from tests.simulation.cuts import Cut, both_ways
 from tests.simulation.disk import Loss, Trap
 from tests.simulation.etcd.faults import Fault as RequestFault
@@ -39,7 +39,7 @@ def _is_uncommitted(partition: Partition) -> bool:
     return partition.is_leader and not partition.is_committed
 
 
-class ClusterFaults(CommonFaults):
+class ClusterFaults(ClientFaults):
     """The faults of a cluster. `for_us` of a kill is the time until the next start."""
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -177,7 +177,7 @@ class ClusterFaults(CommonFaults):
         self._when_uncommitted(rng, pause)
 
     def _isolate_uncommitted(self, fault: Fault, rng: Random) -> None:
-        """Cut a leader off from all hosts but some clients, which go on to send records."""
+        """Cut a leader off from all hosts but some clients, which continue to send records."""
         names = [client.name for client in self._world.clients]
         others = {*map(host_of, self._world.ids), *self._world.etcd.hosts, *rng.sample(names, 1)}
 
@@ -252,8 +252,8 @@ class ClusterFaults(CommonFaults):
 
     def _pair(self, fault: Fault, rng: Random) -> None:
         """Cut the network between two brokers."""
-        one, other = rng.sample(self._world.ids, 2)
-        self._cut(fault, both_ways([host_of(one)], [host_of(other)]))
+        first, second = rng.sample(self._world.ids, 2)
+        self._cut(fault, both_ways([host_of(first)], [host_of(second)]))
 
     def _minority(self, fault: Fault, rng: Random) -> None:
         """Cut a minority of the brokers, with some clients, off from all others."""

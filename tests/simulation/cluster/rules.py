@@ -172,9 +172,9 @@ class Rules:
         log = self._batches[first].of(name)
         for id in others:
             other = self._batches[id].of(name)
-            for one, two in zip_longest(log, other):
-                if one != two:
-                    yield f"{name}: broker {first} has {one}, broker {id} has {two}"
+            for batch, found in zip_longest(log, other):
+                if batch != found:
+                    yield f"{name}: broker {first} has {batch}, broker {id} has {found}"
                     break
 
     def _check_complete(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.simulation.base_world import BaseWorld
 
 
-class CommonFaults:
+class ClientFaults:
     """Inflicts faults: those of clients and connections. A subclass has a method `_kind` for each
     further kind. Each fault ends after its time, and the world ends the faults that remain."""
 
