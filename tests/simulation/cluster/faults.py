@@ -9,8 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from oncelog_server.partition.partition import Partition
-from tests.simulation.cluster.member_node import MemberNode, host_of
 from tests.simulation.client_faults import ClientFaults
+from tests.simulation.cluster.member_node import MemberNode, host_of
 from tests.simulation.cuts import Cut, both_ways
 from tests.simulation.disk import Loss, Trap
 from tests.simulation.etcd.faults import Fault as RequestFault
