@@ -286,8 +286,7 @@ class ReplicaManager:
     def _host(self, topic: TopicImage, image: PartitionImage) -> None:
         topic_partition = TopicPartition(topic.name, image.partition)
         if self._broker_id not in image.replicas:
-            if self._partitions.get(topic_partition) is not None:
-                self._leave(topic, topic_partition)
+            self._remove_moved(topic, topic_partition)
             return
         partition = self._partitions.get(topic_partition)
         # A partition that could not be opened stays offline until the next start. If it were opened
@@ -460,6 +459,7 @@ class ReplicaManager:
                 has_elr=bool(image.elr),
                 is_suspended=self._partitions.is_suspended,
             )
+            partition.replicas.reassign(image.adding, image.removing)
             if len(image.replicas) > 1:
                 self._lead_replicas()
             if image.leader_epoch > self._kept_epoch:
@@ -483,6 +483,19 @@ class ReplicaManager:
         if coordinator is not None:
             coordinator.resign(name.partition)
         self._remove(topic, name)
+
+    def _remove_moved(self, topic: TopicImage, name: TopicPartition) -> None:
+        """Remove a partition that has moved to other brokers (Kafka's StopReplica).
+
+        The brokers of the new replicas have every record, or the partition would not have moved. A
+        log that could not be opened stays on disk, and the next start puts it aside as a stray.
+        """
+        if self._partitions.get(name) is not None:
+            log.info("partition has moved to other brokers", partition=str(name))
+            self._leave(topic, name)
+        elif self._partitions.offline_reason(name) is not None:
+            self._refused_work.discard(_opening(name))
+            self._partitions.take_online(name)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
         """Remove the partition and rename its directory.

@@ -18,12 +18,13 @@ from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from oncelog_server.cluster.partition_change import (
     Candidates,
     ElectionRules,
+    add_change,
     is_settled,
     members_of,
     next_record,
 )
 from oncelog_server.cluster.records import PartitionRecord
-from oncelog_server.cluster.store import Compare, Created, Delete, Put, Write, Written
+from oncelog_server.cluster.store import Created, Delete, Put, Write, Written
 
 NO_LIMIT: Final = -1
 
@@ -36,8 +37,8 @@ def elect_leaders(
     at_most: int = NO_LIMIT,
 ) -> list[Write]:
     """Return the writes that adapt leader, ISR and ELR of every partition to the brokers of the
-    image. `names` limits the search to these topics, `at_most` the number of changed partitions.
-    `next_record` has the rules."""
+    image, and complete reassignments. `names` limits the search to these topics, `at_most` the
+    number of changed partitions. `next_record` has the rules."""
     epochs = {
         broker.id: broker.epoch
         for broker in image.brokers.values()
@@ -50,7 +51,7 @@ def elect_leaders(
             continue
         record = next_record(image, rules, topic, partition)
         if record is not None:
-            _add(batches, image, topic, partition, record)
+            add_change(batches, image, topic, partition, record)
             at_most -= 1
             if at_most == 0:
                 break
@@ -70,7 +71,7 @@ def elect_preferred_leaders(
     for topic, partition in _partitions(image, names):
         record = _preferred(image, partition)
         if record is not None:
-            _add(batches, image, topic, partition, record)
+            add_change(batches, image, topic, partition, record)
             at_most -= 1
             if at_most == 0:
                 break
@@ -120,22 +121,6 @@ def _partitions(
         if topic is not None:
             for partition in topic.partitions:
                 yield topic, partition
-
-
-def _add(
-    batches: Batches[PartitionImage],
-    image: ClusterImage,
-    topic: TopicImage,
-    partition: PartitionImage,
-    record: PartitionRecord,
-) -> None:
-    """Add the change of a partition. A new leader must still be in the same registration."""
-    key = records.partition_key(topic.id_text, partition.partition)
-    compare: list[Compare] = [Written(key, partition.partition_epoch)]
-    if record.leader != NO_LEADER and record.leader_epoch != partition.leader_epoch:
-        epoch = image.brokers[record.leader].epoch
-        compare.append(Created(records.broker_key(record.leader), epoch))
-    batches.add(partition, compare, Put(key, records.encode(record)))
 
 
 def _preferred(image: ClusterImage, partition: PartitionImage) -> PartitionRecord | None:

@@ -67,6 +67,11 @@ class PartitionImage(msgspec.Struct, frozen=True):
         """Return True if the first replica is the leader, as Kafka's PartitionRegistration does."""
         return self.leader == (self.replicas[0] if self.replicas else NO_LEADER)
 
+    @property
+    def is_reassigning(self) -> bool:
+        """Return True while replicas are added or removed (KIP-455)."""
+        return bool(self.adding or self.removing)
+
     def joined(self, broker_id: int) -> int:
         """Return the broker epoch in which a broker became a member of the ISR, -1 if it is none or
         if the epoch is unknown."""
@@ -93,7 +98,12 @@ class TopicImage(msgspec.Struct, frozen=True):
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas) if self.partitions else 0
+        """Return the number of replicas of the first partition, without those that a reassignment
+        removes."""
+        if not self.partitions:
+            return 0
+        first = self.partitions[0]
+        return len(first.replicas) - len(first.removing)
 
 
 class ClusterImage(msgspec.Struct, frozen=True):

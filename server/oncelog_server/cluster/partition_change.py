@@ -1,7 +1,7 @@
 """The next ISR, ELR and leader of a partition, for the brokers that an image shows.
 
-The rules are those of Kafka's PartitionChangeBuilder (KIP-966), without reassignment. Membership
-carries the broker epoch in which it was earned: after a restart a member counts only if its data
+The rules are those of Kafka's PartitionChangeBuilder (KIP-966, KIP-455). Membership carries the
+broker epoch in which it was earned: after a restart a member counts only if its data
 directory has kept every record that it had in that epoch (KIP-903).
 """
 
@@ -11,9 +11,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from oncelog_server.cluster import records
+from oncelog_server.cluster.batches import Batches
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.members import BrokerImage
+from oncelog_server.cluster.reassignment import Reassignment
 from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.store import Compare, Created, Put, Written
 from oncelog_server.settings.model import Settings
 
 # Members of an ISR or ELR, each with the broker epoch in which it became a member.
@@ -73,17 +77,40 @@ class Candidates:
         if it has kept its records, `recorded` if it is not alive. Return None if the member may
         have lost records.
 
-        Without another replica nothing better exists, so the only replica always counts.
+        Without another replica nothing better exists, so the only replica always counts. A
+        replica that is still being added is no other one.
         """
         broker = self._brokers.get(broker_id)
         if broker is None or broker.epoch == recorded:
             return recorded
-        if recorded in broker.kept_epochs or len(self._partition.replicas) == 1:
+        if recorded in broker.kept_epochs or self._is_single:
             return broker.epoch
         return None
 
+    @property
+    def _is_single(self) -> bool:
+        partition = self._partition
+        members = (*partition.isr, *partition.elr)
+        return sum(b not in partition.adding or b in members for b in partition.replicas) == 1
+
     def present_epoch(self, broker_id: int) -> int:
         return self._brokers[broker_id].epoch
+
+
+def add_change(
+    batches: Batches[PartitionImage],
+    image: ClusterImage,
+    topic: TopicImage,
+    partition: PartitionImage,
+    record: PartitionRecord,
+) -> None:
+    """Add the change of a partition. A new leader must still be in the same registration."""
+    key = records.partition_key(topic.id_text, partition.partition)
+    compare: list[Compare] = [Written(key, partition.partition_epoch)]
+    if record.leader != NO_LEADER and record.leader_epoch != partition.leader_epoch:
+        epoch = image.brokers[record.leader].epoch
+        compare.append(Created(records.broker_key(record.leader), epoch))
+    batches.add(partition, compare, Put(key, records.encode(record)))
 
 
 def members_of(ids: tuple[int, ...], epochs: tuple[int, ...]) -> Members:
@@ -96,40 +123,49 @@ def members_of(ids: tuple[int, ...], epochs: tuple[int, ...]) -> Members:
 def is_settled(partition: PartitionImage, epochs: Mapping[int, int]) -> bool:
     """Return True if nothing can change, as for nearly all partitions. `epochs` are the epochs of
     the brokers that are alive and do not drain. No replica of the partition has failed."""
-    if partition.leader not in partition.isr or partition.elr:
+    if partition.leader not in partition.isr or partition.elr or partition.is_reassigning:
         return False
     return partition.isr_epochs == tuple(map(epochs.get, partition.isr))
 
 
 def next_record(
-    image: ClusterImage, rules: ElectionRules, topic: TopicImage, partition: PartitionImage
+    image: ClusterImage,
+    rules: ElectionRules,
+    topic: TopicImage,
+    partition: PartitionImage,
+    wanted: Reassignment | None = None,
 ) -> PartitionRecord | None:
-    """Return the record that the controller writes, None if nothing changes.
+    """Return the record that the controller writes, None if nothing changes. `wanted` replaces the
+    partition's reassignment.
 
-    A member leaves the ISR if it is not alive, drains, has failed, or may have lost records. The
-    order of candidates for the leader is: the present leader, the ISR, the ELR, each in the order
-    of the replicas; then, if unclean elections are allowed, the last known leader and any other
-    live replica. The leader epoch increases with each new leader, and if a restarted broker leads
-    again: clients detect by it that records may be missing (KIP-320).
+    A member leaves the ISR if it is not alive, drains, has failed, or may have lost records. If the
+    rest of the ISR allows it, the reassignment is completed. The order of candidates for the leader
+    is: the present leader, the ISR, the ELR, each in the order of the replicas; then, if unclean
+    elections are allowed, the last known leader and any other live replica. The leader epoch
+    increases with each new leader, if a replica is removed, and if a restarted broker leads again:
+    clients detect by it that records may be missing (KIP-320).
     """
     if not partition.replicas:
         return None
     candidates = Candidates(image, partition)
     is_alone = partition.replicas == partition.isr == (partition.leader,)
-    if is_alone and candidates.serves(partition.leader):
+    if is_alone and wanted is None and candidates.serves(partition.leader):
         # The start of a single broker comes here for each partition, and is twice as fast so.
         return _leads_alone(partition, candidates.present_epoch(partition.leader))
+    isr = live_members(candidates, partition)
+    # Membership counts by the replicas before the change: while there are others, a replica that
+    # may have lost records is no member.
+    before, partition = partition, _assigned(partition, wanted, isr)
+    isr = {broker_id: isr[broker_id] for broker_id in isr if broker_id in partition.replicas}
     recorded = members_of(partition.isr, partition.isr_epochs)
-    isr = {
-        broker_id: epoch
-        for broker_id, old in recorded.items()
-        if candidates.serves(broker_id) and (epoch := candidates.epoch(broker_id, old)) is not None
-    }
     min_isr = rules.min_isr(topic, partition)
     elr = _elr(candidates, partition, isr, min_isr)
     leader = partition.leader
+    next_epoch = partition.leader_epoch + 1
     if leader in isr and isr[leader] == recorded[leader]:
-        return _changed(partition, isr, elr, leader, partition.leader_epoch)
+        loses_replica = not set(before.replicas).issubset(partition.replicas)
+        epoch = next_epoch if loses_replica else partition.leader_epoch
+        return _changed(before, _record(partition, isr, elr, leader, epoch))
     found = _first(partition, isr)
     if found == NO_LEADER:
         found = next(
@@ -145,8 +181,31 @@ def next_record(
         # From here on, records are committed without the members of the ELR.
         elr = {}
     if found == leader == NO_LEADER:
-        return _changed(partition, isr, elr, NO_LEADER, partition.leader_epoch)
-    return _changed(partition, isr, elr, found, partition.leader_epoch + 1)
+        return _changed(before, _record(partition, isr, elr, NO_LEADER, partition.leader_epoch))
+    return _changed(before, _record(partition, isr, elr, found, next_epoch))
+
+
+def live_members(candidates: Candidates, partition: PartitionImage) -> Members:
+    """Return the members of the ISR that serve and have every record, with their present epochs."""
+    return {
+        broker_id: epoch
+        for broker_id, old in members_of(partition.isr, partition.isr_epochs).items()
+        if candidates.serves(broker_id) and (epoch := candidates.epoch(broker_id, old)) is not None
+    }
+
+
+def _assigned(
+    partition: PartitionImage, wanted: Reassignment | None, isr: Members
+) -> PartitionImage:
+    """Return the partition with the reassignment `wanted`, or with its own. The reassignment is
+    completed if the ISR `isr` allows it."""
+    if wanted is None and not partition.is_reassigning:
+        return partition
+    wanted = wanted or Reassignment.of(partition)
+    then = wanted.completed(isr) or wanted
+    return msgspec.structs.replace(
+        partition, replicas=then.replicas, adding=then.adding, removing=then.removing
+    )
 
 
 def _leads_alone(partition: PartitionImage, epoch: int) -> PartitionRecord | None:
@@ -207,17 +266,16 @@ def _first(partition: PartitionImage, members: Members) -> int:
 
 def _unclean(candidates: Candidates, partition: PartitionImage, *, has_members: bool) -> int:
     """Return the leader of an unclean election: the last known leader if there is no ELR, else the
-    first replica that can lead."""
+    first replica that can lead. Replicas that are being added come last: they may be empty."""
     last = partition.last_known_elr
-    if not has_members and len(last) == 1 and candidates.serves(last[0]):
+    replicas = sorted(partition.replicas, key=partition.adding.__contains__)
+    if not has_members and len(last) == 1 and last[0] in replicas and candidates.serves(last[0]):
         return last[0]
-    return next((b for b in partition.replicas if candidates.serves(b)), NO_LEADER)
+    return next((b for b in replicas if candidates.serves(b)), NO_LEADER)
 
 
-def _changed(
-    partition: PartitionImage, isr: Members, elr: Members, leader: int, leader_epoch: int
-) -> PartitionRecord | None:
-    record = _record(partition, isr, elr, leader, leader_epoch)
+def _changed(partition: PartitionImage, record: PartitionRecord) -> PartitionRecord | None:
+    """Return the record, None if it is the same as that of the partition."""
     same = (
         record.isr == partition.isr
         and record.isr_epochs == partition.isr_epochs
@@ -225,6 +283,9 @@ def _changed(
         and record.elr_epochs == partition.elr_epochs
         and record.last_known_elr == partition.last_known_elr
         and record.leader_epoch == partition.leader_epoch
+        and record.replicas == partition.replicas
+        and record.adding == partition.adding
+        and record.removing == partition.removing
     )
     return None if same else record
 

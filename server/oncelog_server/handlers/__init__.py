@@ -61,6 +61,7 @@ NAMES: Final = (
     "describe_user_scram_credentials",
     "alter_user_scram_credentials",
     "elect_leaders",
+    "alter_partition_reassignments",
     "list_partition_reassignments",
     "list_config_resources",
 )

@@ -18,6 +18,7 @@ from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
+from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import Created, MetadataStore, Put, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
@@ -51,6 +52,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     # A start needs no alterations, and imports none of these.
     from oncelog_server.cluster.quota_changes import QuotaAlteration
+    from oncelog_server.cluster.reassignment_changes import PartitionTarget
     from oncelog_server.cluster.scram_changes import (
         ScramAlteration,
         ScramDeletion,
@@ -356,6 +358,18 @@ class ClusterMetadata:
                 ) from refused
 
         return [await _result(add(topic)) for topic in topics]
+
+    async def reassign_partitions(
+        self, targets: Sequence[PartitionTarget], *, may_change_factor: bool = True
+    ) -> list[Refused | None]:
+        """Move partitions to other brokers, or cancel such moves. Return one result for each, in
+        their order. `may_change_factor`: see `cluster.reassignment_changes`."""
+        from oncelog_server.metadata.reassignments import write_reassignments
+
+        rules = ElectionRules.of(self._settings)
+        return await write_reassignments(
+            self._writer, rules, targets, may_change_factor=may_change_factor
+        )
 
     async def alter_topic_settings(
         self,

@@ -53,6 +53,7 @@ class Totals:
     def __init__(self, transactions: OpenTransactions, late_before_ms: int) -> None:
         self._transactions = transactions
         self._late_before_ms = late_before_ms
+        self.reassigning = 0
         self.refused = self.under_min_isr = self.at_min_isr = self.mismatches = 0
         self.count = self.leaders = self.under_replicated = self.producer_ids = self.late = 0
         self.by_topic: dict[str, Traffic] = {}
@@ -62,6 +63,7 @@ class Totals:
         self.leaders += partition.is_leader
         self.refused += partition.refuses_writes
         self.under_replicated += partition.is_under_replicated
+        self.reassigning += partition.is_reassigning
         self.under_min_isr += partition.is_under_min_isr
         self.at_min_isr += partition.is_at_min_isr
         self.mismatches += partition.mismatches
@@ -82,6 +84,7 @@ class Totals:
         yield metrics.PARTITION_COUNT, self.count
         yield metrics.LEADER_COUNT, self.leaders
         yield metrics.UNDER_REPLICATED_COUNT, self.under_replicated
+        yield metrics.REASSIGNING_COUNT, self.reassigning
         yield metrics.UNDER_MIN_ISR_COUNT, self.under_min_isr
         yield metrics.AT_MIN_ISR_COUNT, self.at_min_isr
         yield metrics.MISMATCHES, self.mismatches

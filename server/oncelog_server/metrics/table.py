@@ -63,7 +63,13 @@ OFFLINE_COUNT: Final = Metric(
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
     GAUGE,
-    "Partitions led here with replicas that are not in sync.",
+    "Partitions led here with replicas that are not in sync. A replica that a reassignment adds does"
+    " not count.",
+)
+REASSIGNING_COUNT: Final = Metric(
+    "kafka_server_replicamanager_reassigningpartitions",
+    GAUGE,
+    "Partitions led here that are being moved to other brokers.",
 )
 UNDER_MIN_ISR_COUNT: Final = Metric(
     "kafka_server_replicamanager_underminisrpartitioncount",

@@ -74,7 +74,8 @@ def partition_view(partition: Partition) -> PartitionView:
     return PartitionView(
         partition.topic_partition,
         partition.is_leader,
-        partition.is_leader and len(replicas.isr) < len(replicas.assignment),
+        partition.is_leader and replicas.is_under_replicated,
+        partition.is_leader and replicas.is_reassigning,
         partition.offline is None and log.refusals.current is not None,
         partition.is_leader and replicas.is_under_min_isr,
         partition.is_leader and len(replicas.isr) == replicas.effective_min_isr,

@@ -69,9 +69,11 @@ class Replicas:
         "_leader_id",
         "_min_insync_replicas",
         "_proposed_isr",
+        "adding",
         "assignment",
         "epoch_start_offset",
         "is_alone",
+        "is_reassigning",
         "is_under_min_isr",
         "isr",
         "partition_epoch",
@@ -80,6 +82,9 @@ class Replicas:
     def __init__(self, min_insync_replicas: int) -> None:
         self.isr: tuple[int, ...] = ()
         self.assignment: tuple[int, ...] = ()
+        # The replicas that a reassignment adds (KIP-455).
+        self.adding: tuple[int, ...] = ()
+        self.is_reassigning = False
         self.is_under_min_isr = False
         # True if the high watermark waits for no follower. Appends check this attribute first.
         self.is_alone = True
@@ -142,6 +147,10 @@ class Replicas:
         )
         self._count()
 
+    def reassign(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> None:
+        """Note the replicas that a reassignment adds and removes, both empty without one."""
+        self.adding, self.is_reassigning = adding, bool(adding or removing)
+
     def require(self, min_insync_replicas: int) -> None:
         """Set the value of `min.insync.replicas`."""
         self._min_insync_replicas = min_insync_replicas
@@ -172,6 +181,12 @@ class Replicas:
         """Return min.insync.replicas, but at most the number of replicas. A single broker then
         needs no settings."""
         return min(self._min_insync_replicas, len(self.assignment))
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Return True if the ISR is smaller than the number of replicas. Replicas that a
+        reassignment adds do not count (Kafka's Partition.isUnderReplicated)."""
+        return len(self.isr) < len(self.assignment) - len(self.adding)
 
     def _count(self) -> None:
         self._counted = tuple(

@@ -24,6 +24,7 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     partition: TopicPartition
     is_leader: bool
     is_under_replicated: bool
+    is_reassigning: bool
     refuses_writes: bool
     is_under_min_isr: bool
     is_at_min_isr: bool

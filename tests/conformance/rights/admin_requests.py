@@ -7,6 +7,7 @@ from typing import Any
 from oncelog_protocol.messages import (
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_user_scram_credentials,
     api_versions,
     create_acls,
@@ -128,6 +129,16 @@ constant(
         0, [elect_leaders.TopicPartitions(name, [0]) for name in ("pay", "orders")], 10_000
     ),
     "elect_leaders",
+)
+constant(
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        topics=[
+            alter_partition_reassignments.ReassignableTopic(
+                "pay", [alter_partition_reassignments.ReassignablePartition(0, [1])]
+            )
+        ]
+    ),
+    "alter_partition_reassignments",
 )
 constant(
     list_partition_reassignments.ListPartitionReassignmentsRequest(),

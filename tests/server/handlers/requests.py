@@ -10,6 +10,7 @@ from oncelog_protocol.messages import (
     add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_user_scram_credentials,
     create_acls,
     create_partitions,
@@ -281,6 +282,13 @@ def alter_scram_request(topic: str) -> Any:
 
 def elect_leaders_request(topic: str) -> Any:
     return elect_leaders.ElectLeadersRequest(0, [elect_leaders.TopicPartitions(topic, [0])])
+
+
+def move_request(topic: str) -> Any:
+    moved = alter_partition_reassignments.ReassignablePartition(0, [1])
+    return alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        topics=[alter_partition_reassignments.ReassignableTopic(topic, [moved])]
+    )
 
 
 def list_moves_request(topic: str) -> Any:

@@ -32,6 +32,7 @@ from tests.server.handlers.requests import (
     describe_scram_request,
     elect_leaders_request,
     list_moves_request,
+    move_request,
 )
 from tests.server.handlers.rights.case import (
     TOPIC,
@@ -117,6 +118,7 @@ INVALID: Final = ErrorCode.INVALID_REQUEST
 MISSING: Final = at("responses", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 NOT_DYNAMIC: Final = at("responses", INVALID)
 CLUSTER_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+MOVED: Final = "responses.partitions"
 ELECTED: Final = "replica_election_results.partition_result"
 NOT_NEEDED: Final = at(ELECTED, ErrorCode.ELECTION_NOT_NEEDED)
 
@@ -204,6 +206,11 @@ CASES: Final = (
         (Need(cluster(ALTER), at("", CLUSTER_DENIED) | at(ELECTED, CLUSTER_DENIED)),),
         NOT_NEEDED,
         range(1, 3),
+    ),
+    Case(
+        K.ALTER_PARTITION_REASSIGNMENTS,
+        of_topic(move_request),
+        (Need(cluster(ALTER), at("", CLUSTER_DENIED) | at(MOVED, CLUSTER_DENIED)),),
     ),
     Case(
         K.LIST_PARTITION_REASSIGNMENTS,

@@ -1,0 +1,81 @@
+"""The replicas of a partition while they move to other brokers (KIP-455)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Assigned(Protocol):
+    """A record or an image of a partition."""
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+
+    @property
+    def adding(self) -> tuple[int, ...]: ...
+
+    @property
+    def removing(self) -> tuple[int, ...]: ...
+
+
+class Reassignment(msgspec.Struct, frozen=True):
+    """All replicas of a partition: first the target in its order, then those to remove. `adding`
+    and `removing` are in the order of the ids (Kafka's PartitionReassignmentReplicas). Both are
+    empty if no reassignment is in progress."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, partition: Assigned) -> Reassignment:
+        return cls(partition.replicas, partition.adding, partition.removing)
+
+    @property
+    def is_in_progress(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Return the replicas after the reassignment."""
+        return _without(self.replicas, self.removing)
+
+    def towards(self, target: Sequence[int]) -> Reassignment:
+        """Return the reassignment to the replicas `target`, which replaces one in progress.
+
+        A replica that the replaced reassignment adds is still to be added. So a request may be
+        repeated, and a later cancellation removes all replicas that were added. Kafka forgets such
+        replicas if the new target has others to add.
+        """
+        original = _without(self.replicas, self.adding)
+        removing = tuple(sorted(_without(self.replicas, target)))
+        adding = tuple(sorted(_without(target, original)))
+        return Reassignment((*target, *removing), adding, removing)
+
+    def cancelled(self) -> Reassignment:
+        """Return the replicas without those that the reassignment adds (Kafka's
+        PartitionReassignmentRevert)."""
+        return Reassignment(_without(self.replicas, self.adding))
+
+    def completed(self, isr: Collection[int]) -> Reassignment | None:
+        """Return the replicas after the reassignment. Return None unless it is in progress and can
+        be completed with the ISR `isr`.
+
+        All added replicas must be in the ISR, and at least one replica of the target. If there will
+        be fewer replicas, all of the target must be in the ISR: the ISR must not become smaller
+        than necessary.
+        """
+        target = self.target
+        if not self.is_in_progress or not any(replica in isr for replica in target):
+            return None
+        required = target if len(self.adding) < len(self.removing) else self.adding
+        if not all(replica in isr for replica in required):
+            return None
+        return Reassignment(target)
+
+
+def _without(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if replica not in others)
