@@ -58,7 +58,7 @@ STEPS = st.lists(
 class Model:
     """A partition, the logs of its replicas, and the committed records."""
 
-    def __init__(self, min_isr: int) -> None:
+    def __init__(self, min_isr: int, replicas: tuple[int, ...] = REPLICAS) -> None:
         self.rules = ElectionRules(min_insync_replicas=min_isr)
         self.min_isr = self.lowest_min_isr = min_isr
         self.logs: dict[int, list[int]] = {broker: [] for broker in REPLICAS}
@@ -69,7 +69,7 @@ class Model:
         self.cluster = Cluster(())
         for broker in REPLICAS:
             self.start(broker)
-        new = NewTopic("t", assignments=((0, REPLICAS),))
+        new = NewTopic("t", assignments=((0, replicas),))
         writes = create_topic(self.cluster.image, Settings(), new, self.cluster.new_id())[1]
         self.cluster.apply(writes)
         # The brokers that have ever lost a record.
