@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .group_descriptions import GroupDescription, GroupListing, MemberDescription
     from .group_lag import PartitionLag
     from .quota_descriptions import AnyName, ClientQuotaEntity, ClientQuotaFilter
+    from .reassignment_descriptions import PartitionReassignment
     from .scram_credentials import (
         ScramCredentialInfo,
         ScramMechanism,
@@ -76,6 +77,7 @@ __all__ = [
     "NewTopic",
     "OffsetSpec",
     "PartitionLag",
+    "PartitionReassignment",
     "PatternType",
     "ProducerState",
     "ReplicaInfo",
@@ -120,6 +122,7 @@ _HOMES = {
     "NewTopic": "topic_descriptions",
     "OffsetSpec": "client",
     "PartitionLag": "group_lag",
+    "PartitionReassignment": "reassignment_descriptions",
     "PatternType": _ACLS,
     "ProducerState": "transaction_descriptions",
     "ReplicaInfo": "broker_descriptions",

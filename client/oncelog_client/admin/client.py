@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
 
+from oncelog_client.admin.broker_admin import BrokerAdmin
 from oncelog_client.connect_failures import ConnectFailure
 from oncelog_client.core.client_config import (
     AdminConfig,
@@ -19,7 +20,6 @@ from oncelog_client.transaction.parent_epochs import ParentEpochs
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
-    from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
     from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
     from oncelog_client.admin.group_lag import PartitionLag
@@ -55,7 +55,7 @@ OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
 _SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 
 
-class Admin:
+class Admin(BrokerAdmin):
     """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
 
     A method for several topics, groups or ids raises the first error as a KafkaError. The changes
@@ -520,7 +520,7 @@ class Admin:
         parents.committed(parent, ended, newest)
         return newest
 
-    # -- logs and brokers
+    # -- logs
 
     async def list_offsets(
         self,
@@ -539,24 +539,3 @@ class Admin:
             self._timeout_ms,
             read_committed=isolation_level == "read_committed",
         )
-
-    @property
-    def features(self) -> Mapping[str, int]:
-        """Return the cluster's features with their levels, as announced by the broker of the newest
-        connection."""
-        return self._cluster.features
-
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id, its brokers and its controller."""
-        from oncelog_client.admin import brokers
-
-        return await brokers.describe_cluster(self._cluster, self._timeout_ms)
-
-    async def describe_log_dirs(
-        self, broker_ids: Iterable[int] | None = None
-    ) -> dict[int, list[LogDirDescription]]:
-        """Return the data directories of the brokers with these ids, or of all brokers, and the
-        directories' replicas."""
-        from oncelog_client.admin import brokers
-
-        return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

@@ -229,6 +229,18 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.user for row in response.results],
     ),
     ApiKey.DESCRIBE_CLUSTER: _no_rows,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _named(
+        lambda request: (
+            (topic.name, row.partition_index)
+            for topic in request.topics
+            for row in topic.partitions
+        ),
+        lambda response: (
+            (topic.name, row.partition_index)
+            for topic in response.responses
+            for row in topic.partitions
+        ),
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: _no_rows,
     # For the tools under Kafka's names. A response of DescribeTopicPartitions is one page of many.
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _no_rows,

@@ -61,6 +61,8 @@ class Admin(Facade):
     list_offsets = blocking(admin.Admin.list_offsets)
     describe_cluster = blocking(admin.Admin.describe_cluster)
     describe_log_dirs = blocking(admin.Admin.describe_log_dirs)
+    alter_partition_reassignments = blocking(admin.Admin.alter_partition_reassignments)
+    list_partition_reassignments = blocking(admin.Admin.list_partition_reassignments)
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:

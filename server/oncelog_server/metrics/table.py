@@ -63,8 +63,8 @@ OFFLINE_COUNT: Final = Metric(
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
     GAUGE,
-    "Partitions led here with replicas that are not in sync. A replica that a reassignment adds does"
-    " not count.",
+    "Partitions led here with replicas that are not in sync, without those that a reassignment"
+    " adds.",
 )
 REASSIGNING_COUNT: Final = Metric(
     "kafka_server_replicamanager_reassigningpartitions",
