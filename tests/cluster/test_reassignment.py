@@ -57,7 +57,7 @@ async def move(admin: Admin, work: Work, pair: tuple[int, int]) -> None:
         }
     )
     async with asyncio.timeout(CALL_S):
-        while await admin.list_partition_reassignments():
+        while await admin.list_partition_reassignments():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 

@@ -1,0 +1,98 @@
+"""A broker removes the partitions that have moved to other brokers, and deletes their
+directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.store import Put
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.test_replica_manager import (
+    damage,
+    directories,
+    life,
+    turns_until_idle,
+    written,
+)
+
+MOVED = TopicPartition("topic", 0)
+
+
+async def move(broker: Broker, *replicas: int) -> None:
+    """Give the partition these replicas. Return when the broker has made the change."""
+    before = broker.metadata.image.topics["topic"].partitions[0]
+    leader = replicas[0]
+    record = PartitionRecord(
+        replicas,
+        replicas,
+        leader,
+        before.leader_epoch + 1,
+        isr_epochs=before.isr_epochs * len(replicas),
+    )
+    key = records.partition_key(broker.metadata.image.topics["topic"].id_text, 0)
+    result = await broker.metadata.store.txn((), [Put(key, records.encode(record))])
+    await broker.metadata.follower.reached(result.revision)
+    await turns_until_idle(broker)
+
+
+async def test_a_partition_that_has_moved_is_removed_with_its_directory(tmp_path: Path) -> None:
+    await written(tmp_path)
+    async with life(tmp_path) as broker:
+        await move(broker, 2)
+        assert broker.partitions.get(MOVED) is None
+        with pytest.raises(Refused) as refused:
+            broker.partitions.require(*MOVED)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert directories(tmp_path, "topic") == ["topic-1"]
+    async with life(tmp_path) as broker:
+        assert len(broker.partitions) == 1
+
+
+async def test_a_partition_that_comes_back_begins_empty(tmp_path: Path) -> None:
+    await written(tmp_path)
+    async with life(tmp_path) as broker:
+        await move(broker, 2)
+        await move(broker, 2, 1)
+        partition = broker.partitions.require(*MOVED)
+        assert (partition.log_end_offset, partition.high_watermark) == (0, 0)
+        assert (partition.is_leader, partition.leader_id) == (False, 2)
+        await move(broker, 2)
+    assert directories(tmp_path, "topic") == ["topic-1"]
+
+
+async def test_a_replica_that_is_being_removed_serves_until_the_move_is_complete(
+    tmp_path: Path,
+) -> None:
+    await written(tmp_path)
+    async with life(tmp_path) as broker:
+        await move(broker, 1, 2)
+        assert broker.partitions.require(*MOVED).log_end_offset == 10
+        assert broker.partitions.require(*MOVED).is_leader
+    assert sorted(directories(tmp_path, "topic")) == ["topic-0", "topic-1"]
+
+
+async def test_a_corrupt_log_is_not_offline_after_its_move_and_is_not_deleted(
+    tmp_path: Path,
+) -> None:
+    """An operator moves partitions away from a failed disk. The directory is put aside at the next
+    start, because its records may be the last ones."""
+    await written(tmp_path)
+    damage(tmp_path, 70)
+    async with life(tmp_path) as broker:
+        assert broker.partitions.offline_reason(MOVED) is not None
+        await move(broker, 2)
+        assert broker.partitions.offline_reason(MOVED) is None
+    assert sorted(directories(tmp_path, "topic")) == ["topic-0", "topic-1"]
+    async with life(tmp_path):
+        pass
+    (stray, kept) = sorted(directories(tmp_path, "topic"))
+    assert kept == "topic-1"
+    assert stray.startswith("topic-0.")
+    assert stray.endswith("-stray")
