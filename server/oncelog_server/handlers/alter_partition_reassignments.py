@@ -31,6 +31,8 @@ def handle(
 ) -> AlterPartitionReassignmentsResponse | Deferred[AlterPartitionReassignmentsResponse]:
     if not context.may(Operation.ALTER, CLUSTER):
         return _denied(request)
+    if not request.topics:
+        return AlterPartitionReassignmentsResponse(error_message="")
     return services.spawn(_alter(services, request))
 
 
