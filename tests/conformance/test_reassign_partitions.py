@@ -19,7 +19,7 @@ from oncelog_client import TopicPartition
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd
 from tests.harness.etcd_fixtures import etcd_program, real_etcd
-from tests.harness.kafka.compared import Printed, printed
+from tests.harness.kafka.compared import Printed, printed, run_ours
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.kafka.fixtures import QUIET
 from tests.harness.kafka.kafka import Kafka
@@ -164,12 +164,16 @@ class Story:
         return self._new_admin().list_topics(timeout=CALL_S).brokers
 
     def _describe(self) -> None:
-        described = self._tool("topics", "--describe", "--topic", TOPIC)
-        self._steps["described"] = [line for line in described.out if "Partition: 2" in line]
+        """Describe the topic with Kafka's tool and with ours."""
+        described = ("--describe", "--topic", TOPIC)
+        under = (*described, "--under-replicated-partitions")
+        for name, arguments in (("described", described), ("under-replicated", under)):
+            lines = _moving(self._tool("topics", *arguments))
+            address = ("--bootstrap-server", self._pair.address)
+            ours = printed(run_ours("kafka-topics", *address, *arguments), self._pair.address)
+            assert _moving(ours) == lines
+            self._steps[name] = lines
         assert "Adding Replicas: 2" in str(self._steps["described"])
-        under = ("--describe", "--topic", TOPIC, "--under-replicated-partitions")
-        lines = self._tool("topics", *under).out
-        self._steps["under-replicated"] = [line for line in lines if "Partition: 2" in line]
 
     def _tool(self, name: str, *arguments: str) -> Printed:
         address = ("--bootstrap-server", self._pair.address)
@@ -189,3 +193,7 @@ class Story:
         path = self._directory / f"{self._pair.name}-{name}.json"
         path.write_text(json.dumps(content))
         return str(path)
+
+
+def _moving(result: Printed) -> list[str]:
+    return [line for line in result.out if "Partition: 2" in line]

@@ -9,6 +9,7 @@ from typing import Final
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.topic_moves import Moves, list_moves, replication_factor
 from oncelog_client.kafka_tools.topic_names import ensure_found, listed, matching
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -24,12 +25,14 @@ from oncelog_protocol.messages.describe_topic_partitions import (
     RequestCursor,
     TopicRequest,
 )
+from oncelog_protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from oncelog_protocol.types import uuid_from_string, uuid_to_string
 
 _PAGE: Final = 2_000
 _TOPIC: Final = 2  # the type of a resource in DescribeConfigs
 _MIN_ISR: Final = "min.insync.replicas"
 _DEFAULT_CONFIG: Final = 5  # the source of a setting that has its default (KIP-226)
+_UNDER_REPLICATED: Final = "under-replicated-partitions"
 _ZERO_ID: Final = bytes(16)
 
 
@@ -40,8 +43,9 @@ async def describe(connection: Connection, given: Given) -> None:
         return
     topics = await _topics(connection, names, given.number("partition-size-limit-per-response"))
     settings = await _settings(connection, names)
+    moves = await list_moves(connection, topics)
     for topic in topics:
-        _print_topic(given, topic, settings[topic.name or ""])
+        _print_topic(given, topic, settings[topic.name or ""], moves.get(topic.name or "", {}))
 
 
 async def _requested(connection: Connection, given: Given) -> list[str]:
@@ -114,6 +118,7 @@ def _print_topic(
     given: Given,
     topic: DescribeTopicPartitionsResponseTopic,
     settings: Sequence[DescribeConfigsResourceResult],
+    moves: Moves,
 ) -> None:
     own = [row for row in settings if row.config_source != _DEFAULT_CONFIG]
     reports = [report for report in _REPORTS if given.has(report)]
@@ -124,21 +129,36 @@ def _print_topic(
         shown_id = "" if topic_id == _ZERO_ID else f"\tTopicId: {uuid_to_string(topic_id)}"
         sys.stdout.write(
             f"Topic: {topic.name}{shown_id}\tPartitionCount: {len(partitions)}"
-            f"\tReplicationFactor: {len(partitions[0].replica_nodes)}\tConfigs: {configs}\n"
+            f"\tReplicationFactor: {replication_factor(partitions[0], moves)}"
+            f"\tConfigs: {configs}\n"
         )
     if given.has("topics-with-overrides"):
         return
     minimum = next((int(row.value or 1) for row in settings if row.name == _MIN_ISR), 1)
     for partition in partitions:
-        if not reports or any(_REPORTS[report](partition, minimum) for report in reports):
-            sys.stdout.write(_partition_line(topic.name or "", partition))
+        needed = {_UNDER_REPLICATED: replication_factor(partition, moves)}
+        if not reports or any(
+            _REPORTS[report](partition, needed.get(report, minimum)) for report in reports
+        ):
+            move = moves.get(partition.partition_index)
+            sys.stdout.write(_partition_line(topic.name or "", partition, move))
 
 
-def _partition_line(topic: str, partition: DescribeTopicPartitionsResponsePartition) -> str:
+def _partition_line(
+    topic: str,
+    partition: DescribeTopicPartitionsResponsePartition,
+    move: OngoingPartitionReassignment | None,
+) -> str:
+    moving = ""
+    if move is not None:
+        moving = (
+            f"\tAdding Replicas: {_ids(move.adding_replicas)}"
+            f"\tRemoving Replicas: {_ids(move.removing_replicas)}"
+        )
     leader = str(partition.leader_id) if partition.leader_id >= 0 else "none"
     return (
         f"\tTopic: {topic}\tPartition: {partition.partition_index}\tLeader: {leader}"
-        f"\tReplicas: {_ids(partition.replica_nodes)}\tIsr: {_ids(partition.isr_nodes)}"
+        f"\tReplicas: {_ids(partition.replica_nodes)}\tIsr: {_ids(partition.isr_nodes)}{moving}"
         f"\tElr: {_ids(partition.eligible_leader_replicas)}"
         f"\tLastKnownElr: {_ids(partition.last_known_elr)}\n"
     )
@@ -148,11 +168,10 @@ def _ids(nodes: Sequence[int] | None) -> str:
     return "N/A" if nodes is None else ",".join(map(str, nodes))
 
 
-# report -> whether it shows a partition, given min.insync.replicas
+# report -> whether it shows a partition, given the number of replicas for _UNDER_REPLICATED, and
+# min.insync.replicas for the others
 _REPORTS: Final[dict[str, Callable[[DescribeTopicPartitionsResponsePartition, int], bool]]] = {
-    "under-replicated-partitions": lambda partition, _: (
-        len(partition.isr_nodes) < len(partition.replica_nodes)
-    ),
+    _UNDER_REPLICATED: lambda partition, factor: len(partition.isr_nodes) < factor,
     "under-min-isr-partitions": lambda partition, minimum: (
         partition.leader_id < 0 or len(partition.isr_nodes) < minimum
     ),
