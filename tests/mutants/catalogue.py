@@ -1,8 +1,8 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `machine.py` (several brokers on
-one machine), `owners.py` (producer ids of principals), `quotas.py`, `replication.py`,
-`self_fencing.py`, `situations.py` (defects that only a special situation shows) and `sink.py` (the
-Spark sink).
+one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
+`replication.py`, `self_fencing.py`, `situations.py` (defects that only a special situation shows)
+and `sink.py` (the Spark sink).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tests.mutants.machine import MACHINE_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
+from tests.mutants.reassignments import REASSIGNMENT_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
@@ -311,6 +312,7 @@ MUTANTS: Final = (
     *MACHINE_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
+    *REASSIGNMENT_MUTANTS,
     *REPLICATION_MUTANTS,
     *SELF_FENCING_MUTANTS,
     *SITUATION_MUTANTS,

@@ -41,6 +41,24 @@ def test_a_leader_that_misses_replicas_is_under_replicated_and_a_follower_is_not
     assert not partition_view(found).is_under_replicated
 
 
+def test_a_replica_that_is_being_added_does_not_make_a_partition_under_replicated() -> None:
+    """KIP-455, as Kafka's Partition.isUnderReplicated."""
+    found = partition()
+    found.become_leader(0, 1, (0, 1), (0, 2, 1))
+    found.replicas.reassign((2,), (1,))
+    view = partition_view(found)
+    assert (view.is_under_replicated, view.is_reassigning) == (False, True)
+    found.become_leader(0, 1, (0,), (0, 2, 1))
+    assert partition_view(found).is_under_replicated
+    found.become_leader(0, 2, (0, 2), (0, 2))
+    found.replicas.reassign((), ())
+    view = partition_view(found)
+    assert (view.is_under_replicated, view.is_reassigning) == (False, False)
+    found.replicas.reassign((2,), ())
+    found.become_follower(1, 3)
+    assert not partition_view(found).is_reassigning
+
+
 def test_a_partition_that_refuses_writes_is_shown_unless_it_is_offline() -> None:
     """A partition refuses writes if the disk refuses its leader-epoch-checkpoint. An offline
     partition counts only as offline, not as refusing writes."""
