@@ -289,6 +289,18 @@ def test_a_cancellation_never_leaves_an_empty_isr(unclean: bool) -> None:
     )
 
 
+def test_a_cancellation_needs_a_live_replica() -> None:
+    """Otherwise it would make the partition unavailable."""
+    cluster = cluster_with((1, 2))
+    moved(cluster, (3, 4))
+    join(cluster, 1, 3)
+    cluster.stop(1)
+    with pytest.raises(Refused) as refused:
+        moved(cluster, None)
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert decided(cluster).leader == 3
+
+
 def test_a_cancellation_does_not_trust_a_single_replica_that_may_have_lost_records() -> None:
     """The added replica has every record, so the only replica before is not the best any more."""
     cluster = cluster_with((1,))
