@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +110,7 @@ class Story:
         moving = self._plan("moving", {2: [2]})
         self._move_to_fenced()
         self._step("it is listed", "moved-2", "--list")
-        self._step("it goes on", "in progress", *verify, *moving)
+        self._step("it is in progress", "in progress", *verify, *moving)
         self._step("not twice", "Cannot execute", "--execute", *moving)
         self._describe()
         self._step("it ends", "Successfully", *cancel, *moving)
@@ -161,7 +161,8 @@ class Story:
 
     def _brokers(self) -> Collection[int]:
         # A client that knows of the killed broker would ask it until its time is over.
-        return self._new_admin().list_topics(timeout=CALL_S).brokers
+        brokers: Collection[int] = self._new_admin().list_topics(timeout=CALL_S).brokers
+        return brokers
 
     def _describe(self) -> None:
         """Describe the topic with Kafka's tool and with ours."""
@@ -181,7 +182,7 @@ class Story:
         found = printed(result, self._pair.address)
         return found._replace(out=[_PATH.sub('"DIRECTORY"', line) for line in found.out])
 
-    def _plan(self, name: str, replicas: dict[int, list[int]]) -> tuple[str, str]:
+    def _plan(self, name: str, replicas: Mapping[int, Sequence[int]]) -> tuple[str, str]:
         partitions = [
             {"topic": TOPIC, "partition": number, "replicas": brokers}
             for number, brokers in replicas.items()

@@ -233,8 +233,8 @@ class KafkaWithScram(Kafka):
         self.sasl = f"127.0.0.1:{reserve_port(self)}"
         module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         for name in ("listeners", "advertised.listeners"):
-            self.settings[name] += f",SASL://{self.sasl}"
-        self.settings |= {
+            self._settings[name] += f",SASL://{self.sasl}"
+        self._settings |= {
             "listener.security.protocol.map": (
                 "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
             ),

@@ -85,7 +85,7 @@ def secured_kafka(directory: Path) -> tuple[Kafka, int]:
     settings = _listeners(kafka.port, sasl_port)
     settings["listeners"] += f",CONTROLLER://127.0.0.1:{kafka._controller_port}"
     settings["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
-    kafka.settings |= settings
+    kafka._settings |= settings
     return kafka, sasl_port
 
 

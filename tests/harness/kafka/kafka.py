@@ -45,8 +45,8 @@ def quick_jvm_options() -> tuple[str, ...]:
 class Kafka:
     """A Kafka process. `start()` or the context manager starts it. Clients connect to `address`.
 
-    `settings` override the default server.properties, and the attribute has all of them.
-    `jvm_options` override the options of the JVM, for example in a benchmark.
+    `settings` override the default server.properties. `jvm_options` override the options of the
+    JVM, for example in a benchmark.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Kafka:
         self.port, self._controller_port = reserve_port(self), reserve_port(self)
         self.address = f"127.0.0.1:{self.port}"
         self._properties = directory / "server.properties"
-        self.settings = self._default_settings() | dict(settings or {})
+        self._settings = self._default_settings() | dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -136,14 +136,14 @@ class Kafka:
         return classpath()
 
     def _write_properties(self) -> None:
-        lines = [f"{name}={value}" for name, value in self.settings.items()]
+        lines = [f"{name}={value}" for name, value in self._settings.items()]
         self._properties.write_text("\n".join(lines) + "\n")
 
     def _format(self) -> None:
         """Create the data folder. If the settings in `_FORMATTED` have their defaults, write the
         files that `formatted_files` returns. Otherwise run Kafka's storage tool."""
         defaults = self._default_settings()
-        if any(self.settings[name] != defaults[name] for name in _FORMATTED):
+        if any(self._settings[name] != defaults[name] for name in _FORMATTED):
             run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
             return
         files = formatted_files()

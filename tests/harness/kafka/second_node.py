@@ -19,7 +19,7 @@ class SecondKafka(Kafka):
 
     def __init__(self, directory: Path, first: Kafka) -> None:
         super().__init__(directory)
-        self.settings = first.settings | {
+        self._settings = first._settings | {
             "process.roles": "broker",
             "node.id": NODE_ID,
             "listeners": f"PLAINTEXT://{self.address}",

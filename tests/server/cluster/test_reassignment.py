@@ -3,6 +3,8 @@ ReplicationControlManager."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,10 +127,12 @@ def moved(cluster: Cluster, replicas: Ids | None, **keywords: bool) -> Partition
     return cluster.partition("t")
 
 
-def cluster_with(replicas: Ids, isr: Ids | None = None, **own: str) -> Cluster:
-    """Return a cluster of five brokers with the partition `t-0`."""
+def cluster_with(
+    replicas: Ids, isr: Ids | None = None, own: Mapping[str, str] | None = None
+) -> Cluster:
+    """Return a cluster of five brokers with the partition `t-0`. `own` are its settings."""
     cluster = Cluster((1, 2, 3, 4, 5))
-    new = NewTopic("t", assignments=((0, replicas),), settings=own)
+    new = NewTopic("t", assignments=((0, replicas),), settings=own or {})
     cluster.apply(create_topic(cluster.image, Settings(), new, cluster.new_id())[1])
     if isr is not None:
         join(cluster, *isr)
@@ -273,7 +277,7 @@ def test_a_cancellation_elects_a_leader_if_an_added_replica_led() -> None:
 def test_a_cancellation_never_leaves_an_empty_isr(unclean: bool) -> None:
     """Only a topic that allows unclean elections may lose records by it."""
     own = {"unclean.leader.election.enable": str(unclean).lower()}
-    cluster = cluster_with((1, 2), **own)
+    cluster = cluster_with((1, 2), own=own)
     moved(cluster, (3, 4))
     join(cluster, 3)
     if unclean:
@@ -322,7 +326,7 @@ def test_the_only_replica_with_records_leads_whatever_it_has_lost() -> None:
 
 def test_an_unclean_election_takes_an_added_replica_last() -> None:
     """The added replica may be empty."""
-    cluster = cluster_with((1, 2), **{"unclean.leader.election.enable": "true"})
+    cluster = cluster_with((1, 2), own={"unclean.leader.election.enable": "true"})
     moved(cluster, (4, 2, 1))
     join(cluster, 1)
     cluster.stop(1)

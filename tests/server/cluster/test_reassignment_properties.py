@@ -19,7 +19,7 @@ from tests.examples import examples
 from tests.server.cluster.test_controller_properties import LIKELY, REPLICAS, Model, Step
 
 # The replicas that a verb wants, by the broker of the step. A partition has at least two replicas.
-TARGETS: Final = {
+TARGETS: Final[dict[str, dict[int, tuple[int, ...]]]] = {
     "move": {1: (1, 2), 2: (2, 3), 3: (3, 1)},
     "grow": {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)},
     "stay alone": {1: (1,), 2: (2,), 3: (3,)},
@@ -77,7 +77,7 @@ class MovingModel(Model):
         assert replicas is None or not again
 
     def serves(self, partition: PartitionImage) -> bool:
-        """Return True if the leader may go on."""
+        """Return True if no rule ends the leadership."""
         image, leader = self.cluster.image, partition.leader
         alive = leader in image.brokers and leader not in image.draining
         return alive and partition.joined(leader) == image.brokers[leader].epoch
