@@ -168,6 +168,25 @@ async def test_the_cluster_and_its_log_directories_are_described(admin: Admin, t
     await eventually(has_replica)
 
 
+async def test_a_partition_of_a_single_broker_can_only_stay_where_it_is(
+    admin: Admin, topic: str
+) -> None:
+    """Moves between brokers: tests/cluster/test_reassignment.py."""
+    place = TopicPartition(topic, 0)
+    await admin.alter_partition_reassignments({place: [1]}, allow_replication_factor_change=False)
+    assert await admin.list_partition_reassignments() == {}
+    assert (
+        await admin.list_partition_reassignments([place, TopicPartition(f"{topic}-not", 3)]) == {}
+    )
+    for partition, replicas, code in (
+        (place, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        (place, [1, 9], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (TopicPartition(f"{topic}-not", 0), [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        moving = admin.alter_partition_reassignments({partition: replicas})
+        assert await refused(moving) is code
+
+
 async def test_a_lag_ends_at_the_last_stable_offset(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:

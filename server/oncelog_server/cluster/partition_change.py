@@ -123,7 +123,9 @@ def members_of(ids: tuple[int, ...], epochs: tuple[int, ...]) -> Members:
 def is_settled(partition: PartitionImage, epochs: Mapping[int, int]) -> bool:
     """Return True if nothing can change, as for nearly all partitions. `epochs` are the epochs of
     the brokers that are alive and do not drain. No replica of the partition has failed."""
-    if partition.leader not in partition.isr or partition.elr or partition.is_reassigning:
+    if partition.leader not in partition.isr or partition.elr:
+        return False
+    if partition.adding or partition.removing:
         return False
     return partition.isr_epochs == tuple(map(epochs.get, partition.isr))
 

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import msgspec
 
-
-class Assigned(Protocol):
-    """A record or an image of a partition."""
-
-    @property
-    def replicas(self) -> tuple[int, ...]: ...
-
-    @property
-    def adding(self) -> tuple[int, ...]: ...
-
-    @property
-    def removing(self) -> tuple[int, ...]: ...
+from oncelog_server.cluster.image import PartitionImage
 
 
 class Reassignment(msgspec.Struct, frozen=True):
@@ -31,7 +19,7 @@ class Reassignment(msgspec.Struct, frozen=True):
     removing: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, partition: Assigned) -> Reassignment:
+    def of(cls, partition: PartitionImage) -> Reassignment:
         return cls(partition.replicas, partition.adding, partition.removing)
 
     @property
