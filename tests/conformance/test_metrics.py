@@ -52,6 +52,7 @@ SAME = [
     (metrics.LEADER_COUNT.name, {}),
     (metrics.OFFLINE_COUNT.name, {}),
     (metrics.UNDER_REPLICATED_COUNT.name, {}),
+    (metrics.REASSIGNING_COUNT.name, {}),
     (metrics.MESSAGES_IN.name, {"topic": "t"}),
     (metrics.BYTES_IN.name, {"topic": "t"}),
     (metrics.BYTES_OUT.name, {"topic": "t"}),
