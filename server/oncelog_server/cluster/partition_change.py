@@ -160,8 +160,7 @@ def next_record(
     before, partition = partition, _assigned(partition, wanted, isr)
     isr = {broker_id: isr[broker_id] for broker_id in isr if broker_id in partition.replicas}
     recorded = members_of(partition.isr, partition.isr_epochs)
-    min_isr = rules.min_isr(topic, partition)
-    elr = _elr(candidates, partition, isr, min_isr)
+    elr = _elr(candidates, partition, isr, rules.min_isr(topic, partition))
     leader = partition.leader
     next_epoch = partition.leader_epoch + 1
     if leader in isr and isr[leader] == recorded[leader]:
@@ -179,9 +178,12 @@ def next_record(
         found = _unclean(candidates, partition, has_members=bool(elr))
         if found != NO_LEADER:
             isr, elr = {found: candidates.present_epoch(found)}, {}
-    if len(isr) >= min_isr:
+    # A leader from outside of the old ISR may be the replica that was still missing.
+    partition = _assigned(partition, None, isr)
+    if len(isr) >= rules.min_isr(topic, partition):
         # From here on, records are committed without the members of the ELR.
         elr = {}
+    elr = {broker_id: elr[broker_id] for broker_id in elr if broker_id in partition.replicas}
     if found == leader == NO_LEADER:
         return _changed(before, _record(partition, isr, elr, NO_LEADER, partition.leader_epoch))
     return _changed(before, _record(partition, isr, elr, found, next_epoch))

@@ -344,6 +344,22 @@ def test_a_moving_partition_gets_another_leader_when_its_own_ends() -> None:
     assert (found.leader, found.leader_epoch, assignment(found)) == (2, 2, ((2, 3), (), ()))
 
 
+def test_an_election_from_the_elr_completes_a_reassignment_in_the_same_write() -> None:
+    """The added replica was the last one in sync, and comes back."""
+    cluster = cluster_with((1, 2))
+    moved(cluster, (2, 3))
+    join(cluster, 3)
+    epoch = cluster.image.brokers[3].epoch
+    cluster.stop(3)
+    cluster.stop(2)
+    found = decided(cluster)
+    assert (found.leader, found.isr, found.elr, found.removing) == (NO_LEADER, (), (3,), (1,))
+    cluster.register(3, clean_stop=epoch)
+    found = decided(cluster)
+    assert (found.leader, found.isr, found.elr) == (3, (3,), ())
+    assert assignment(found) == ((2, 3), (), ())
+
+
 REFUSED = (
     (("u", 0, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic named u."),
     (("t", 7, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find partition t:7."),
