@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -240,11 +241,20 @@ def leave_room_for_files(settings: Settings) -> Settings:
 
 
 def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception that the event loop caught, as a log event instead of a bare traceback."""
+    """Log an exception that the event loop caught, as a log event instead of a bare traceback.
+
+    uvloop leaves the look-up of a name behind when a connect is cancelled, for example at its
+    timeout. The caller of the connect has already reported that, so the look-up's failure is not
+    unexpected.
+    """
+    exception, future = context.get("exception"), context.get("future")
+    is_left_behind = isinstance(future, asyncio.Future) and not isinstance(future, asyncio.Task)
+    if is_left_behind and isinstance(exception, socket.gaierror):
+        return
     import structlog
 
     structlog.get_logger("oncelog").error(
-        "unexpected error", reason=context["message"], exc_info=context.get("exception")
+        "unexpected error", reason=context["message"], exc_info=exception
     )
 
 
