@@ -1,11 +1,11 @@
 """A process that copies records in transactions. It can be suspended, killed, or replaced by a
 process of another kind.
 
-`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. KIND is `old` or a key of
-`KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS is the
-transaction timeout. SIGTERM ends the process after its current transaction. SIGUSR1 suspends any
-kind but `old` (as SIGSTOP does) in the next transaction, between its records and its offsets. Exit
-code 3 means that the copier's producer cannot continue.
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS SESSION_MS`. KIND is `old` or a
+key of `KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS is the
+transaction timeout, SESSION_MS the consumer's session timeout. SIGTERM ends the process after its
+current transaction. SIGUSR1 suspends any kind but `old` (as SIGSTOP does) in the next transaction,
+between its records and its offsets. Exit code 3 means that the copier's producer cannot continue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from tests.copiers.work import (
     ABORT_PROBABILITY,
     FATAL_EXIT_CODE,
     MAX_RECORDS,
-    SESSION_MS,
     SLEEP,
     Work,
 )
@@ -60,7 +59,7 @@ class Copier(RebalanceListener, ABC):
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=work.session_ms,
             heartbeat_interval_ms=200,
             partition_assignment_strategy=["range"],
             max_poll_records=MAX_RECORDS,
@@ -276,5 +275,5 @@ async def main(kind: str, work: Work) -> int:
 
 
 if __name__ == "__main__":
-    kind, address, name, number, timeout_ms = sys.argv[1:]
-    sys.exit(asyncio.run(main(kind, Work(address, name, int(number), int(timeout_ms)))))
+    kind, address, name, *numbers = sys.argv[1:]
+    sys.exit(asyncio.run(main(kind, Work(address, name, *map(int, numbers)))))

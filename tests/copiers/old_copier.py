@@ -16,7 +16,6 @@ from tests.copiers.work import (
     ABORT_PROBABILITY,
     FATAL_EXIT_CODE,
     MAX_RECORDS,
-    SESSION_MS,
     Work,
 )
 
@@ -58,7 +57,7 @@ async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
         group_id=work.name,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=work.session_ms,
         heartbeat_interval_ms=200,
         isolation_level="read_uncommitted",
         partition_assignment_strategy=(RangePartitionAssignor,),

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, SLEEP, Work
+from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, SESSION_MS, SLEEP, Work
 from tests.harness.driving import state
 
 DEADLINE_S = 60.0
@@ -26,16 +26,18 @@ class Copiers:
     address: str
     name: str
     timeout_ms: int = 3_000
+    session_ms: int = SESSION_MS
     running: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
     restarts: int = 0
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
+        command += map(str, (number, self.timeout_ms, self.session_ms))
         # The signal is blocked until the process can handle it. An unhandled signal would kill the
         # process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
         try:
-            process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
+            process = subprocess.Popen(command)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.running[number] = (kind, process)

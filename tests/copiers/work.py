@@ -15,12 +15,14 @@ SLEEP: Final = signal.SIGUSR1
 
 
 class Work(NamedTuple):
-    """The arguments. `number`: the number of the process. `timeout_ms`: its transaction timeout."""
+    """The arguments. `number`: the number of the process. `timeout_ms`: its transaction timeout.
+    `session_ms`: the session timeout of its consumer."""
 
     address: str
     name: str
     number: int
     timeout_ms: int = 3_000
+    session_ms: int = SESSION_MS
 
     @property
     def input(self) -> str:
