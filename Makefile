@@ -147,6 +147,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \
 	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
+	ONCELOG_CLUSTER_KILLS=20 $(BIN)/python -m tests.image.cluster
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector

@@ -2,10 +2,11 @@
 
 The steps are: build, up, a transactional round trip through the published port, commits of the
 service `job` through the broker's service name, kill -9, up on the same volume, a check that
-nothing is lost, down. Then the image takes the place of the brokers of public compose files, and
-their health checks pass, also with TLS and SASL. Then testcontainers starts the image in four
-languages, each time with a transactional round trip. The exit code is 1 if a step fails, for
-example because a record is lost or doubled.
+nothing is lost, down. Then docker/compose-cluster.yaml runs, and brokers and a member of etcd are
+lost under a copy loop (`tests/image/cluster.py`). Then the image takes the place of the brokers of
+public compose files, and their health checks pass, also with TLS and SASL. Then testcontainers
+starts the image in four languages, each time with a transactional round trip. The exit code is 1 if
+a step fails, for example because a record is lost or doubled.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.harness.certificates import Certificates
+from tests.harness.debian import DebianUnavailable
 from tests.harness.kafka.jars import KafkaUnavailable
+from tests.image.cluster import ClusterTest
 from tests.image.compose_files import SERVICES, ComposeService
 from tests.image.engine import Engine, Unavailable, exclusive_engine, say
 from tests.image.modules import MODULES, Module, started
-from tests.image.round_trip import read_committed, write_transactions
+from tests.image.round_trip import compare, read_committed, write_transactions
 from tests.image.secured_services import (
     SECURED,
     SecuredService,
@@ -134,6 +137,8 @@ class ImageTest:
         finally:
             with self.step("down"):
                 self.compose("down", "--volumes")
+        with self.step("three brokers and etcd: docker/compose-cluster.yaml"):
+            self.run_cluster()
         with self.step(f"{len(SERVICES)} services of public compose files"):
             for service in SERVICES:
                 self.check_service(service)
@@ -146,6 +151,14 @@ class ImageTest:
                     self.run_module(module, environment)
         for name, seconds in self.timings:
             say(f"{name:<45} {seconds:6.1f} s")
+
+    def run_cluster(self) -> None:
+        try:
+            ClusterTest(self.engine).run()
+        except DebianUnavailable as missing:
+            if os.environ.get("CI") == "true":
+                raise
+            say(f"skipped: {missing}")
 
     def check_service(self, service: ComposeService) -> None:
         """Start the image in place of the image of a compose file, and wait until the health check
@@ -241,15 +254,6 @@ class ImageTest:
             if os.environ.get("CI") == "true":
                 raise
             say(f"skipped: {missing}")
-
-
-def compare(expected: list[str], found: list[str]) -> None:
-    """Check that each committed record occurs once, in order. End the program otherwise."""
-    if expected != found:
-        raise SystemExit(
-            f"image-test: {len(expected)} records committed, {len(found)} read, "
-            f"{len(set(expected) - set(found))} lost, {len(found) - len(set(found))} doubled"
-        )
 
 
 def free_port() -> int:

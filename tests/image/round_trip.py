@@ -69,3 +69,12 @@ def read_committed(
                 raise SystemExit(f"image-test: reading {topic}: {error}")
     finally:
         consumer.close()
+
+
+def compare(expected: list[str], found: list[str]) -> None:
+    """Check that each committed record occurs once, in order. End the program otherwise."""
+    if expected != found:
+        raise SystemExit(
+            f"image-test: {len(expected)} records committed, {len(found)} read, "
+            f"{len(set(expected) - set(found))} lost, {len(found) - len(set(found))} doubled"
+        )
