@@ -22,6 +22,7 @@ from oncelog_server.coordinator.routing import routing_of
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
+from oncelog_server.dynamic_settings import DynamicSettings, follow_settings
 from oncelog_server.environment import Environment
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
@@ -83,7 +84,7 @@ class Broker:
     """A broker. `start` opens its data directory and serves; `stop` ends it cleanly."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
-        self.settings = settings
+        self.settings = settings = settings.running()
         self._environment = environment
         self._clock = environment.clock
         self._loop = asyncio.get_running_loop()
@@ -134,6 +135,7 @@ class Broker:
         meta = self.directory.meta_properties()
         checks = StartChecks(self.settings, self._environment)
         self.metadata, next_producer_id = await checks.open_metadata(meta)
+        self._dynamic_settings = DynamicSettings(self.settings, self.metadata.image)
         identity = checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         clean_stop_epoch = self.directory.clean_stop_epoch()
@@ -294,6 +296,9 @@ class Broker:
 
     def _follow_metadata(self) -> None:
         """Let the parts follow the image. They are called in this order."""
+        self._dynamic_settings.on_change(self._replica_manager.settings_changed)
+        self._dynamic_settings.on_change(lambda: follow_settings(self._listener, self.settings))
+        self.metadata.subscribe(self._dynamic_settings.follow)
         self.metadata.undropped = self._replica_manager.undropped
         self.metadata.subscribe(
             self._replica_manager.follow,

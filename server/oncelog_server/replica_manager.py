@@ -544,6 +544,16 @@ class ReplicaManager:
             renamed, self._renamed = self._renamed, []
             self._files.remove(renamed)
 
+    def settings_changed(self) -> None:
+        """Apply changed settings of the broker to all open logs, in slices."""
+        configs = LogConfigs(self._settings)
+        if configs.of({}) == self._configs.of({}):
+            return
+        self._configs = configs
+        for topic in self._image.topics.values():
+            self._due.add(topic)
+        self._due.work()
+
     def _reconfigure(self, topic: TopicImage) -> None:
         config = self._configs.of(topic.settings)
         for image in topic.partitions:

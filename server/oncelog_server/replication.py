@@ -62,7 +62,7 @@ class Replication:
     def __init__(self, parts: BrokerParts) -> None:
         self._metadata = parts.metadata
         self._broker_id = parts.settings.node_id
-        self._rules = ElectionRules.of(parts.settings)
+        self._settings = parts.settings
         self.fetchers = ReplicaFetchers(self._fetcher_parts(parts))
         self._isr_duty = IsrDuty(
             parts.partitions,
@@ -109,7 +109,8 @@ class Replication:
     def _write_isr(self, proposals: Sequence[IsrProposal]) -> Coroutine[Any, Any, list[IsrOutcome]]:
         metadata = self._metadata
         leader = Leader(self._broker_id, self._broker_epoch())
-        return write_isr(metadata.store, lambda: metadata.image, self._rules, leader, proposals)
+        rules = ElectionRules.of(self._settings)
+        return write_isr(metadata.store, lambda: metadata.image, rules, leader, proposals)
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader."""

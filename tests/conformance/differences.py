@@ -198,6 +198,19 @@ LOGGERS_ARE_NO_RESOURCES = Difference(
     source="DescribeConfigs has no loggers to describe",
 )
 
+UNKNOWN_SETTING_OF_A_BROKER = Difference(
+    case="IncrementalAlterConfigs of a broker with a setting that does not exist",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="Kafka keeps it for plug-ins; here there are none, so that it is a wrong name",
+)
+SETTING_WITHOUT_EFFECT = Difference(
+    case="IncrementalAlterConfigs of a broker with log.cleaner.threads",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="a dynamic setting must change the running broker",
+)
+
 ONE_RESOURCE_OF_NO_TYPE = Difference(
     case="DescribeConfigs of a topic and of a resource with an unknown type",
     kafka=ErrorCode.INVALID_REQUEST,

@@ -39,7 +39,12 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 from oncelog_protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
-from tests.conformance.differences import ONE_RESOURCE_OF_NO_TYPE
+from tests.conformance.differences import (
+    ONE_RESOURCE_OF_NO_TYPE,
+    SETTING_WITHOUT_EFFECT,
+    UNKNOWN_SETTING_OF_A_BROKER,
+    Difference,
+)
 from tests.harness.waiting import wait_until
 
 TOPIC, BROKER = 2, 4
@@ -300,6 +305,60 @@ def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire
     (result,) = wire.call(changing.IncrementalAlterConfigsRequest([resource])).responses
     assert result.error_code == ErrorCode.INVALID_REQUEST
     assert "Cannot update these configs dynamically" in result.error_message
+
+
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [
+        ("nosuch.setting", UNKNOWN_SETTING_OF_A_BROKER),
+        ("log.cleaner.threads", SETTING_WITHOUT_EFFECT),
+    ],
+)
+def test_only_settings_with_an_effect_are_dynamic(
+    target: Target, wire: Wire, name: str, difference: Difference
+) -> None:
+    resource = change("1", (name, SET, "1"), kind=BROKER)
+    request = changing.IncrementalAlterConfigsRequest([resource], validate_only=True)
+    (result,) = wire.call(request).responses
+    assert ErrorCode(result.error_code).name == difference.expected(target.name)
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "message"),
+    [
+        (("log.dirs", SET, "/x"), "INVALID_REQUEST", "configs dynamically: [log.dirs]"),
+        (("log.dirs", DELETE, None), "NONE", None),
+        (("log.cleanup.policy", APPEND, "compact"), "NONE", None),
+        (("message.max.bytes", SET, None), "INVALID_REQUEST", "Null value not supported for : "),
+        (
+            ("message.max.bytes", APPEND, "7"),
+            "INVALID_CONFIG",
+            "Config value append is not allowed",
+        ),
+        (("min.insync.replicas", SET, "2"), "INVALID_CONFIG", "while ELR is enabled"),
+        (("max.connections.per.ip.overrides", SET, "x"), "INVALID_REQUEST", ""),
+        (("log.retention.ms", SET, "0"), "INVALID_REQUEST", "log.retention.ms"),
+    ],
+)
+def test_dynamic_settings_of_a_broker_are_checked(
+    wire: Wire, config: tuple[str, int, str | None], code: str, message: str | None
+) -> None:
+    resource = change("1", config, kind=BROKER)
+    request = changing.IncrementalAlterConfigsRequest([resource], validate_only=True)
+    (result,) = wire.call(request).responses
+    assert ErrorCode(result.error_code).name == code
+    assert message is None or message in result.error_message
+
+
+def test_a_broker_is_checked_by_its_name(wire: Wire) -> None:
+    value = ("log.roll.ms", SET, "7000")
+    for name, message in (
+        ("2", "Unexpected broker id, expected 1, but received 2"),
+        ("x", "Node id must be an integer, but it is: x"),
+    ):
+        request = changing.IncrementalAlterConfigsRequest([change(name, value, kind=BROKER)])
+        (result,) = wire.call(request).responses
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_partitions_are_described_page_by_page(wire: Wire, topic: str) -> None:

@@ -14,7 +14,9 @@ import msgspec
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.members import (
+    NO_CONFIG,
     PREFIXES,
+    ConfigImage,
     MembersDraft,
     Registration,
     Replica,
@@ -125,6 +127,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     draining: Mapping[int, int] = msgspec.field(default_factory=dict)
     failed: Mapping[Replica, int] = msgspec.field(default_factory=dict)
     creating: Mapping[bytes, int] = msgspec.field(default_factory=dict)
+    # Dynamic settings by `<resource>/<name>`. The mapping is another object after each change.
+    configs: Mapping[str, ConfigImage] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
@@ -172,6 +176,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def quotas_revision(self, entity: Entity) -> int:
         """Return the revision that last wrote the quotas of an entity, 0 without quotas."""
         return self._quota_revisions.get(entity, 0)
+
+    def broker_config(self, name: str) -> ConfigImage:
+        """Return the dynamic settings of a broker, or those of all brokers for an empty name."""
+        return self.configs.get(f"broker/{name}", NO_CONFIG)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)

@@ -10,7 +10,12 @@ import msgspec
 
 from oncelog_protocol.types import uuid_from_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.records import BrokerRecord, EndpointRecord, RegistrationRecord
+from oncelog_server.cluster.records import (
+    BrokerRecord,
+    ConfigRecord,
+    EndpointRecord,
+    RegistrationRecord,
+)
 from oncelog_server.cluster.store import Entry
 
 # A replica: the broker, the id of the topic and the number of the partition.
@@ -62,6 +67,16 @@ class Registration(msgspec.Struct, frozen=True):
     boot_id: str
     flush_on_ack: bool
     kept_epochs: tuple[int, ...]
+
+
+class ConfigImage(msgspec.Struct, frozen=True):
+    """The dynamic settings of a resource, as text by name. `revision` last wrote them."""
+
+    settings: Mapping[str, str]
+    revision: int
+
+
+NO_CONFIG: Final = ConfigImage({}, 0)
 
 
 def broker_image(broker_id: int, entry: Entry) -> BrokerImage:
@@ -122,6 +137,14 @@ def _creating(suffix: str, entry: Entry | None) -> tuple[bytes, int | None]:
     return uuid_from_string(suffix), None if entry is None else entry.create_revision
 
 
+def _config(suffix: str, entry: Entry | None) -> tuple[str, ConfigImage | None]:
+    if entry is None:
+        return suffix, None
+    return suffix, ConfigImage(
+        records.decode(ConfigRecord, entry.value).settings, entry.mod_revision
+    )
+
+
 # The beginning of a key -> the field of ClusterImage, and what returns the key and the value of an
 # entry in that field. The value is None if the key was deleted.
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, Entry | None], tuple[Any, Any]]]]] = {
@@ -130,6 +153,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, Entry | None], tuple[Any, 
     records.DRAINING: ("draining", _draining),
     records.FAILED: ("failed", _failed),
     records.CREATING: ("creating", _creating),
+    records.CONFIG: ("configs", _config),
 }
 PREFIXES: Final = tuple(_FIELDS)
 

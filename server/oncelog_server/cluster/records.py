@@ -207,7 +207,9 @@ class QuotasRecord(msgspec.Struct, frozen=True):
 
 
 class ConfigRecord(msgspec.Struct, frozen=True):
-    """`config/<resource>/<name>`: dynamic settings."""
+    """`config/<resource>/<name>`: the dynamic settings of a resource, as text, at least one. The
+    only resource is `broker`, with the broker's id as name, or an empty name for the defaults of
+    all brokers (KIP-226)."""
 
     settings: dict[str, str]
 
@@ -229,6 +231,7 @@ DELETIONS: Final = "deletions/"
 ACLS: Final = "acls/"
 SCRAM: Final = "scram/"
 QUOTAS: Final = "quotas/"
+CONFIG: Final = "config/"
 LEASED: Final = (BROKERS, CONTROLLER, DRAINING, FAILED, CREATING)
 """The beginnings of keys that end with the lease of a broker."""
 
@@ -291,6 +294,12 @@ def acls_pattern(key: str) -> tuple[int, int, str]:
 def scram_key(mechanism: ScramMechanism, user: str) -> str:
     """Return the key of a credential. The user is last, because the name may contain a slash."""
     return f"{SCRAM}{mechanism.sasl}/{user}"
+
+
+def broker_config_key(name: str) -> str:
+    """Return the key of a broker's dynamic settings. `name` is the id, or empty for the defaults of
+    all brokers."""
+    return f"{CONFIG}broker/{name}"
 
 
 def quotas_key(entity: Iterable[tuple[str, str | None]]) -> str:

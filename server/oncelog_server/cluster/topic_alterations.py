@@ -50,14 +50,8 @@ def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in own.items() if text is not None}
 
 
-def altered_settings(
-    settings: Settings, before: Mapping[str, str], alterations: Sequence[Alteration]
-) -> dict[str, str]:
-    """Return a topic's own settings after IncrementalAlterConfigs.
-
-    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG for APPEND or
-    SUBTRACT on a setting that is not a list.
-    """
+def check_values(alterations: Sequence[Alteration]) -> None:
+    """Raise Refused with INVALID_REQUEST if a value is missing."""
     missing = [
         alteration.name
         for alteration in alterations
@@ -67,6 +61,17 @@ def altered_settings(
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
         )
+
+
+def altered_settings(
+    settings: Settings, before: Mapping[str, str], alterations: Sequence[Alteration]
+) -> dict[str, str]:
+    """Return a topic's own settings after IncrementalAlterConfigs.
+
+    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG for APPEND or
+    SUBTRACT on a setting that is not a list.
+    """
+    check_values(alterations)
     after = dict(before)
     for alteration in alterations:
         if alteration.operation is AlterOperation.DELETE:
@@ -107,6 +112,11 @@ def _altered_list(settings: Settings, before: Mapping[str, str], alteration: Alt
     text = before.get(alteration.name)
     if text is None:
         text = format_value(Kind.LIST, topic_default(settings, alteration.name)) or ""
+    return list_after(text, alteration)
+
+
+def list_after(text: str, alteration: Alteration) -> str:
+    """Return the value of a list after APPEND or SUBTRACT. `text` is the value before."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in (alteration.text or "").split(","):
         if alteration.operation is AlterOperation.SUBTRACT:

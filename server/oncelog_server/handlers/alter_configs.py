@@ -1,7 +1,7 @@
-"""AlterConfigs: replace all settings of a topic; a setting that is not named returns to its
-default.
+"""AlterConfigs: replace all settings of a topic, or all dynamic ones of a broker; a setting that is
+not named returns to its default.
 
-v0, v1: settings of topics; with `validate_only`, they are only checked
+v0, v1: settings of topics and brokers; with `validate_only`, they are only checked
 v2: flexible
 """
 
@@ -19,7 +19,7 @@ from oncelog_protocol.messages.alter_configs import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import replaced_settings
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.config_resources import alter_each
+from oncelog_server.handlers.config_resources import alter_each, alter_settings
 from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.ALTER_CONFIGS
@@ -47,12 +47,11 @@ async def _alter(
 async def _replace(
     services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
 ) -> None:
-    """Replace all settings of the topic. Raises Refused."""
+    """Replace all own settings of the resource. Raises Refused."""
     own = replaced_settings({config.name: config.value for config in resource.configs})
 
     def change(before: Mapping[str, str]) -> Mapping[str, str]:
         return own
 
-    await services.metadata.alter_topic_settings(
-        resource.resource_name, change, validate_only=validate_only
-    )
+    kind, name = resource.resource_type, resource.resource_name
+    await alter_settings(services, kind, name, change, validate_only=validate_only)

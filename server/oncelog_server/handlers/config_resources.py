@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -28,6 +29,7 @@ class ConfigResource(IntEnum):
 # The resource of AlterConfigs or IncrementalAlterConfigs.
 R = TypeVar("R", AlterConfigsResource, IncrementalResource)
 
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _GROUP: Final = 32
 NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", _GROUP: "GROUP"}
 
@@ -35,19 +37,13 @@ NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", _GROUP: "GROUP"}
 def resource_of(
     services: BrokerServices, context: RequestContext, operation: Operation, kind: int, name: str
 ) -> ConfigResource:
-    """Return the type of the resource. Raises Refused if the type is unknown, the client is not
-    authorized, or the resource is another broker."""
+    """Return the type of the resource. Raises Refused if the type is unknown or the client is not
+    authorized."""
     if kind == ConfigResource.TOPIC:
         context.require(operation, topic=name)
         return ConfigResource.TOPIC
     if kind == ConfigResource.BROKER:
         context.require(operation, CLUSTER)
-        if name and name != str(services.broker_id):
-            raise Refused(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {services.broker_id} or empty string, "
-                f"but received {name}",
-            )
         return ConfigResource.BROKER
     if kind not in NOT_SERVED:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
@@ -89,16 +85,39 @@ def _check_alterable(
     keys: list[str],
     times: int,
 ) -> None:
-    """Raise Refused if the settings of the resource cannot be altered. Only the settings of a topic
-    can be altered."""
+    """Raise Refused if the settings of the resource cannot be altered by this request."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(keys)) < len(keys):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     found = resource_of(services, context, Operation.ALTER_CONFIGS, kind, name)
-    if found is ConfigResource.BROKER:
+    if found is ConfigResource.BROKER and name:
+        _check_is_this_broker(services, name)
+
+
+def _check_is_this_broker(services: BrokerServices, name: str) -> None:
+    """Raise Refused unless the name is the id of this broker. Only the broker itself can check its
+    settings."""
+    if not _INTEGER.fullmatch(name):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != services.broker_id:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(keys)}. A broker reads its "
-            "settings when it starts.",
+            f"Unexpected broker id, expected {services.broker_id}, but received {name}",
         )
+
+
+async def alter_settings(
+    services: BrokerServices,
+    kind: int,
+    name: str,
+    change: Callable[[Mapping[str, str]], Mapping[str, str]],
+    *,
+    validate_only: bool,
+) -> None:
+    """Replace the settings of a topic or of a broker by the result of `change`. Raises Refused."""
+    if kind == ConfigResource.BROKER:
+        key = str(int(name)) if name else name
+        await services.metadata.alter_broker_settings(key, change, validate_only=validate_only)
+    else:
+        await services.metadata.alter_topic_settings(name, change, validate_only=validate_only)

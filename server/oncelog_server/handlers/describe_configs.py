@@ -1,4 +1,5 @@
-"""DescribeConfigs: settings of topics and of this broker, with the sources of their values.
+"""DescribeConfigs: settings of topics, of this broker and of all brokers, with the sources of their
+values.
 
 v1, v2: sources and synonyms (KIP-226)
 v3: types and documentation (KIP-569)
@@ -25,7 +26,12 @@ from oncelog_server.handlers.config_resources import ConfigResource, resource_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
-from oncelog_server.settings.description import SettingDescription, describe_broker, describe_topic
+from oncelog_server.settings.description import (
+    SettingDescription,
+    describe_broker,
+    describe_defaults,
+    describe_topic,
+)
 from oncelog_server.settings.table import Kind
 from oncelog_server.slices import Steps, when_large
 
@@ -72,7 +78,7 @@ class _Describing:
         self._request = request
         self._topics: dict[frozenset[tuple[str, str]], Entries] = {}
         self._broker: Entries = []
-        self._none: Entries = []
+        self._defaults: Entries = []
         # Lists with only the requested keys, by the `id()` of the full list and the keys.
         self._chosen: dict[tuple[int, frozenset[str]], Entries] = {}
 
@@ -99,9 +105,16 @@ class _Describing:
         services = self._services
         resource = resource_of(services, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
         if resource is ConfigResource.BROKER:
-            # The empty name requests the dynamic settings of all brokers. There are none.
             if not name:
-                return self._none
+                # The dynamic settings of all brokers.
+                self._defaults = self._defaults or self._made(describe_defaults(services.settings))
+                return self._defaults
+            if name != str(services.broker_id):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {services.broker_id} or empty string, "
+                    f"but received {name}",
+                )
             self._broker = self._broker or self._made(describe_broker(services.settings))
             return self._broker
         check_topic_name(name)

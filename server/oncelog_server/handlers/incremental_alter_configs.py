@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change some settings of a topic (KIP-339).
+"""IncrementalAlterConfigs: change some settings of a topic or broker (KIP-339, KIP-226).
 
 v0: set, delete, append and subtract; with `validate_only`, the changes are only checked
 v1: flexible
@@ -19,7 +19,11 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.config_resources import alter_each
+from oncelog_server.handlers.config_resources import (
+    ConfigResource,
+    alter_each,
+    alter_settings,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 
@@ -48,8 +52,8 @@ async def _alter(
 async def _change(
     services: BrokerServices, resource: AlterConfigsResource, *, validate_only: bool
 ) -> None:
-    """Change the settings of one topic; with `validate_only`, only check the change. Raises Refused
-    for a change that is not allowed."""
+    """Change the settings of one topic or broker; with `validate_only`, only check the change.
+    Raises Refused for a change that is not allowed."""
     try:
         alterations = [
             Alteration(config.name, AlterOperation(config.config_operation), config.value)
@@ -58,9 +62,13 @@ async def _change(
     except ValueError as error:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from error
 
+    kind, name = resource.resource_type, resource.resource_name
+
     def change(before: Mapping[str, str]) -> Mapping[str, str]:
+        if kind == ConfigResource.BROKER:
+            from oncelog_server.cluster.broker_alterations import altered_broker_settings
+
+            return altered_broker_settings(before, alterations)
         return altered_settings(services.settings, before, alterations)
 
-    await services.metadata.alter_topic_settings(
-        resource.resource_name, change, validate_only=validate_only
-    )
+    await alter_settings(services, kind, name, change, validate_only=validate_only)

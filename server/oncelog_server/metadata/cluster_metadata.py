@@ -387,6 +387,23 @@ class ClusterMetadata:
 
         await self._writer.write(decide, validate_only=validate_only)
 
+    async def alter_broker_settings(
+        self,
+        name: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace the dynamic settings of a broker, or those of all brokers for an empty name, by
+        the result of `change`. Raises Refused."""
+        from oncelog_server.cluster.broker_alterations import alter_broker
+
+        def decide(image: ClusterImage) -> list[Write]:
+            own = change(image.broker_config(name).settings)
+            return alter_broker(image, self._settings, name, own)
+
+        await self._writer.write(decide, validate_only=validate_only)
+
     async def create_acls(self, created: Sequence[tuple[Pattern, Acl]]) -> None:
         """Add access rules. Raises Refused."""
         from oncelog_server.cluster.acl_changes import create_acls

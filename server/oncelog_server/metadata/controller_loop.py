@@ -55,12 +55,16 @@ class ControllerLoop:
         self._election = election
         self._membership = membership
         self._settings = settings
-        self._rules = ElectionRules.of(settings)
         # Topics with changes that are not decided on. None stands for all topics.
         self._pending: dict[str, None] | None = None
         self._has_orphans = True
         self._wakes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def rules(self) -> ElectionRules:
+        """Return the rules of elections, by the settings in force."""
+        return ElectionRules.of(self._settings)
 
     async def start(self) -> None:
         """Follow the image from now on. Return when no decision is pending, or if another broker is
@@ -112,7 +116,7 @@ class ControllerLoop:
     # --- what is to be decided
 
     def _follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        if _has_other_members(old, new):
+        if _has_other_members(old, new) or new.configs is not old.configs:
             self._pending, self._has_orphans = None, True
         if new.controller_id == -1:
             self._wakes.set()
@@ -163,7 +167,7 @@ class ControllerLoop:
 
         def decide(image: ClusterImage) -> list[Write]:
             nonlocal decided
-            found = elect_leaders(image, self._rules, names, at_most=AT_ONCE)
+            found = elect_leaders(image, self.rules, names, at_most=AT_ONCE)
             decided = self._if_won(found)
             return list(decided)
 

@@ -73,6 +73,12 @@ class Limits(msgspec.Struct, frozen=True):
             spin_us=settings.oncelog_spin_us,
         )
 
+    def at_most(self, max_connections: int) -> Limits:
+        """Return these limits with at most this number of connections."""
+        return msgspec.structs.replace(
+            self, max_connections=min(self.max_connections, max_connections)
+        )
+
 
 class Listener:
     """The listening sockets and the connections of one broker."""
@@ -106,12 +112,7 @@ class Listener:
         self._admissions: list[Admission] = []
         self._rates = rates
         self._new_connections: NewConnections[Connection] | None = None
-        if rates is not None:
-            from oncelog_server.network.new_connections import NewConnections
-
-            self._new_connections = NewConnections(
-                rates, self._admit, self.mutes, clock.monotonic_ms, limits.backlog
-            )
+        self._limit_rates(rates)
         self._sweep = Sweep(
             loop,
             clock.monotonic_ms,
@@ -124,6 +125,28 @@ class Listener:
         # A client that is closed connects again, perhaps for ever.
         self._closings = BoundedEvents(partial(log.info, "connection closed"), clock.monotonic_ms)
         self._excesses = BoundedEvents(_log_excess, clock.monotonic_ms)
+
+    def follow(self, limits: Limits, rates: ConnectionRates | None) -> None:
+        """Apply other limits to new connections. Those that are open stay open, and those that wait
+        for their admission keep their turn."""
+        self._limits = limits
+        if self._rates is None or rates is None or not rates.has_limits_of(self._rates):
+            self._limit_rates(rates)
+
+    def _limit_rates(self, rates: ConnectionRates | None) -> None:
+        self._rates = rates
+        if self._new_connections is not None:
+            self._new_connections.rates = rates
+        elif rates is not None:
+            from oncelog_server.network.new_connections import NewConnections
+
+            self._new_connections = NewConnections(
+                rates,
+                self._admit,
+                self.mutes,
+                self._clock.monotonic_ms,
+                self._limits.backlog,
+            )
 
     async def bind(self, admission: Admission, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served

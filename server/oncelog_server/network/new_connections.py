@@ -50,13 +50,14 @@ class NewConnections(Generic[C]):
 
     def __init__(
         self,
-        rates: ConnectionRates,
+        rates: ConnectionRates | None,
         admit: Callable[[C], bool],
         mutes: Mutes,
         monotonic_ms: Callable[[], int],
         most_waiting: int,
     ) -> None:
-        self._rates = rates
+        # None means no limit.
+        self.rates = rates
         self._admit = admit
         self._mutes = mutes
         self._monotonic_ms = monotonic_ms
@@ -68,7 +69,7 @@ class NewConnections(Generic[C]):
         """Admit a connection now or later. Return False if it must be closed."""
         queue = self._queues[listener]
         if not queue:
-            throttle_ms = self._rates.record(listener, self._monotonic_ms())
+            throttle_ms = self._throttle_ms(listener)
             if not throttle_ms:
                 return self._admit(connection)
             self._admit_after(throttle_ms, listener)
@@ -77,6 +78,10 @@ class NewConnections(Generic[C]):
         connection.wait()
         queue.append(connection)
         return True
+
+    def _throttle_ms(self, listener: str) -> int:
+        rates = self.rates
+        return 0 if rates is None else rates.record(listener, self._monotonic_ms())
 
     def _admit_after(self, throttle_ms: int, listener: str) -> None:
         until_ms = self._monotonic_ms() + throttle_ms
@@ -89,7 +94,7 @@ class NewConnections(Generic[C]):
             self._end_wait(queue.popleft())
             if not queue:
                 return
-            throttle_ms = self._rates.record(listener, self._monotonic_ms())
+            throttle_ms = self._throttle_ms(listener)
             if throttle_ms:
                 self._admit_after(throttle_ms, listener)
                 return

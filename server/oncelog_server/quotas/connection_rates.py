@@ -35,6 +35,14 @@ class ConnectionRates:
         self._of_listeners = {name: _Limited(limit) for name, limit in of_listeners.items()}
         self._protected = protected
 
+    def has_limits_of(self, other: ConnectionRates) -> bool:
+        """Return True if both have the same limits."""
+        return self._limits() == other._limits()
+
+    def _limits(self) -> tuple[float | None, dict[str, float]]:
+        of_broker = None if self._of_broker is None else self._of_broker.limit
+        return of_broker, {name: limited.limit for name, limited in self._of_listeners.items()}
+
     def record(self, listener: str, now_ms: int) -> int:
         """Count a new connection. Return for how long (ms) the listener must not accept it, nor any
         other: at most one window."""
@@ -60,7 +68,7 @@ class _Limited:
 
     def __init__(self, limit: int) -> None:
         self._rate = Rate()
-        self._limit = limit or _NONE
+        self.limit = limit or _NONE
 
     def throttle_ms(self, value: float, now_ms: int, windows: Windows) -> int:
-        return self._rate.throttle_ms(value, self._limit, now_ms, windows)
+        return self._rate.throttle_ms(value, self.limit, now_ms, windows)

@@ -12,7 +12,7 @@ import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.model import HONOURED, Settings
-from oncelog_server.settings.table import Kind, SettingValue, format_value
+from oncelog_server.settings.table import Kind, Setting, SettingValue, format_value, parse_value
 from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, topic_values
 
 
@@ -20,6 +20,8 @@ class ConfigSource(IntEnum):
     """Kafka's DescribeConfigsResponse.ConfigSource."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
 
@@ -52,8 +54,7 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
             continue
         text = format_value(row.kind, values[name])
         synonyms = [Synonym(name, text, ConfigSource.TOPIC)] if name in own else []
-        for broker_name in SYNONYMS.get(name, ()):
-            synonyms += _broker_synonyms(settings, broker_name)
+        synonyms += _broker_synonyms(settings, *SYNONYMS.get(name, ()))
         yield SettingDescription(
             name,
             text or "",
@@ -66,16 +67,24 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
 
 
 def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
-    """Yield every setting of the broker that is honored, or accepted without effect.
+    """Yield every setting of the broker that is honored, or accepted without effect, and the
+    dynamic ones that only exist where they are set.
 
-    All are read-only, because none can change while the broker runs.
+    A setting is read-only if it cannot change while the broker runs.
     """
+    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
+
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
-        synonyms = _broker_synonyms(settings, name)
+        synonyms = _broker_synonyms(settings, *_synonym_names(name)) if value is not None else []
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         text = format_value(row.kind, value)
-        yield SettingDescription(name, text, row.kind, source, True, row.doc, tuple(synonyms))
+        read_only = name not in DYNAMIC
+        yield SettingDescription(name, text, row.kind, source, read_only, row.doc, tuple(synonyms))
+    for row in THROTTLES.values():
+        synonyms = _dynamic_synonyms(settings, row)
+        if synonyms:
+            yield _dynamic(row, synonyms)
     for name, other in ACCEPTED.items():
         default = Synonym(name, other.default, ConfigSource.DEFAULT)
         given = settings.given.get(name)
@@ -92,13 +101,51 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
         )
 
 
-def _broker_synonyms(settings: Settings, name: str) -> list[Synonym]:
+def describe_defaults(settings: Settings) -> Iterator[SettingDescription]:
+    """Yield the dynamic settings of all brokers."""
+    from oncelog_server.settings.dynamic import DYNAMIC
+
+    for name in settings.dynamic_defaults:
+        row = DYNAMIC[name]
+        yield _dynamic(row, _dynamic_synonyms(settings, row)[-1:])
+
+
+def _dynamic(row: Setting, synonyms: list[Synonym]) -> SettingDescription:
+    first = synonyms[0]
+    return SettingDescription(
+        row.name, first.value, row.kind, first.source, False, row.doc, tuple(synonyms)
+    )
+
+
+def _synonym_names(name: str) -> tuple[str, ...]:
+    """Return the name, and the settings that apply if it is not set, in their order."""
     row = HONOURED[name]
+    names = SYNONYMS.get(row.topic or "", (name,))
+    return names if names[0] == name else (name,)
+
+
+def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
+    """Return the values of these settings, those of each from the strongest to its default."""
+    static = settings.at_start or settings
     synonyms = []
-    if name in settings.given:
-        text = format_value(row.kind, getattr(settings, row.attribute))
-        synonyms.append(Synonym(name, text, ConfigSource.STATIC_BROKER))
-    if row.default is not None:
-        default = format_value(row.kind, row.default)
-        synonyms.append(Synonym(name, default, ConfigSource.DEFAULT))
+    for name in names:
+        row = HONOURED[name]
+        synonyms += _dynamic_synonyms(settings, row)
+        if name in settings.given:
+            text = format_value(row.kind, getattr(static, row.attribute))
+            synonyms.append(Synonym(name, text, ConfigSource.STATIC_BROKER))
+        if row.default is not None:
+            default = format_value(row.kind, row.default)
+            synonyms.append(Synonym(name, default, ConfigSource.DEFAULT))
     return synonyms
+
+
+def _dynamic_synonyms(settings: Settings, row: Setting) -> list[Synonym]:
+    return [
+        Synonym(row.name, format_value(row.kind, parse_value(row, texts[row.name])), source)
+        for texts, source in (
+            (settings.dynamic, ConfigSource.DYNAMIC_BROKER),
+            (settings.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        )
+        if row.name in texts
+    ]

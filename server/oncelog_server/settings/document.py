@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import Setting, Unhonoured, format_value
@@ -58,6 +59,18 @@ With `oncelog.flush.on.ack=false`, `flush.messages` and `flush.ms` limit the num
 a power loss can destroy. By default they set no limit.
 """
 
+_DYNAMIC_HEAD = """\
+IncrementalAlterConfigs and AlterConfigs change these settings while the broker runs (KIP-226):
+
+    kafka-configs.sh --bootstrap-server localhost:9092 --alter --broker 1 \\
+      --add-config log.retention.ms=3600000
+
+`--broker-defaults` instead of `--broker 1` changes a setting for all brokers. A broker's own value
+overrides that of all brokers, and this one the value of the start. The values are in the metadata
+store, so they survive a restart. `min.insync.replicas` can be changed for all brokers only, and not
+be removed afterwards, as in Kafka (KIP-966). Any other setting is refused with INVALID_REQUEST.
+"""
+
 
 def document() -> str:
     """Return the text of the page."""
@@ -71,6 +84,11 @@ def document() -> str:
         *_settings(sorted(kafkas, key=lambda row: row.name)),
         "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
+        "## Dynamic\n",
+        _DYNAMIC_HEAD,
+        ", ".join(f"`{name}`" for name in sorted(DYNAMIC.keys() - THROTTLES.keys())) + "\n",
+        "These exist only as dynamic settings:\n",
+        *_settings(THROTTLES.values()),
         "## Of a topic\n",
         "CreateTopics, AlterConfigs and IncrementalAlterConfigs set these. A name in the column\n"
         "`default` is the broker's setting with the default. Of several names, the first one that "

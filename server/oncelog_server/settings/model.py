@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from oncelog_protocol.secret import Secret
@@ -47,6 +47,11 @@ class Settings(
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
+    # The dynamic settings in force, as text by name: of this broker, and of all brokers.
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    dynamic_defaults: Mapping[str, str] = field(default_factory=dict)
+    # The settings of the start, if dynamic settings may override them.
+    at_start: Settings | None = None
     of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict)
     login_file: LoginFile | None = None
     # The number of this broker among several on this machine, from 1 on, and the data directory of
@@ -63,6 +68,17 @@ class Settings(
     def has_metadata_elsewhere(self) -> bool:
         """Return True if the metadata is not in the data directory."""
         return bool(self.oncelog_etcd_endpoints) or self.first_broker is not None
+
+    def running(self) -> Settings:
+        """Return the settings of a broker that runs with these. Its parts hold the returned object,
+        and `follow` changes it."""
+        return replace(self, at_start=self)
+
+    def follow(self, changed: Settings) -> None:
+        """Take all values of other settings. Only the result of `running` may change."""
+        if self.at_start is None:
+            raise FrozenInstanceError("only the settings of a running broker can change")
+        vars(self).update(vars(changed))
 
     @property
     def data_directory(self) -> str:

@@ -66,6 +66,87 @@ def test_all_settings_of_a_topic_and_a_broker(tools: ToolPair, name: str) -> Non
             assert len(ours.lines) > 20
 
 
+BROKER_1 = ("--entity-type", "brokers", "--entity-name", "1")
+ALL_BROKERS = ("--entity-type", "brokers", "--entity-default")
+
+
+def test_the_dynamic_settings_of_brokers(tools: ToolPair) -> None:
+    def same(*arguments: str) -> list[str]:
+        return tools.check_same("kafka-configs", *SERVER, *arguments).out
+
+    def described(*entity: str) -> list[str]:
+        """Return what both tools print, without the setting that a new cluster of Kafka has."""
+        theirs, ours = (
+            [line for line in printed.out if "min.insync.replicas" not in line]
+            for printed in tools.both("kafka-configs", *SERVER, "--describe", *entity)
+        )
+        return ours if ours == theirs else []
+
+    assert same("--describe", *BROKER_1) == ["Dynamic configs for broker 1 are:"]
+    own = (
+        "log.roll.ms=70000,log.cleanup.policy=[compact,delete],leader.replication.throttled.rate=7"
+    )
+    assert same("--alter", *BROKER_1, "--add-config", own) == [
+        "Completed updating config for broker 1."
+    ]
+    assert same("--alter", *ALL_BROKERS, "--add-config", "log.roll.ms=80000") == [
+        "Completed updating default config for brokers in the cluster."
+    ]
+    try:
+        # Kafka responds to a change before its broker has made it.
+        wait_until(lambda: len(described(*BROKER_1)) == 4, "the settings of the broker")
+        wait_until(lambda: len(described(*ALL_BROKERS)) == 2, "the settings of all brokers")
+        roll = [line for line in described(*BROKER_1) if "log.roll.ms" in line]
+        values = [f"{kind}:log.roll.ms={ms}" for kind, ms in ROLLS]
+        assert roll == [
+            f"  log.roll.ms=70000 sensitive=false synonyms={{{', '.join(values)}, "
+            "DEFAULT_CONFIG:log.roll.hours=168}"
+        ]
+    finally:
+        same("--alter", *BROKER_1, "--delete-config", ",".join(OWN))
+        same("--alter", *ALL_BROKERS, "--delete-config", "log.roll.ms")
+    wait_until(lambda: len(described(*BROKER_1)) == 1, "no settings of the broker")
+    wait_until(lambda: len(described(*ALL_BROKERS)) == 1, "no settings of all brokers")
+
+
+OWN = ("log.roll.ms", "log.cleanup.policy", "leader.replication.throttled.rate")
+ROLLS = (("DYNAMIC_BROKER_CONFIG", 70000), ("DYNAMIC_DEFAULT_BROKER_CONFIG", 80000))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "log.dirs=/x",
+        "auto.create.topics.enable=false",
+        "log.retention.hours=1",
+        "message.max.bytes=-5",
+        "message.max.bytes=many",
+        "follower.replication.throttled.rate=-1",
+        "compression.type=none",
+        "log.segment.bytes=100",
+    ],
+)
+def test_settings_of_a_broker_that_are_refused(tools: ToolPair, change: str) -> None:
+    tools.check_same("kafka-configs", *SERVER, "--alter", *BROKER_1, "--add-config", change)
+
+
+def test_kafkas_own_tool_changes_the_settings_of_our_broker(tools: ToolPair) -> None:
+    server = ("--bootstrap-server", tools.oncelog)
+
+    def run(*arguments: str) -> list[str]:
+        result = tools.kafka_tool("kafka-configs", *server, *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.lines
+
+    run("--alter", *ALL_BROKERS, "--add-config", "follower.replication.throttled.rate=70")
+    assert run("--describe", *ALL_BROKERS)[1:] == [
+        "  follower.replication.throttled.rate=70 sensitive=false synonyms="
+        "{DYNAMIC_DEFAULT_BROKER_CONFIG:follower.replication.throttled.rate=70}"
+    ]
+    run("--alter", *ALL_BROKERS, "--delete-config", "follower.replication.throttled.rate")
+    assert run("--describe", *ALL_BROKERS)[1:] == []
+
+
 def test_the_credentials_of_a_user(tools: ToolPair, name: str) -> None:
     user = ("--entity-type", "users", "--entity-name", name)
 

@@ -13,6 +13,7 @@ from oncelog_protocol.codecs import decode, encode
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.broker_views import BrokerViews
 from oncelog_server.deferred import Deferred
+from oncelog_server.dynamic_settings import DynamicSettings
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
@@ -70,9 +71,10 @@ class Denying(AllowAll):
 async def broker(
     settings: Settings | None = None, authorizer: Authorizer | None = None
 ) -> AsyncIterator[BrokerServices]:
-    settings = settings or Settings()
+    settings = (settings or Settings()).running()
     metadata = ClusterMetadata(MemoryStore(), settings)
     await metadata.start(ENDPOINTS)
+    metadata.subscribe(DynamicSettings(settings, metadata.image).follow)
     tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(work: Coroutine[Any, Any, T], /) -> Deferred[T]:

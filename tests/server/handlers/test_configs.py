@@ -19,6 +19,7 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import load_settings
 from oncelog_server.handlers import alter_configs, describe_configs, incremental_alter_configs
 from oncelog_server.security.resources import Operation
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
 from tests.server.handlers.nodes import Denying, ask, broker
 
 TOPIC, BROKER = 2, 4
@@ -94,12 +95,15 @@ async def test_a_repeated_resource_is_described_once() -> None:
             assert [entry.name for entry in result.configs] == ["segment.ms"]
 
 
-async def test_a_brokers_settings_are_read_only_and_those_without_effect_are_marked() -> None:
+async def test_only_dynamic_settings_are_not_read_only_and_those_without_effect_are_marked() -> (
+    None
+):
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
     async with broker(settings) as services:
         result = await described(services, BROKER, "1", include_documentation=True)
         found = {config.name: config for config in result.configs}
-        assert all(config.read_only for config in result.configs)
+        changeable = {config.name for config in result.configs if not config.read_only}
+        assert changeable == DYNAMIC.keys() - THROTTLES.keys()
         assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("3", 4)
         assert (found["max.connections"].value, found["max.connections"].config_source) == (
             "10000",
@@ -197,7 +201,7 @@ async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> N
             change("secret", value),
             change("twice", value),
             change("twice", value),
-            change("1", ("max.connections", SET, "5"), kind=BROKER),
+            change("1", ("num.partitions", SET, "5"), kind=BROKER),
             change("b", ("retention.ms", 9, "5")),
             change("c", value, value),
             change("d", ("retention.ms", SET, None)),
@@ -221,7 +225,7 @@ async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> N
             ErrorCode.INVALID_CONFIG,
         ]
         broker_message = response.responses[6].error_message
-        assert "Cannot update these configs dynamically: max.connections" in broker_message
+        assert "Cannot update these configs dynamically: [num.partitions]" in broker_message
         assert "remote.storage.enable" in response.responses[-1].error_message
 
 
@@ -231,7 +235,7 @@ async def test_alter_configs_has_an_outcome_for_each_resource() -> None:
         resources = [
             replace("a", {"retention.ms": None}),
             replace("none", {"retention.ms": "5"}),
-            replace("1", {"max.connections": "5"}, BROKER),
+            replace("1", {"num.partitions": "5"}, BROKER),
             replace("x", {"retention.ms": "soon"}),
         ]
         response = await ask(alter_configs, services, replacing.AlterConfigsRequest(resources))
@@ -241,3 +245,76 @@ async def test_alter_configs_has_an_outcome_for_each_resource() -> None:
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_CONFIG,
         ]
+
+
+async def altered(services: BrokerServices, name: str, *configs: tuple[str, int, str]) -> Any:
+    request = changing.IncrementalAlterConfigsRequest([change(name, *configs, kind=BROKER)])
+    (row,) = (await ask(incremental_alter_configs, services, request)).responses
+    return row.error_code, row.error_message
+
+
+async def test_dynamic_settings_are_described_with_their_sources_in_kafkas_order() -> None:
+    settings = load_settings(assignments=["message.max.bytes=3"]).settings
+    async with broker(settings) as services:
+        await services.metadata.create_topics([NewTopic("a")])
+        done = ErrorCode.NONE, None
+        assert await altered(services, "", ("message.max.bytes", SET, "2")) == done
+        assert await altered(services, "1", ("message.max.bytes", SET, "1")) == done
+        assert await altered(services, "1", ("log.retention.ms", SET, "7")) == done
+        assert await altered(services, "", (RATE, SET, "5")) == done
+        values = [
+            ("message.max.bytes", "1", 2),
+            ("message.max.bytes", "2", 3),
+            ("message.max.bytes", "3", 4),
+            ("message.max.bytes", "1048588", 5),
+        ]
+        own = await synonyms(services, BROKER, "1")
+        assert own["message.max.bytes"] == values
+        assert own[RATE] == [(RATE, "5", 3)]
+        retention = [("log.retention.ms", "7", 2), ("log.retention.hours", "168", 5)]
+        assert own["log.retention.ms"] == retention
+        of_topic = await synonyms(services, TOPIC, "a")
+        assert of_topic["max.message.bytes"] == values
+        assert of_topic["retention.ms"] == retention
+        assert await synonyms(services, BROKER, "") == {
+            "message.max.bytes": [values[1]],
+            RATE: [(RATE, "5", 3)],
+        }
+
+
+RATE = "leader.replication.throttled.rate"
+
+
+async def synonyms(
+    services: BrokerServices, kind: int, name: str
+) -> dict[str, list[tuple[str, str, int]]]:
+    """Return the synonyms of each setting. Its source is that of the first."""
+    result = await described(services, kind, name, include_synonyms=True)
+    for config in result.configs:
+        if config.synonyms:
+            assert config.config_source == config.synonyms[0].source
+    return {
+        config.name: [(found.name, found.value, found.source) for found in config.synonyms]
+        for config in result.configs
+    }
+
+
+async def test_only_a_broker_itself_changes_its_settings() -> None:
+    async with broker() as services:
+        value = ("message.max.bytes", SET, "2")
+        assert await altered(services, "2", value) == (
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1, but received 2",
+        )
+        assert await altered(services, "x", value) == (
+            ErrorCode.INVALID_REQUEST,
+            "Node id must be an integer, but it is: x",
+        )
+        assert services.metadata.image.configs == {}
+        resource = change("1", value, kind=BROKER)
+        request = changing.IncrementalAlterConfigsRequest([resource], validate_only=True)
+        (row,) = (await ask(incremental_alter_configs, services, request)).responses
+        assert (row.error_code, services.metadata.image.configs) == (ErrorCode.NONE, {})
+        whole = replacing.AlterConfigsRequest([replace("1", {"message.max.bytes": "2"}, BROKER)])
+        await ask(alter_configs, services, whole)
+        assert services.metadata.image.broker_config("1").settings == {"message.max.bytes": "2"}

@@ -116,7 +116,6 @@ K = ApiKey
 CONFIG_DENIED: Final = frozenset({("topics.topic_config_error_code", TOPIC_DENIED)})
 INVALID: Final = ErrorCode.INVALID_REQUEST
 MISSING: Final = at("responses", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-NOT_DYNAMIC: Final = at("responses", INVALID)
 CLUSTER_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 MOVED: Final = "responses.partitions"
 ELECTED: Final = "replica_election_results.partition_result"
@@ -162,7 +161,6 @@ CASES: Final = (
         K.ALTER_CONFIGS,
         altered(BROKER_KIND, ""),
         (need(cluster(ALTER_CONFIGS), "responses"),),
-        NOT_DYNAMIC,
     ),
     Case(
         K.INCREMENTAL_ALTER_CONFIGS,
@@ -173,7 +171,6 @@ CASES: Final = (
         K.INCREMENTAL_ALTER_CONFIGS,
         changed(BROKER_KIND, ""),
         (need(cluster(ALTER_CONFIGS), "responses"),),
-        NOT_DYNAMIC,
     ),
     Case(
         K.LIST_CONFIG_RESOURCES,

@@ -1,0 +1,141 @@
+"""The settings that can change while a broker runs (KIP-226): which these are, how a change is
+checked, and the settings in force.
+
+A broker's own dynamic settings override those of all brokers, and these override the settings of
+its start. Any other setting is read when the broker starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from oncelog_server.settings.contradictions import contradictions
+from oncelog_server.settings.model import HONOURED, Settings
+from oncelog_server.settings.table import (
+    InvalidValue,
+    Kind,
+    Setting,
+    at_least,
+    parse_value,
+)
+from oncelog_server.settings.topics import topic_values
+
+NO_THROTTLE: Final = 2**63 - 1
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+
+# Settings that exist only as dynamic ones (Kafka's QuotaConfig.brokerQuotaConfigs).
+THROTTLES: Final[dict[str, Setting]] = {
+    name: Setting(name, Kind.LONG, NO_THROTTLE, doc, at_least(0))
+    for name, doc in (
+        (
+            LEADER_RATE,
+            "Bytes per second that this broker sends to followers outside of the ISR, of the "
+            "partitions in leader.replication.throttled.replicas.",
+        ),
+        (
+            FOLLOWER_RATE,
+            "Bytes per second that this broker fetches while it is outside of the ISR, of the "
+            "partitions in follower.replication.throttled.replicas.",
+        ),
+        (
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "No effect: there is one data directory, so no replica moves between directories.",
+        ),
+    )
+}
+
+# Kafka derives a topic setting from these too, but only at the start.
+_READ_AT_START: Final = frozenset(
+    {
+        "log.retention.minutes",
+        "log.retention.hours",
+        "log.roll.hours",
+        "log.roll.jitter.hours",
+        "log.flush.scheduler.interval.ms",
+    }
+)
+
+# The settings in force can change, each for one broker or for all.
+DYNAMIC: Final[dict[str, Setting]] = {
+    **{
+        name: row
+        for name, row in HONOURED.items()
+        if row.topic is not None and name not in _READ_AT_START
+    },
+    **{
+        name: HONOURED[name]
+        for name in (
+            "log.cleaner.backoff.ms",
+            "log.cleaner.dedupe.buffer.size",
+            "log.cleaner.io.buffer.load.factor",
+            "log.cleaner.io.buffer.size",
+            "log.cleaner.io.max.bytes.per.second",
+            "max.connection.creation.rate",
+            "max.connections",
+            "max.connections.per.ip",
+            "max.connections.per.ip.overrides",
+            "transaction.partition.verification.enable",
+        )
+    },
+    **THROTTLES,
+}
+
+
+def rate_of(settings: Settings, name: str) -> int:
+    """Return the throttled rate in force, in bytes per second, NO_THROTTLE without one."""
+    text = settings.dynamic.get(name, settings.dynamic_defaults.get(name))
+    return NO_THROTTLE if text is None else int(text)
+
+
+def check_change(
+    settings: Settings, own: Mapping[str, str], topics: Mapping[Any, Mapping[str, str]]
+) -> None:
+    """Check the dynamic settings of a broker, or of all brokers, as they will be.
+
+    `settings` are those of this broker, `topics` the own settings of the cluster's topics. Raises
+    InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an invalid value, and
+    for a contradiction between settings.
+    """
+    fixed = [name for name in own if name not in DYNAMIC]
+    if fixed:
+        raise InvalidValue(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    for name, text in own.items():
+        parse_value(DYNAMIC[name], text)
+    static = settings.at_start or settings
+    changed = in_force(static, own, {})
+    known = contradictions(static)
+    for name, reason in contradictions(changed):
+        if (name, reason) not in known:
+            raise InvalidValue(f"Invalid value for configuration {name}: {reason}")
+    for topic_settings in ({}, *topics.values()):
+        topic_values(changed, topic_settings)
+
+
+def in_force(static: Settings, own: Mapping[str, str], defaults: Mapping[str, str]) -> Settings:
+    """Return the settings in force: those of the start, with the dynamic settings of all brokers,
+    and over these the broker's own. A setting that this version cannot apply keeps the value of the
+    start."""
+    own, defaults = _valid(own), _valid(defaults)
+    values: dict[str, Any] = {
+        row.attribute: parse_value(row, text)
+        for name, text in {**defaults, **own}.items()
+        if (row := HONOURED.get(name)) is not None
+    }
+    return replace(static, at_start=static, dynamic=own, dynamic_defaults=defaults, **values)
+
+
+def _valid(texts: Mapping[str, str]) -> dict[str, str]:
+    valid = {}
+    for name, text in texts.items():
+        row = DYNAMIC.get(name)
+        try:
+            if row is not None:
+                parse_value(row, text)
+                valid[name] = text
+        except InvalidValue:
+            # Another version has accepted the value. DescribeConfigs shows what is in force.
+            continue
+    return valid
