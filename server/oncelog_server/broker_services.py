@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncelog_server.partition.partition import Partition
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.quotas.gate import QuotaGate
+    from oncelog_server.quotas.replication import ReplicationQuota
     from oncelog_server.security.authorizer import Authorizer
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
@@ -74,6 +75,8 @@ class BrokerServices:
     quotas: QuotaGate
     # Called after the fetch of a follower outside of the ISR. None if there is no such follower.
     follower_joins: Callable[[Partition], None] | None = None
+    # The throttle of what this broker sends to followers. None if there is no follower.
+    leader_throttle: ReplicationQuota | None = None
     # Returns the read model of the replication.
     replication: Callable[[], ReplicationView] = ReplicationView
     # Logs the changes that security depends on.

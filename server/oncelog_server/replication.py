@@ -25,6 +25,7 @@ from oncelog_server.metadata.isr_writes import write_isr
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.replica.isr_changes import IsrOutcome, IsrProposal
+from oncelog_server.replication_throttles import ReplicationThrottles
 from oncelog_server.settings.listeners import inter_broker_listener
 from oncelog_server.slices import Slices
 from oncelog_server.storage.files import Files, StorageError
@@ -63,6 +64,9 @@ class Replication:
         self._metadata = parts.metadata
         self._broker_id = parts.settings.node_id
         self._settings = parts.settings
+        self.throttles = ReplicationThrottles(
+            parts.settings, parts.clock.monotonic_ms, parts.metadata.image
+        )
         self.fetchers = ReplicaFetchers(self._fetcher_parts(parts))
         self._isr_duty = IsrDuty(
             parts.partitions,
@@ -100,6 +104,7 @@ class Replication:
             parts.clock.monotonic_ms,
             parts.checkpoint,
             parts.files if settings.oncelog_flush_on_ack else None,
+            self.throttles.follower,
         )
 
     def _broker_epoch(self) -> int:
@@ -126,6 +131,7 @@ class Replication:
     def changed(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         """Note a change of the metadata."""
         self._isr_duty.follow(old, new, delta)
+        self.throttles.follow(old, new, delta)
 
     def view(self) -> ReplicationView:
         """Return the read model."""

@@ -34,6 +34,7 @@ from oncelog_server.fetcher.session import FollowerSession, PartitionKey
 from oncelog_server.log.errors import CorruptLog, UnexpectedBatch
 from oncelog_server.partition.follower_log import Cut, FollowerLog
 from oncelog_server.partition.partition import Partition
+from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
@@ -41,6 +42,8 @@ from oncelog_server.topic_partition import TopicPartition
 # More partitions than these are added to a session by several requests, so that no request blocks
 # the loop of the leader.
 MOST_ROWS: Final = 5_000
+# The longest time after which the throttle is looked at again.
+MOST_HELD_MS: Final = 1_000
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 # The longest time for which a leader may look up offsets.
@@ -69,7 +72,7 @@ class Notice(NamedTuple):
 
 class LeaderFetcher:
     """The caller sends `next`, and gives the response to `take`. `broker_epoch` returns the epoch
-    of this broker's registration, 0 without one. `notices` has what must be logged; the caller
+    of this broker's registration, 0 without one. `throttle` limits what it fetches. `notices` has what must be logged; the caller
     empties it. `appended` has the partitions that grew by the last response."""
 
     def __init__(
@@ -80,7 +83,9 @@ class LeaderFetcher:
         *,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
+        throttle: ReplicationQuota | None = None,
     ) -> None:
+        self._throttle = throttle
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._settings = settings
@@ -143,10 +148,13 @@ class LeaderFetcher:
         self._asking.pop(key, None)
         self._cutting.pop(key, None)
 
-    def _delay(self, followed: Followed) -> None:
+    def _delay(self, followed: Followed, delay_ms: int | None = None) -> None:
+        """Fetch a partition again after `delay_ms`, or after the back-off without it."""
         self._leave_phase(followed)
         followed.phase = Phase.DELAYED
-        followed.due_ms = self._monotonic_ms() + self._settings.backoff_ms
+        if delay_ms is None:
+            delay_ms = self._settings.backoff_ms
+        followed.due_ms = self._monotonic_ms() + delay_ms
         self._delayed[followed.key] = followed
 
     def _stop(self, followed: Followed) -> None:
@@ -180,12 +188,25 @@ class LeaderFetcher:
         for followed in self._due(now_ms):
             self._leave_phase(followed)
             self._want(followed)
+        if self._throttle is not None and self._throttle.is_active:
+            self._hold_back(self._throttle, now_ms)
         if self._asking:
             return self._offsets_request()
         return self._fetch_request() if self._session else None
 
     def _due(self, now_ms: int) -> list[Followed]:
         return [followed for followed in self._delayed.values() if followed.due_ms <= now_ms]
+
+    def _hold_back(self, throttle: ReplicationQuota, now_ms: int) -> None:
+        """Delay the throttled partitions that are not in sync while their rate is exceeded (KIP-73;
+        Kafka's shouldFollowerThrottle). The delay is short, because the rate may change."""
+        delay_ms = min(throttle.delay_ms(), MOST_HELD_MS)
+        if not delay_ms:
+            return
+        for followed in self._followed.values():
+            name = followed.log.partition.topic_partition
+            if followed.phase is Phase.FETCHING and followed.lag and throttle.concerns(name):
+                self._delay(followed, delay_ms)
 
     def wake_ms(self) -> int | None:
         """Return the time of the monotonic clock at which `next` may have a request again, None if
@@ -317,6 +338,10 @@ class LeaderFetcher:
         if size:
             self.appended.append(log.partition)
             self.appended_bytes += size
+            if self._throttle is not None and self._throttle.concerns(
+                log.partition.topic_partition
+            ):
+                self._throttle.record(size)
             self._want(followed)
 
     def _take_offsets(

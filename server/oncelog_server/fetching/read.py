@@ -22,6 +22,7 @@ from oncelog_server.partition.follower_fetch import (
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.partition_read import PartitionRead
+from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import Steps
 
@@ -79,6 +80,21 @@ class FetchResult(msgspec.Struct):
     partitions: list[PartitionResult]
     size: int
     is_urgent: bool
+
+
+def count_throttled(throttle: ReplicationQuota, result: FetchResult) -> None:
+    """Count the records that a follower gets of throttled partitions, in sync or not, as Kafka
+    does."""
+    size = sum(
+        len(found.read.records)
+        for found in result.partitions
+        if found.read is not None
+        and found.read.records is not None
+        and found.partition is not None
+        and throttle.concerns(found.partition.topic_partition)
+    )
+    if size:
+        throttle.record(size)
 
 
 def read_partitions(
@@ -139,7 +155,13 @@ def _read_for_follower(
         return diverging
     # The fetch is recorded before the read, so that the response has the new high watermark.
     record_fetch(partition, follower, wanted.fetch_offset)
-    read = read_to_log_end(partition, wanted.fetch_offset, left, at_least_one=size == 0)
+    read = read_to_log_end(
+        partition,
+        wanted.fetch_offset,
+        left,
+        at_least_one=size == 0,
+        is_held=follower.must_wait(partition),
+    )
     return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
 
 

@@ -28,7 +28,7 @@ from oncelog_protocol.messages.fetch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
-from oncelog_server.fetching.read import FetchResult, PartitionResult
+from oncelog_server.fetching.read import FetchResult, PartitionResult, count_throttled
 from oncelog_server.fetching.sessions import (
     CONSUMER,
     FetchedPartition,
@@ -110,6 +110,8 @@ def _asked(
 
     def response(found: FetchResult) -> Steps[FetchResponse]:
         leaders = CurrentLeaders(services, context.listener_name)
+        if follower is not None and follower.throttle is not None:
+            count_throttled(follower.throttle, found)
         if meter is None:
             return _response(context, scope, found, leaders, is_follower=follower is not None)
         return _metered_response(services, context, meter, scope, found, leaders)
@@ -139,12 +141,14 @@ def _follower(services: BrokerServices, request: FetchRequest) -> FetchingFollow
         return None
     state = request.replica_state
     alive = services.metadata.image.brokers.get(broker_id)
+    throttle = services.leader_throttle
     return FetchingFollower(
         broker_id,
         NO_EPOCH if state is None else state.replica_epoch,
         NO_EPOCH if alive is None else alive.epoch,
         services.clock.monotonic_ms(),
         joins=services.follower_joins,
+        throttle=throttle if throttle is not None and throttle.is_active else None,
     )
 
 

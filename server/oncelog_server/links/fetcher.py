@@ -22,6 +22,7 @@ from oncelog_server.fetcher.leader_fetcher import (
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.partition import Partition
+from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.timers import Timer, Timers
@@ -39,7 +40,7 @@ class FetcherParts(msgspec.Struct, frozen=True):
     """The parts of a broker that its fetchers use.
 
     `checkpoint` writes the checkpoints of all logs. `synced` is the disk if acknowledged records
-    must be on disk (oncelog.flush.on.ack), else None.
+    must be on disk (oncelog.flush.on.ack), else None. `throttle` limits what is fetched.
     """
 
     broker_id: int
@@ -52,6 +53,7 @@ class FetcherParts(msgspec.Struct, frozen=True):
     monotonic_ms: Callable[[], int]
     checkpoint: Callable[[], Deferred[StorageError | None]]
     synced: Files | None
+    throttle: ReplicationQuota | None = None
 
 
 class ReplicaFetchers:
@@ -129,6 +131,7 @@ class FetcherLink:
             parts.settings,
             wall_ms=parts.wall_ms,
             monotonic_ms=parts.monotonic_ms,
+            throttle=parts.throttle,
         )
         # True while a request, a response, a checkpoint or a flush is under way.
         self._is_busy = False

@@ -11,6 +11,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.partition_read import PartitionRead
+from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import StorageError
 
@@ -31,6 +32,19 @@ class FetchingFollower(msgspec.Struct, frozen=True):
     is_repeated: bool = False
     # Called after the fetch of a follower outside of the ISR. None if the ISR cannot be changed.
     joins: Callable[[Partition], None] | None = None
+    # The throttle of what this broker sends to followers, None without one.
+    throttle: ReplicationQuota | None = None
+
+    def must_wait(self, partition: Partition) -> bool:
+        """Return True if the follower gets no records of the partition yet: it is outside of the
+        ISR, and the partition is throttled (KIP-73; Kafka's shouldLeaderThrottle)."""
+        throttle = self.throttle
+        return (
+            throttle is not None
+            and self.broker_id not in partition.replicas.isr
+            and throttle.concerns(partition.topic_partition)
+            and throttle.is_exceeded()
+        )
 
     def repeated(self) -> FetchingFollower:
         """Return the follower for a read after the first one of the same Fetch."""
@@ -73,16 +87,16 @@ def record_fetch(partition: Partition, follower: FetchingFollower, fetch_offset:
 
 
 def read_to_log_end(
-    partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool
+    partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool, is_held: bool = False
 ) -> PartitionRead:
-    """Return the records from `offset`, committed or not. `at_least_one`: as in `Partition.read`.
-    Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
+    """Return the records from `offset`, committed or not; none if `is_held`. `at_least_one`: as in
+    `Partition.read`. Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
     log = partition._log
     end_offset = log.log_end_offset
     if not log.log_start_offset <= offset <= end_offset:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     records = None
-    if offset < end_offset:
+    if offset < end_offset and not is_held:
         try:
             records = log.read(
                 offset, max_bytes, limit=end_offset, at_least_one=at_least_one

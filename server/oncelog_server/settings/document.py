@@ -14,7 +14,7 @@ from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import Setting, Unhonoured, format_value
-from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS
+from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, UNHONOURED
 
 _HEAD = """\
 # Settings
@@ -122,7 +122,7 @@ def _topics(rows: Iterable[Setting]) -> Iterator[str]:
     for row in rows:
         names = SYNONYMS.get(row.name)
         default = ", ".join(f"`{name}`" for name in names) if names else _shown(row)
-        refused = "" if names else "Only the default is accepted: "
+        refused = "Only the default is accepted: " if row.name in UNHONOURED else ""
         yield f"| `{row.name}` | {row.kind.name.lower()} | {default} | {refused}{row.doc} |"
     yield ""
 

@@ -1,4 +1,4 @@
-"""Honored settings of the quotas of clients."""
+"""Honored settings of the quotas of clients and of replication."""
 
 from __future__ import annotations
 
@@ -38,6 +38,20 @@ class QuotaSettings(ImmutableSettings):
         Kind.INT,
         1,
         "Length of each of these windows.",
+        at_least(1),
+        importance=LOW,
+    )
+    replication_quota_window_num: int = honoured(
+        Kind.INT,
+        11,
+        "Number of samples of the bytes of throttled replicas.",
+        at_least(1),
+        importance=LOW,
+    )
+    replication_quota_window_size_seconds: int = honoured(
+        Kind.INT,
+        1,
+        "Length of each of these samples.",
         at_least(1),
         importance=LOW,
     )

@@ -6,6 +6,7 @@ were set for it, as text. The others have the broker's value at the time of read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final, cast
@@ -95,7 +96,6 @@ _OWN_RULES: dict[str, dict[str, Any]] = {
 }
 
 _NO_REMOTE = "remote (tiered) storage is not built"
-_NO_REPLICATION = "there is no replication to throttle on one broker"
 
 
 def _unset(reason: str, *harmless: SettingValue) -> Callable[[Any], str | None]:
@@ -111,19 +111,37 @@ _UNHONOURED = (
     ),
     Setting("local.retention.ms", Kind.LONG, -2, _NO_REMOTE, _unset(_NO_REMOTE, -2)),
     Setting("local.retention.bytes", Kind.LONG, -2, _NO_REMOTE, _unset(_NO_REMOTE, -2)),
-    Setting(
+)
+
+
+def _throttled_replicas(name: str, doc: str) -> Setting:
+    """Return the row of a list of throttled replicas. The check and its message are those of
+    Kafka's ThrottledReplicaListValidator."""
+
+    def check(value: tuple[str, ...]) -> None:
+        if value != ("*",) and not all(map(_REPLICA.fullmatch, value)):
+            raise InvalidValue(
+                f"Invalid value [{', '.join(value)}] for configuration {name}: {name} must be the "
+                "literal '*' or a list of replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            )
+
+    return Setting(name, Kind.LIST, (), doc, check)
+
+
+_REPLICA: Final = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
+# Topic settings without a broker setting.
+_THROTTLES = (
+    _throttled_replicas(
         "leader.replication.throttled.replicas",
-        Kind.LIST,
-        (),
-        _NO_REPLICATION,
-        _unset(_NO_REPLICATION, ()),
+        "The replicas that send at most leader.replication.throttled.rate of their broker to "
+        "followers outside of the ISR: partition:broker, separated by commas, or `*` for all "
+        "(KIP-73).",
     ),
-    Setting(
+    _throttled_replicas(
         "follower.replication.throttled.replicas",
-        Kind.LIST,
-        (),
-        _NO_REPLICATION,
-        _unset(_NO_REPLICATION, ()),
+        "The replicas that fetch at most follower.replication.throttled.rate of their broker while "
+        "they are outside of the ISR; the format is the same.",
     ),
 )
 
@@ -146,7 +164,7 @@ def _topic_settings() -> dict[str, Setting]:
         if row.topic is not None and row.topic not in table:
             rules = _OWN_RULES.get(row.topic, {})
             table[row.topic] = msgspec.structs.replace(row, name=row.topic, topic=None, **rules)
-    table.update((row.name, row) for row in _UNHONOURED)
+    table.update((row.name, row) for row in (*_UNHONOURED, *_THROTTLES))
     table.update(INTERNAL)
     return dict(sorted(table.items()))
 
@@ -155,6 +173,7 @@ def _topic_settings() -> dict[str, Setting]:
 _CONFIGS_KEPT: Final = 64
 
 TOPIC_SETTINGS: dict[str, Setting] = _topic_settings()
+UNHONOURED: Final = frozenset(row.name for row in _UNHONOURED)
 
 # The broker settings that a topic setting defaults to, in the order of precedence.
 SYNONYMS: dict[str, tuple[str, ...]] = {

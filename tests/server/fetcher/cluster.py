@@ -22,7 +22,7 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from oncelog_protocol.records.batch import read_header, split_batches
 from oncelog_server.fetcher.leader_fetcher import FetcherRequest, FetchSettings, LeaderFetcher
-from oncelog_server.fetching.read import PartitionResult, read_partitions
+from oncelog_server.fetching.read import PartitionResult, count_throttled, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, FetchSessions, PartitionKey
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
@@ -31,6 +31,7 @@ from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
+from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import at_its_end
@@ -56,6 +57,10 @@ class Node:
         self.config = LogConfig(**config)
         self.count = count
         self.checkpoints: dict[int, tuple[int, int, int]] = {}
+        # The throttles of what this node sends and fetches, None without them.
+        self.sending: ReplicationQuota | None = None
+        self.fetching: ReplicationQuota | None = None
+        self.settings = SETTINGS
         self.start()
 
     def start(self, *, is_new: bool = True) -> None:
@@ -93,9 +98,10 @@ class Node:
         return LeaderFetcher(
             self.broker_id,
             lambda: self.epoch,
-            SETTINGS,
+            self.settings,
             wall_ms=lambda: NOW_MS,
             monotonic_ms=lambda: self.now_ms,
+            throttle=self.fetching,
         )
 
     def checkpoint(self) -> None:
@@ -172,10 +178,16 @@ class Node:
                 Isolation.READ_UNCOMMITTED,
                 request.max_bytes,
                 FetchingFollower(
-                    state.replica_id, state.replica_epoch, follower.epoch, self.now_ms
+                    state.replica_id,
+                    state.replica_epoch,
+                    follower.epoch,
+                    self.now_ms,
+                    throttle=self.sending,
                 ),
             )
         )
+        if self.sending is not None:
+            count_throttled(self.sending, found)
         rows = [row for row in found.partitions if not scope.is_incremental or row.is_news()]
         for row in rows:
             row.mark_sent()

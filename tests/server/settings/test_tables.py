@@ -155,7 +155,20 @@ def test_a_topics_own_settings_win() -> None:
         ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
         ("remote.storage.enable", "true", "refused: remote (tiered) storage is not built"),
         ("local.retention.ms", "5", "refused"),
-        ("leader.replication.throttled.replicas", "*", "refused: there is no replication"),
+        ("leader.replication.throttled.replicas", "*", ""),
+        ("leader.replication.throttled.replicas", "0:1, 1:2", ""),
+        ("follower.replication.throttled.replicas", "", ""),
+        (
+            "leader.replication.throttled.replicas",
+            "0:1,x",
+            # Kafka's text.
+            "Invalid value [0:1, x] for configuration leader.replication.throttled.replicas: "
+            "leader.replication.throttled.replicas must be the literal '*' or a list of replicas "
+            "in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        ("follower.replication.throttled.replicas", "0:1,*", "Invalid value [0:1, *] for "),
+        ("follower.replication.throttled.replicas", "none", "must be the literal '*'"),
+        ("follower.replication.throttled.replicas", "1:x", "must be the literal '*'"),
         ("min.compaction.lag.ms", "9223372036854775807", ""),
     ],
 )

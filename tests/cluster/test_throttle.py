@@ -1,0 +1,94 @@
+"""A broker that catches up under a throttle gets records at the rate of the throttle (KIP-73)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from oncelog.testing.wire import Wire
+from oncelog_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.cluster.reading import in_sync
+from tests.harness.cluster import Cluster
+from tests.harness.etcd import Etcd
+from tests.harness.waiting import wait_until
+
+CALL_S = 30.0
+RATE = 1_000_000
+RECORD = 50_000
+# The rate is measured between these sizes of the follower's log. The first second of the throttle
+# lets more through.
+FROM, TO = 2 * RATE, 6 * RATE
+FOLLOWER = 3
+BROKER, SET, DELETE = 4, 0, 1
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, real_etcd: Etcd, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    settings = {
+        "oncelog.etcd.prefix": f"/{request.node.name}/",
+        # Small steps, because the test takes only some seconds.
+        "replica.fetch.max.bytes": str(RECORD),
+        "replica.fetch.wait.max.ms": "50",
+    }
+    with Cluster(tmp_path, real_etcd, settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_follower_catches_up_at_the_rate(cluster: Cluster, side: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    settings = {f"{side}.replication.throttled.replicas": "*", "min.insync.replicas": "1"}
+    topic = NewTopic("t", 1, 3, config=settings)
+    admin.create_topics([topic])["t"].result(CALL_S)
+    alter(cluster, f"{side}.replication.throttled.rate", str(RATE))
+    cluster.brokers[FOLLOWER].kill()
+    write(cluster, TO + 2 * RATE)
+    cluster.brokers[FOLLOWER].start()
+
+    log = cluster.brokers[FOLLOWER].data / "t-0" / f"{0:020}.log"
+
+    def size() -> int:
+        return log.stat().st_size if log.exists() else 0
+
+    def passed(bound: int) -> tuple[float, int]:
+        wait_until(lambda: size() >= bound, f"{bound} bytes", CALL_S)
+        return time.monotonic(), size()
+
+    (began_s, began), (ended_s, ended) = passed(FROM), passed(TO)
+    assert (ended - began) / (ended_s - began_s) == pytest.approx(RATE, rel=0.1)
+    alter(cluster, f"{side}.replication.throttled.rate", None)
+    wait_until(lambda: in_sync(admin, "t", 1), "the follower is in sync", CALL_S)
+
+
+def alter(cluster: Cluster, name: str, value: str | None) -> None:
+    """Set a setting of all brokers, or delete it."""
+    operation = SET if value is not None else DELETE
+    resource = AlterConfigsResource(BROKER, "", [AlterableConfig(name, operation, value)])
+    with Wire(cluster.brokers[1].address) as wire:
+        (row,) = wire.call(IncrementalAlterConfigsRequest([resource])).responses
+    assert row.error_code == 0, row.error_message
+
+
+def write(cluster: Cluster, size: int) -> None:
+    """Write records of `size` bytes in all."""
+    running = [broker for broker in cluster.brokers.values() if broker.is_running]
+    producer = Producer(
+        {
+            "bootstrap.servers": ",".join(broker.address for broker in running),
+            "acks": "all",
+            "enable.idempotence": True,
+            "batch.size": RECORD,
+        }
+    )
+    for _ in range(size // RECORD):
+        producer.produce("t", b"v" * (RECORD - 100))
+    assert producer.flush(CALL_S) == 0
