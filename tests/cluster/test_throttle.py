@@ -49,9 +49,10 @@ def test_a_follower_catches_up_at_the_rate(cluster: Cluster, side: str) -> None:
     settings = {f"{side}.replication.throttled.replicas": "*", "min.insync.replicas": "1"}
     topic = NewTopic("t", 1, 3, config=settings)
     admin.create_topics([topic])["t"].result(CALL_S)
-    alter(cluster, f"{side}.replication.throttled.rate", str(RATE))
     cluster.brokers[FOLLOWER].kill()
-    write(cluster, TO + 2 * RATE)
+    write(cluster, TO + RATE)
+    # A leader counts the bytes of followers in sync too, so the throttle begins after them.
+    alter(cluster, f"{side}.replication.throttled.rate", str(RATE))
     cluster.brokers[FOLLOWER].start()
 
     log = cluster.brokers[FOLLOWER].data / "t-0" / f"{0:020}.log"
