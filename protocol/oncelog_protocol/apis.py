@@ -53,6 +53,7 @@ class ApiKey(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
@@ -66,6 +67,7 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -152,6 +154,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DELETE_ACLS, 1, 3, 2),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 2, 2),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
@@ -165,6 +168,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0),
+        Api(ApiKey.UPDATE_FEATURES, 0, 2, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),

@@ -380,6 +380,7 @@ class Broker:
         )
         self.services.follower_joins = replication.joins
         self.services.replication = replication.view
+        self.services.follower_lag = replication.fetchers.lag_of
         self.services.leader_throttle = replication.throttles.leader
         self.metadata.subscribe(replication.changed)
         return replication

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
     from oncelog_server.timers import Timers
+    from oncelog_server.topic_partition import TopicPartition
     from oncelog_server.transaction.commands.add_partitions import AddPartitions
     from oncelog_server.transaction.coordinator import TransactionCoordinator
     from oncelog_server.transaction.marker_delivery import LocalMarkers
@@ -77,6 +78,9 @@ class BrokerServices:
     follower_joins: Callable[[Partition], None] | None = None
     # The throttle of what this broker sends to followers. None if there is no follower.
     leader_throttle: ReplicationQuota | None = None
+    # Returns the number of committed records that this broker does not have of a partition, 0 for a
+    # leader, -1 if it is unknown.
+    follower_lag: Callable[[TopicPartition], int] = lambda name: 0
     # Returns the read model of the replication.
     replication: Callable[[], ReplicationView] = ReplicationView
     # Logs the changes that security depends on.

@@ -112,6 +112,27 @@ def test_kafka_tools_for_leaders_and_moves(
     assert "No partition reassignments found." in tool("reassign-partitions", "--list")
 
 
+def test_kafka_features(target: Target, java_driver: JavaDriver) -> None:
+    """kafka-features shows the levels, and checks changes of them."""
+
+    def features(*arguments: str, check: bool = True) -> str:
+        server = ("--bootstrap-server", target.address)
+        result = java_driver.tool("features", *server, *arguments, check=check)
+        return result.stdout + result.stderr
+
+    described = [line.split() for line in features("describe").splitlines()]
+    (line,) = [words for words in described if words[1] == "transaction.version"]
+    assert (line[3], line[5], line[7]) == ("0", "2", "2")
+    level = ("--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2." in features("upgrade", *level)
+    lower = ("--feature", "transaction.version=1", "--dry-run")
+    assert "transaction.version can be downgraded to 1." in features("downgrade", *lower)
+    refused = features("upgrade", *lower, check=False)
+    assert "Can't downgrade the version of this feature without setting the upgrade" in refused
+    refused = features("upgrade", "--feature", "transaction.version=3", "--dry-run", check=False)
+    assert "only supports versions 0-2" in refused
+
+
 def test_kafka_consumer_groups(
     target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
 ) -> None:

@@ -13,6 +13,11 @@ from oncelog_protocol.messages import alter_configs as replacing
 from oncelog_protocol.messages import incremental_alter_configs as changing
 from oncelog_protocol.messages.alter_configs import AlterConfigsRequest
 from oncelog_protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from oncelog_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -38,6 +43,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 )
 from oncelog_protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.conformance.conftest import Target
 from tests.conformance.differences import (
     ONE_RESOURCE_OF_NO_TYPE,
@@ -359,6 +365,64 @@ def test_a_broker_is_checked_by_its_name(wire: Wire) -> None:
         request = changing.IncrementalAlterConfigsRequest([change(name, value, kind=BROKER)])
         (result,) = wire.call(request).responses
         assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "kind", "reason"),
+    [
+        (TRANSACTION_VERSION, 2, 1, None),
+        (TRANSACTION_VERSION, 1, 1, "Can't downgrade the version of this feature without"),
+        (TRANSACTION_VERSION, 1, 2, None),
+        (TRANSACTION_VERSION, 0, 3, None),
+        (TRANSACTION_VERSION, 3, 1, "Local controller 1 only supports versions 0-2"),
+        (TRANSACTION_VERSION, -1, 1, "A feature version cannot be less than 0."),
+        (TRANSACTION_VERSION, 2, 0, "does not support the given upgrade type."),
+        ("nosuch", 1, 1, "Local controller 1 does not support this feature."),
+        ("nosuch", 0, 2, "Feature nosuch not found."),
+    ],
+)
+def test_changes_of_features_are_checked(
+    wire: Wire, feature: str, level: int, kind: int, reason: str | None
+) -> None:
+    key = FeatureUpdateKey(feature, level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(feature_updates=[key], validate_only=True)
+    for version in (1, 2):
+        response = wire.call(request, version)
+        if reason is None:
+            assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+            rows = [(row.feature, row.error_code, row.error_message) for row in response.results]
+            assert rows == ([(feature, 0, "NONE")] if version == 1 else [])
+        else:
+            assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+            prefix = f"Invalid update version {level} for feature {feature}. "
+            assert prefix in response.error_message
+            assert reason in response.error_message
+            assert response.results == []
+
+
+def test_a_replica_stays_in_the_only_data_directory(
+    target: Target, wire: Wire, topic: str, name: str
+) -> None:
+    own = str(target.data)
+    long = "x" * 249
+
+    def moved(path: str, *partitions: tuple[str, int]) -> set[str]:
+        topics = [AlterReplicaLogDirTopic(topic, [number]) for topic, number in partitions]
+        request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, topics)])
+        return {
+            ErrorCode(row.error_code).name
+            for found in wire.call(request).results
+            for row in found.partitions
+        }
+
+    assert moved(own, (topic, 0)) == {"NONE"}
+    for other in (f"{own}/", "", "/nosuch"):
+        assert moved(other, (topic, 0), (name, 0)) == {"LOG_DIR_NOT_FOUND"}
+    assert moved(own, (topic, 99), (f"{name}-not", 0)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+    assert moved("/nosuch", (long, 0)) == {"INVALID_TOPIC_EXCEPTION"}
 
 
 def test_partitions_are_described_page_by_page(wire: Wire, topic: str) -> None:

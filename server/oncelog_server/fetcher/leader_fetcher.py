@@ -72,8 +72,9 @@ class Notice(NamedTuple):
 
 class LeaderFetcher:
     """The caller sends `next`, and gives the response to `take`. `broker_epoch` returns the epoch
-    of this broker's registration, 0 without one. `throttle` limits what it fetches. `notices` has what must be logged; the caller
-    empties it. `appended` has the partitions that grew by the last response."""
+    of this broker's registration, 0 without one. `throttle` limits what is fetched. `notices` has
+    what must be logged; the caller empties it. `appended` has the partitions that grew by the last
+    response."""
 
     def __init__(
         self,
@@ -136,6 +137,12 @@ class LeaderFetcher:
     def max_lag(self) -> int:
         """Return the largest known lag of a partition (see Followed)."""
         return max((followed.lag for followed in self._followed.values()), default=UNKNOWN)
+
+    def lag_of(self, partition: Partition) -> int:
+        """Return the lag of a partition (see Followed), UNKNOWN also for one that is not
+        fetched."""
+        followed = self._followed.get(key_of(partition))
+        return UNKNOWN if followed is None else followed.lag
 
     def _want(self, followed: Followed) -> None:
         followed.phase = Phase.FETCHING

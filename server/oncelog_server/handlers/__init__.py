@@ -44,6 +44,7 @@ NAMES: Final = (
     "describe_configs",
     "alter_configs",
     "describe_log_dirs",
+    "alter_replica_log_dirs",
     "create_partitions",
     "delete_groups",
     "incremental_alter_configs",
@@ -64,6 +65,7 @@ NAMES: Final = (
     "alter_partition_reassignments",
     "list_partition_reassignments",
     "list_config_resources",
+    "update_features",
 )
 
 

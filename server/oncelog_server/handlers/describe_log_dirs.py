@@ -36,8 +36,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
-    """Return the requested partitions that are on this broker. The broker leads all of them, so
-    their lag is 0."""
+    """Return the requested partitions that are on this broker. The lag of a follower is the number
+    of committed records that it does not have yet, -1 before the leader's first response."""
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted: list[TopicPartition] | None = None
@@ -53,7 +53,11 @@ def _steps(
     for replica in services.views.partitions.replicas(wanted):
         name, number = replica.partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
-        topic.partitions.append(DescribeLogDirsPartition(number, replica.size_bytes))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                number, replica.size_bytes, services.follower_lag(replica.partition)
+            )
+        )
         yield
     log_dir = services.views.log_dir()
     directory = DescribeLogDirsResult(

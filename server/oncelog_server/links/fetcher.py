@@ -111,6 +111,13 @@ class ReplicaFetchers:
         """Return the largest lag of a followed partition in records, 0 without partitions."""
         return max((link.fetcher.max_lag for link in self._by_leader.values()), default=0)
 
+    def lag_of(self, name: TopicPartition) -> int:
+        """Return the number of committed records that this broker does not have of a partition,
+        UNKNOWN before the leader's first response. It is 0 for a partition that is not followed."""
+        leader_id, partition = self._leaders.get(name, (-1, None))
+        link = self._by_leader.get(leader_id)
+        return 0 if link is None or partition is None else link.fetcher.lag_of(partition)
+
     @property
     def appended_bytes(self) -> int:
         """Return the number of bytes that were appended since the start."""

@@ -387,6 +387,13 @@ class ClusterMetadata:
 
         await self._writer.write(decide, validate_only=validate_only)
 
+    async def write(
+        self, decide: Callable[[ClusterImage], list[Write]], *, validate_only: bool = False
+    ) -> None:
+        """Make the writes that `decide` returns for the image. It is called again if the store is
+        ahead of the image. Raises Refused, and the errors of `decide`."""
+        await self._writer.write(decide, validate_only=validate_only)
+
     async def alter_broker_settings(
         self,
         name: str,

@@ -8,6 +8,7 @@ from oncelog_protocol.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
     create_acls,
@@ -26,6 +27,7 @@ from oncelog_protocol.messages import (
     incremental_alter_configs,
     list_config_resources,
     list_partition_reassignments,
+    update_features,
 )
 from tests.conformance.rights.templates import (
     BROKER,
@@ -123,6 +125,25 @@ constant(
         [describe_log_dirs.DescribableLogDirTopic(name, [0]) for name in TOPICS]
     ),
     "describe_log_dirs",
+)
+constant(
+    alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        [
+            alter_replica_log_dirs.AlterReplicaLogDir(
+                "/nosuch",
+                [alter_replica_log_dirs.AlterReplicaLogDirTopic(name, [0]) for name in TOPICS],
+            )
+        ]
+    ),
+    "alter_replica_log_dirs",
+)
+constant(
+    update_features.UpdateFeaturesRequest(
+        feature_updates=[update_features.FeatureUpdateKey("transaction.version", 2)],
+        validate_only=True,
+    ),
+    "update_features",
+    1,
 )
 constant(
     elect_leaders.ElectLeadersRequest(

@@ -438,8 +438,12 @@ def test_the_lag_is_known_after_the_first_response() -> None:
     assert follower.fetcher.max_lag == -1
     append(leader, 3)
     leader.lead(0, (0,), ISR)
+    (partition,) = follower.partitions
+    assert follower.fetcher.lag_of(partition) == -1
     exchange(leader, follower)
-    assert follower.fetcher.max_lag == 0
+    assert follower.fetcher.max_lag == follower.fetcher.lag_of(partition) == 0
+    follower.fetcher.forget(partition)
+    assert follower.fetcher.lag_of(partition) == -1
 
 
 # --- scenarios

@@ -11,6 +11,7 @@ from oncelog_protocol.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     create_acls,
     create_partitions,
@@ -50,6 +51,7 @@ from oncelog_protocol.messages import (
     produce,
     sync_group,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from oncelog_protocol.records.batch import build_batch
@@ -289,6 +291,18 @@ def move_request(topic: str) -> Any:
     return alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         topics=[alter_partition_reassignments.ReassignableTopic(topic, [moved])]
     )
+
+
+def alter_log_dirs_request(topic: str) -> Any:
+    rows = [alter_replica_log_dirs.AlterReplicaLogDirTopic(topic, [0])]
+    directory = alter_replica_log_dirs.AlterReplicaLogDir("/nosuch", rows)
+    return alter_replica_log_dirs.AlterReplicaLogDirsRequest([directory])
+
+
+def update_features_request(topic: str) -> Any:
+    """Return a request that changes nothing."""
+    key = update_features.FeatureUpdateKey("transaction.version", 2)
+    return update_features.UpdateFeaturesRequest(feature_updates=[key])
 
 
 def list_moves_request(topic: str) -> Any:

@@ -38,6 +38,7 @@ from tests.server.handlers.requests import (
     add_by_client,
     add_offsets_request,
     alter_incrementally_request,
+    alter_log_dirs_request,
     alter_quotas_request,
     alter_request,
     alter_scram_request,
@@ -85,6 +86,7 @@ from tests.server.handlers.requests import (
     transactional_request,
     two_phase_request,
     txn_commit_request,
+    update_features_request,
 )
 from tests.server.handlers.test_no_coordinator import without_internal_topics
 
@@ -237,6 +239,8 @@ DENIALS: Final = [
     Denial(K.ALTER_CLIENT_QUOTAS, alter_quotas_request, CLUSTER_DENIED),
     Denial(K.DESCRIBE_USER_SCRAM_CREDENTIALS, describe_scram_request, CLUSTER_DENIED),
     Denial(K.ALTER_USER_SCRAM_CREDENTIALS, alter_scram_request, CLUSTER_DENIED),
+    Denial(K.ALTER_REPLICA_LOG_DIRS, alter_log_dirs_request, CLUSTER_DENIED),
+    Denial(K.UPDATE_FEATURES, update_features_request, CLUSTER_DENIED),
     Denial(K.ELECT_LEADERS, elect_leaders_request, CLUSTER_DENIED),
     Denial(K.ALTER_PARTITION_REASSIGNMENTS, move_request, CLUSTER_DENIED),
     Denial(K.LIST_PARTITION_REASSIGNMENTS, list_moves_request, CLUSTER_DENIED),

@@ -79,3 +79,14 @@ async def test_partitions_of_the_data_directory_are_described_with_their_sizes()
         named = [DescribableLogDirTopic("t", [7, *range(10)]), DescribableLogDirTopic("u", [0])]
         by_name = await ask(describe_log_dirs, services, DescribeLogDirsRequest(named))
         assert by_name.results[0].topics == [DescribeLogDirsTopic("t", [*empty, grown])]
+
+
+async def test_the_lag_of_a_follower_is_described() -> None:
+    lags = {0: 0, 1: 7, 2: -1}
+    async with broker() as services:
+        for number in lags:
+            services.partitions.add(partition(name=TopicPartition("t", number)))
+        services.follower_lag = lambda name: lags[name.partition]
+        response = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
+    (topic,) = response.results[0].topics
+    assert {found.partition_index: found.offset_lag for found in topic.partitions} == lags

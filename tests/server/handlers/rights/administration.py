@@ -25,6 +25,7 @@ from oncelog_protocol.messages import (
 )
 from oncelog_server.security.resources import Operation
 from tests.server.handlers.requests import (
+    alter_log_dirs_request,
     alter_quotas_request,
     alter_scram_request,
     describe_log_dirs_request,
@@ -33,6 +34,7 @@ from tests.server.handlers.requests import (
     elect_leaders_request,
     list_moves_request,
     move_request,
+    update_features_request,
 )
 from tests.server.handlers.rights.case import (
     TOPIC,
@@ -190,6 +192,13 @@ CASES: Final = (
         (need(cluster(DESCRIBE)),),
         versions=range(3, 6),
     ),
+    Case(
+        K.ALTER_REPLICA_LOG_DIRS,
+        of_topic(alter_log_dirs_request),
+        (need(cluster(ALTER), "results.partitions"),),
+        at("results.partitions", ErrorCode.LOG_DIR_NOT_FOUND),
+    ),
+    Case(K.UPDATE_FEATURES, of_topic(update_features_request), (need(cluster(ALTER)),)),
     Case(
         K.ELECT_LEADERS,
         of_topic(elect_leaders_request),
