@@ -34,6 +34,9 @@ COLUMNS: Final = (
     Column("Read only", rank=2),
 )
 ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
+# The name of the settings of all brokers, and how it is shown.
+ALL_BROKERS: Final = ""
+EVERY: Final = "(all)"
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 # Without --all, --describe shows settings from these sources: the dynamic settings, as
 # kafka-configs does.
@@ -56,6 +59,7 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
         "config --describe --topic orders --all",
         "config --alter --topic orders --add-config retention.ms=86400000",
         "config --alter --topic orders --delete-config retention.ms",
+        "config --alter --broker-defaults --add-config log.retention.ms=86400000",
     ],
 )
 @connection_options
@@ -67,6 +71,7 @@ _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 )
 @click.option("--topic", type=NAME, metavar="NAME", help="The topic that has the settings.")
 @click.option("--broker", metavar="ID", help="The broker that has the settings.")
+@click.option("--broker-defaults", is_flag=True, help="The settings of all brokers.")
 @click.option(
     "--entity-type",
     type=click.Choice(["topics", "brokers"]),
@@ -128,18 +133,23 @@ def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
     """Return the type of the resource and its name. The name None stands for all topics or
     brokers."""
     kind = exactly_one(
-        topic=flags["topic"], broker=flags["broker"], entity_type=flags["entity_type"]
+        topic=flags["topic"],
+        broker=flags["broker"],
+        broker_defaults=flags["broker_defaults"],
+        entity_type=flags["entity_type"],
     )
     if kind == "entity_type":
         return ENTITIES[flags["entity_type"]], flags["entity_name"]
     if flags["entity_name"]:
-        raise click.UsageError(f"--{kind} excludes --entity-name")
+        raise click.UsageError(f"--{kind.replace('_', '-')} excludes --entity-name")
+    if kind == "broker_defaults":
+        return ResourceType.BROKER, ALL_BROKERS
     return ENTITIES[f"{kind}s"], flags[kind]
 
 
 async def _resources(admin: Admin, kind: ResourceType, name: str | None) -> list[ConfigResource]:
     if name is not None:
-        if kind is ResourceType.BROKER and not _is_broker(name):
+        if kind is ResourceType.BROKER and name != ALL_BROKERS and not _is_broker(name):
             raise click.UsageError(f"{name[:40]!r} is not the id of a broker")
         return [ConfigResource(kind, name)]
     if kind is ResourceType.TOPIC:
@@ -160,7 +170,8 @@ def _altered(
     if change.op == "delete" and after is not None:
         is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]
         now = after.value if is_deleted else None
-    return resource.name, change.name, None if before is None else before.value, now
+    name = resource.name or EVERY
+    return name, change.name, None if before is None else before.value, now
 
 
 def _is_broker(text: str) -> bool:
@@ -172,7 +183,7 @@ async def _describe(
 ) -> list[tuple[Any, ...]]:
     described = await admin.describe_configs(resources) if resources else {}
     return [
-        (resource.name, entry.name, entry.value, entry.source.name, entry.is_read_only)
+        (resource.name or EVERY, entry.name, entry.value, entry.source.name, entry.is_read_only)
         for resource, entries in described.items()
         for _, entry in sorted(entries.items())
         if defaults_too or entry.source in SHOWN_BY_DEFAULT[resource.type]

@@ -41,6 +41,25 @@ def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
     assert "num.partitions" in {row["name"] for row in shown}
 
 
+@pytest.mark.parametrize("flags", [("--broker", "1"), ("--broker-defaults",)], ids=("one", "all"))
+def test_dynamic_settings_of_brokers_are_added_and_deleted(
+    command_line: CommandLine, flags: tuple[str, ...]
+) -> None:
+    def settled(value: str | None) -> None:
+        command_line.settled(
+            lambda rows: {row["name"]: row["value"] for row in rows}.get("log.roll.ms") == value,
+            *("config", "--describe", *flags),
+        )
+
+    command_line.text("config", "--alter", *flags, "--add-config", "log.roll.ms=70000")
+    settled("70000")
+    command_line.text("config", "--alter", *flags, "--delete-config", "log.roll.ms")
+    settled(None)
+    change = ("--add-config", "log.dirs=/x")
+    refused = command_line.refused("config", "--alter", *flags, *change)
+    assert "Cannot update these configs dynamically: [log.dirs]" in refused
+
+
 def test_a_broker_that_does_not_exist_is_not_waited_for(command_line: CommandLine) -> None:
     """--give-up-after does not apply, because fresh metadata show at once that the broker is
     missing."""

@@ -98,7 +98,8 @@ def test_other_partitions_are_not_held_back(side: str) -> None:
     while follower.partitions[1].log_end_offset < leader.partitions[1].log_end_offset:
         step(leader, follower)
     assert follower.now_ms - start_ms < 100
-    assert follower.partitions[0].size_bytes <= RATE + 2 * BATCH
+    # The bytes of the other partition do not count.
+    assert RATE - BATCH <= follower.partitions[0].size_bytes <= RATE + 2 * BATCH
 
 
 def test_a_leader_never_holds_back_a_follower_of_the_isr_but_counts_its_bytes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from oncelog_server.dynamic_settings import DynamicSettings
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.membership import DirectoryFacts
 from oncelog_server.settings.listeners import Endpoint
@@ -41,8 +42,9 @@ class Brokers:
             broker_heartbeat_interval_ms=heartbeat_ms,
             broker_session_timeout_ms=SESSION_MS,
             initial_broker_registration_timeout_ms=patience_ms,
-        )
+        ).running()
         made = ClusterMetadata(self.store, settings, boottime_ms=self.clock)
+        made.subscribe(DynamicSettings(settings, made.image).follow)
         self.all.append(made)
         return made
 

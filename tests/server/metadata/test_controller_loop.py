@@ -137,9 +137,11 @@ async def test_partitions_of_a_stale_creator_get_a_live_leader(brokers: Brokers)
     assert first.image.topics["t"].partitions[0].isr == (2,)
 
 
+@pytest.mark.parametrize("allowed_by", ["topic", "all brokers", "controller"])
 async def test_a_topic_that_allows_an_unclean_election_gets_a_leader_at_once(
-    brokers: Brokers,
+    brokers: Brokers, allowed_by: str
 ) -> None:
+    """The setting of brokers is a dynamic one (KIP-226)."""
     first, _, third = await three(brokers)
     await first.create_topics([NewTopic("t", assignments=((0, (3, 1)),))])
     key = records.partition_key(first.image.topics["t"].id_text, 0)
@@ -148,7 +150,12 @@ async def test_a_topic_that_allows_an_unclean_election_gets_a_leader_at_once(
     await brokers.store.txn((), [Put(key, records.encode(alone))])
     await end(brokers, third)
     await until(lambda: first.image.topics["t"].partitions[0].leader == NO_LEADER)
-    await first.alter_topic_settings("t", lambda own: {"unclean.leader.election.enable": "true"})
+    own = {"unclean.leader.election.enable": "true"}
+    if allowed_by == "topic":
+        await first.alter_topic_settings("t", lambda before: own)
+    else:
+        name = "" if allowed_by == "all brokers" else "1"
+        await first.alter_broker_settings(name, lambda before: own)
     await until(lambda: first.image.topics["t"].partitions[0].leader == 1)
     assert first.image.topics["t"].partitions[0].isr == (1,)
 

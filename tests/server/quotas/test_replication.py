@@ -27,7 +27,7 @@ def quota(limit: int | None) -> tuple[ReplicationQuota, Clock]:
 
 def test_the_replicas_of_a_topic_are_all_or_those_of_this_broker() -> None:
     assert throttled_partitions(("*",), 1) is EVERY
-    assert throttled_partitions(("0:1", "1:2", "2:1", "10:11"), 1) == {0, 2}
+    assert throttled_partitions(("0:1", "1:2", "2:1", "10:11"), 1) == frozenset({0, 2})
     assert throttled_partitions((), 1) == frozenset()
 
 

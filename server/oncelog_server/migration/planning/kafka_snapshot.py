@@ -32,7 +32,7 @@ from oncelog_protocol.internal.kraft_control import (
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
-from oncelog_server.migration.planning.kafka_cluster import TOPIC_RESOURCE
+from oncelog_server.migration.planning.kafka_cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from oncelog_server.security.acls import Acl, Pattern
 
 # The levels that `kafka-storage.sh format` of Apache Kafka 4.3.1 writes, without eligible leader
@@ -116,6 +116,10 @@ def _values(
         parts = [EntityData(*part) for part in entity]
         for quota, limit in limits.items():
             yield encode_metadata_record(ClientQuotaRecord(parts, quota, limit), 0)
+    for resource, found in image.configs.items():
+        broker = resource.removeprefix("broker/")
+        for name, value in found.settings.items():
+            yield encode_metadata_record(ConfigRecord(BROKER_RESOURCE, broker, name, value), 0)
     for topic in image.topics.values():
         yield encode_metadata_record(TopicRecord(topic.name, topic.id), 0)
         for partition in topic.partitions:

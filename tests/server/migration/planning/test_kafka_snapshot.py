@@ -12,6 +12,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.records import (
     AclsRecord,
+    ConfigRecord,
     FeaturesRecord,
     PartitionRecord,
     QuotasRecord,
@@ -49,6 +50,8 @@ def snapshot_of(partitions: int = 2) -> KafkaSnapshot:
         ),
         records.scram_key(ScramMechanism.SCRAM_SHA_512, "alice"): CREDENTIAL,
     }
+    for name, text in (("", "7"), (str(NODE), "8")):
+        values[records.broker_config_key(name)] = ConfigRecord({"log.roll.ms": text})
     values[records.quotas_key(ENTITY)] = QuotasRecord({"producer_byte_rate": 1024.0})
     for number in range(partitions):
         record = PartitionRecord((NODE,), (NODE,), NODE, number + 3)
@@ -72,7 +75,11 @@ def test_an_import_reads_what_an_export_wrote(tmp_path: Path) -> None:
     assert (topic.name, topic.id) == ("orders", TOPIC_ID)
     assert [partition.leader_epoch for partition in topic.partitions.values()] == [3, 4]
     assert topic.partitions[1].directories == [DIRECTORY_ID]
-    assert cluster.settings == {(2, "orders"): {"retention.ms": "5"}}
+    assert cluster.settings == {
+        (2, "orders"): {"retention.ms": "5"},
+        (4, ""): {"log.roll.ms": "7"},
+        (4, str(NODE)): {"log.roll.ms": "8"},
+    }
     assert cluster.features["transaction.version"] == 2
     # Each access rule has an id of its own.
     assert len(cluster.acls) == 2
