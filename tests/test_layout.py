@@ -99,6 +99,7 @@ EDGES = {
     "oncelog_server.dispatch": "collects the handlers",
     "oncelog_server.data_directory": "locks and reads the data directory",
     "oncelog_server.durable_logs": "waits for the disk",
+    "oncelog_server.dynamic_settings": "reads the limit of descriptors, and writes log events",
     "oncelog_server.etcd": "calls etcd",
     "oncelog_server.faults": "ends the process at a point that a test chooses",
     "oncelog_server.first_topics": "waits for the metadata store",
