@@ -145,7 +145,8 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \
-	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram
+	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram \
+	    tests/cluster/test_throttle.py
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 	ONCELOG_CLUSTER_KILLS=20 $(BIN)/python -m tests.image.cluster
 

@@ -3,7 +3,7 @@ compares with Kafka's classes.
 
 If ONCELOG_EXAMPLES is "quick", a property has a fifth of the examples in the test. If it is "all",
 a test compares all drawn inputs, otherwise a tenth of them. The test of the Spark sink's model then
-also searches more models.
+also searches more models, and the rates of throttles are measured for a minute.
 """
 
 from __future__ import annotations
