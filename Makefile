@@ -44,7 +44,8 @@ types: $(READY)
 
 layers: $(READY)
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py tests/mutants/test_patches.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py tests/test_documents.py tests/mutants/test_patches.py
+	$(BIN)/python -m pytest -q tests/test_layout.py -k "pure_or_an_edge or named_by"
 
 # All tests are collected here and one is run. A file that needs Kafka or Spark and has no process
 # fails after 10 s, not at the end of `make test`.
