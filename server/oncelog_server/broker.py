@@ -527,7 +527,9 @@ class Broker:
     # --- stop
 
     async def stop(self) -> None:
-        """Finish the requests in flight, make all data durable, write the mark of a clean stop."""
+        """Move the leaders to other brokers, finish the requests in flight, make all data durable,
+        write the mark of a clean stop."""
+        await self.metadata.move_leaders()
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
         self._background_tasks.stop()

@@ -67,6 +67,11 @@ class Candidates:
             and not self.has_failed(broker_id)
         )
 
+    def may_stay(self, broker_id: int) -> bool:
+        """Return True if the broker can serve the partition until it stops: it is alive, also if it
+        drains, and its replica has not failed."""
+        return broker_id in self._brokers and not self.has_failed(broker_id)
+
     def has_failed(self, broker_id: int) -> bool:
         partition = self._partition
         replica = (broker_id, partition.topic_id, partition.partition)
@@ -142,10 +147,10 @@ def next_record(
 
     A member leaves the ISR if it is not alive, drains, has failed, or may have lost records. If the
     rest of the ISR allows it, the reassignment is completed. The order of candidates for the leader
-    is: the present leader, the ISR, the ELR, each in the order of the replicas; then, if unclean
-    elections are allowed, the last known leader and any other live replica. The leader epoch
-    increases with each new leader, if a replica is removed, and if a restarted broker leads again:
-    clients detect by it that records may be missing (KIP-320).
+    is: the present leader, the ISR, the ELR, each in the order of the replicas; then a present
+    leader that drains; then, if unclean elections are allowed, the last known leader and any other
+    live replica. The leader epoch increases with each new leader, if a replica is removed, and if a
+    restarted broker leads again: clients detect by it that records may be missing (KIP-320).
     """
     if not partition.replicas:
         return None
@@ -163,10 +168,10 @@ def next_record(
     elr = _elr(candidates, partition, isr, rules.min_isr(topic, partition))
     leader = partition.leader
     next_epoch = partition.leader_epoch + 1
+    loses_replica = not set(before.replicas).issubset(partition.replicas)
+    kept_epoch = next_epoch if loses_replica else partition.leader_epoch
     if leader in isr and isr[leader] == recorded[leader]:
-        loses_replica = not set(before.replicas).issubset(partition.replicas)
-        epoch = next_epoch if loses_replica else partition.leader_epoch
-        return _changed(before, _record(partition, isr, elr, leader, epoch))
+        return _changed(before, _record(partition, isr, elr, leader, kept_epoch))
     found = _first(partition, isr)
     if found == NO_LEADER:
         found = next(
@@ -174,6 +179,9 @@ def next_record(
         )
         if found != NO_LEADER:
             isr = {found: elr.pop(found)}
+    if found == NO_LEADER and (staying := _staying(candidates, partition, recorded)):
+        elr = _elr(candidates, partition, staying, rules.min_isr(topic, partition))
+        return _changed(before, _record(partition, staying, elr, leader, kept_epoch))
     if found == NO_LEADER and (rules.allows_unclean(topic) or len(partition.replicas) == 1):
         found = _unclean(candidates, partition, has_members=bool(elr))
         if found != NO_LEADER:
@@ -266,6 +274,20 @@ def _elr(candidates: Candidates, partition: PartitionImage, isr: Members, min_is
 
 def _first(partition: PartitionImage, members: Members) -> int:
     return next((b for b in partition.replicas if b in members), NO_LEADER)
+
+
+def _staying(candidates: Candidates, partition: PartitionImage, recorded: Members) -> Members:
+    """Return the ISR of a draining leader that no other replica can replace, {} without such a
+    leader. Its partition is served until the broker stops. Kafka makes it leaderless at once."""
+    staying = {
+        broker_id: epoch
+        for broker_id, old in recorded.items()
+        if broker_id in partition.replicas
+        and candidates.may_stay(broker_id)
+        and (epoch := candidates.epoch(broker_id, old)) is not None
+    }
+    leader = partition.leader
+    return staying if leader in staying and staying[leader] == recorded[leader] else {}
 
 
 def _unclean(candidates: Candidates, partition: PartitionImage, *, has_members: bool) -> int:

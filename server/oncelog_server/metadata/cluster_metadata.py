@@ -166,6 +166,16 @@ class ClusterMetadata:
         await self.membership.register(endpoints, directory or DirectoryFacts())
         await self._controller.start()
 
+    async def move_leaders(self) -> None:
+        """Move the leaders of this broker to other brokers before it stops. A broker without other
+        brokers does nothing (controlled.shutdown.enable)."""
+        if self.membership.is_alone or not self._settings.controlled_shutdown_enable:
+            return
+        from oncelog_server.metadata.controlled_shutdown import ControlledShutdown
+
+        broker_id = self._settings.node_id
+        await ControlledShutdown(self._store, self._follower, self.membership, broker_id).run()
+
     async def stop(self) -> None:
         """Leave the cluster and close the store."""
         await self._creation.stop()

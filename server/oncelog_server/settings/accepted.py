@@ -68,7 +68,6 @@ _JVM = (
 _REPLICATION = (
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", LOW),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", LOW),
-    ("controlled.shutdown.enable", Kind.BOOLEAN, "true", MEDIUM),
     ("replica.socket.receive.buffer.bytes", Kind.INT, "65536", HIGH),
     ("replica.socket.timeout.ms", Kind.INT, "30000", HIGH),
     ("socket.connection.setup.timeout.max.ms", Kind.LONG, "30000", MEDIUM),

@@ -35,6 +35,12 @@ class MembershipSettings(ImmutableSettings):
         "registration. Etcd rounds it up to whole seconds, at least 2. Kafka has no minimum.",
         at_least(1),
     )
+    controlled_shutdown_enable: bool = honoured(
+        Kind.BOOLEAN,
+        True,
+        "Move the leaders of a broker to other brokers before it stops, for at most 6 s. Kafka has "
+        "no limit.",
+    )
     initial_broker_registration_timeout_ms: int = honoured(
         Kind.INT,
         60_000,

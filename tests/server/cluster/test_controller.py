@@ -188,13 +188,44 @@ def test_the_only_replica_leads_whatever_it_has_lost() -> None:
 
 
 def test_a_draining_broker_leads_nothing_and_leaves_every_isr() -> None:
+    """KIP-841: a broker in controlled shutdown is in no ISR."""
     cluster = cluster_with(WHOLE)
     cluster.drain(1)
     assert elected(cluster) == ((2, (2, 3), (), ()), 1)
     cluster.drain(3)
     assert elected(cluster) == ((2, (2,), (), ()), 1)
+
+
+def test_a_draining_leader_serves_until_it_stops_if_no_other_replica_can_lead() -> None:
+    cluster = cluster_with((2, (2,), (), ()))
     cluster.drain(2)
-    assert elected(cluster) == ((-1, (), (2,), (2,)), 2)
+    assert elect_leaders(cluster.image, RULES) == []
+    cluster.stop(2)
+    assert elected(cluster) == ((-1, (), (2,), (2,)), 1)
+    together = cluster_with(WHOLE)
+    for broker in (1, 2, 3):
+        together.drain(broker)
+    assert elect_leaders(together.image, RULES) == []
+    together.stop(1)
+    assert elected(together) == ((-1, (), (1, 2, 3), (1,)), 1), "2 and 3 stop as well"
+
+
+def test_a_draining_leader_goes_as_soon_as_another_replica_is_in_sync() -> None:
+    cluster = cluster_with((2, (2,), (), ()), **{"unclean.leader.election.enable": "true"})
+    cluster.drain(2)
+    assert elect_leaders(cluster.image, RULES) == [], "an election without a loss comes first"
+    epochs = {broker.id: broker.epoch for broker in cluster.image.brokers.values()}
+    joined = records.PartitionRecord(
+        (1, 2, 3), (2, 3), 2, 7, isr_epochs=(epochs[2], epochs[3])
+    )
+    cluster.put_partition("t", joined)
+    assert elected(cluster) == ((3, (3,), (), ()), 1)
+
+
+def test_a_member_of_the_elr_leads_instead_of_a_draining_leader() -> None:
+    cluster = cluster_with((2, (2,), (3,), ()), **{"min.insync.replicas": "2"})
+    cluster.drain(2)
+    assert elected(cluster) == ((3, (3,), (2,), ()), 1)
 
 
 def test_a_failed_replica_leads_nothing_and_is_eligible_only_as_the_last() -> None:
