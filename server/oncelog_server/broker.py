@@ -379,6 +379,7 @@ class Broker:
             )
         )
         self.services.follower_joins = replication.joins
+        self.services.follower_waits = replication.follower_waits
         self.services.replication = replication.view
         self.services.follower_lag = replication.fetchers.lag_of
         self.services.leader_throttle = replication.throttles.leader

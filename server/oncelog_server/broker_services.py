@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from oncelog_server.broker_views import BrokerViews
     from oncelog_server.clock import Clock
     from oncelog_server.config import Settings
+    from oncelog_server.fetching.follower_waits import FollowerWaits
     from oncelog_server.fetching.sessions import FetchSessions
     from oncelog_server.group.coordinator import GroupCoordinator
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
@@ -81,6 +82,8 @@ class BrokerServices:
     # Returns the number of committed records that this broker does not have of a partition, 0 for a
     # leader, -1 if it is unknown.
     follower_lag: Callable[[TopicPartition], int] = lambda name: 0
+    # The parked fetches of followers. None if there is no follower.
+    follower_waits: FollowerWaits | None = None
     # Returns the read model of the replication.
     replication: Callable[[], ReplicationView] = ReplicationView
     # Logs the changes that security depends on.

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from oncelog_server.clock import Clock
-from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.isr_changes import Leader
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.config import Settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetcher.leader_fetcher import FetchSettings
+from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.isr_duty import IsrDuty, IsrWriter
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.links.client_ids import fetcher_client_id
@@ -67,6 +68,7 @@ class Replication:
         self.throttles = ReplicationThrottles(
             parts.settings, parts.clock.monotonic_ms, parts.metadata.image
         )
+        self.follower_waits = FollowerWaits(parts.clock.monotonic_ms)
         self.fetchers = ReplicaFetchers(self._fetcher_parts(parts))
         self._isr_duty = IsrDuty(
             parts.partitions,
@@ -132,6 +134,13 @@ class Replication:
         """Note a change of the metadata."""
         self._isr_duty.follow(old, new, delta)
         self.throttles.follow(old, new, delta)
+        if any(self._begins_to_lead(change) for change in delta.partitions):
+            self.follower_waits.shorten()
+
+    def _begins_to_lead(self, change: PartitionChange) -> bool:
+        new, old = change.new, change.old
+        leads = new is not None and new.leader == self._broker_id
+        return leads and (old is None or old.leader != self._broker_id)
 
     def view(self) -> ReplicationView:
         """Return the read model."""

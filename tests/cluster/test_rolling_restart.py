@@ -3,6 +3,7 @@ an error to its application (section 2.1 of the cluster brief, scenario B30)."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -25,8 +26,11 @@ TOPIC = "t"
 PARTITIONS = 3
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
+_log = logging.getLogger(__name__)
+
 
 def test_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
+    """`--log-cli-level=info` shows the longest gaps."""
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(CALL_S)
     writers: list[Writing] = [
@@ -43,12 +47,13 @@ def test_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(cluster:
         wait_until(clients.have_advanced(), "all clients work", CALL_S)
         for broker in cluster.brokers.values():
             assert broker.stop() == 0
+            assert "leaders moved" in broker.said()
             wait_until(clients.have_advanced(), "all clients go on", CALL_S)
             broker.start()
             wait_until(lambda: all_in_sync(admin), "all replicas are in sync", CALL_S)
             wait_until(clients.have_advanced(), "all clients go on", CALL_S)
     for client in clients.clients:
-        print(f"{client.name}: {len(client.successes)}, gap {client.longest_gap_s * 1000:.0f} ms")
+        _log.info("%s: longest gap %d ms", client.name, client.longest_gap_s * 1000)
     assert clients.errors == {}, cluster.said()
     written = sorted(value for writer in writers for value in writer.written)
     assert values(cluster.address, TOPIC, PARTITIONS) == written

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from oncelog_server.deferred import Deferred, then, then_ask
+from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
@@ -54,11 +55,13 @@ def fetch(
     timers: Timers,
     slices: Slices,
     follower: FetchingFollower | None = None,
+    waits: FollowerWaits | None = None,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
     The request does not wait if no partition is found or a partition has an error. If a request
     with many partitions waits, its later reads and its response are made in slices. `follower` is
-    the broker that sends the request, None for a consumer."""
+    the broker that sends the request, None for a consumer; `waits` are the parked fetches of
+    followers."""
     is_large = len(partitions) > SMALL
     result = yield from read_partitions(
         partitions, finder.find, isolation, limits.max_bytes, follower
@@ -75,9 +78,10 @@ def fetch(
         finder.found,
         lambda: slices.run(read()) if is_large else at_its_end(read()),
         min_bytes=min_bytes,
-        max_wait_ms=limits.max_wait_ms,
+        max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
         timers=timers,
         is_follower=follower is not None,
+        waits=None if waits is None else waits.parked,
     )
     if not is_large:
         return then(parked.answer, lambda found: at_its_end(response(found)))

@@ -16,11 +16,12 @@ class ParkedFetch:
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
     or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
     loop. Several changes in one turn of the loop cause a single read. A follower also wakes at an
-    append that is not committed yet."""
+    append that is not committed yet. `waits` is then the set of parked fetches that can be ended
+    early."""
 
     __slots__ = (
         "_is_follower", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions",
-        "_read", "_scheduled", "_timer", "_timers", "answer",
+        "_read", "_scheduled", "_timer", "_timers", "_waits", "answer",
     )  # fmt: skip
 
     def __init__(
@@ -32,6 +33,7 @@ class ParkedFetch:
         max_wait_ms: int,
         timers: Timers,
         is_follower: bool = False,
+        waits: ReadWaiters | None = None,
     ) -> None:
         self.answer: Deferred[FetchResult] = Deferred()
         self._partitions = partitions
@@ -51,6 +53,9 @@ class ParkedFetch:
                 if partition.follower_waiters is None:
                     partition.follower_waiters = ReadWaiters()
                 partition.follower_waiters.add(wake)
+        self._waits = waits
+        if waits is not None:
+            waits.add(self._time_is_up)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
         self.answer.on_cancel(self._release)
 
@@ -101,6 +106,8 @@ class ParkedFetch:
 
     def _release(self) -> None:
         self._timer.cancel()
+        if self._waits is not None:
+            self._waits.discard(self._time_is_up)
         wake = self._wake
         for partition in self._partitions:
             partition.read_waiters.discard(wake)

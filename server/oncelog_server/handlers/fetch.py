@@ -125,6 +125,7 @@ def _asked(
         timers=services.timers,
         slices=services.slices,
         follower=follower,
+        waits=None if follower is None else services.follower_waits,
     )
     return when_large(len(scope.partitions), steps)
 

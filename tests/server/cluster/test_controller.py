@@ -215,9 +215,7 @@ def test_a_draining_leader_goes_as_soon_as_another_replica_is_in_sync() -> None:
     cluster.drain(2)
     assert elect_leaders(cluster.image, RULES) == [], "an election without a loss comes first"
     epochs = {broker.id: broker.epoch for broker in cluster.image.brokers.values()}
-    joined = records.PartitionRecord(
-        (1, 2, 3), (2, 3), 2, 7, isr_epochs=(epochs[2], epochs[3])
-    )
+    joined = records.PartitionRecord((1, 2, 3), (2, 3), 2, 7, isr_epochs=(epochs[2], epochs[3]))
     cluster.put_partition("t", joined)
     assert elected(cluster) == ((3, (3,), (), ()), 1)
 

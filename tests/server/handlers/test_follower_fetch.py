@@ -18,6 +18,7 @@ from oncelog_protocol.messages.produce import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
+from oncelog_server.fetching.follower_waits import BRIEF_WAIT_MS, FollowerWaits
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import fetch, produce
 from oncelog_server.partition.partition import Partition
@@ -100,6 +101,24 @@ async def test_a_parked_follower_gets_the_next_record() -> None:
         services.timers.run_soon()
         (row,) = parked.value.responses[0].partitions
         assert (bool(row.records), row.high_watermark) == (True, 2)
+
+
+async def test_a_new_leadership_ends_the_parked_fetch_of_a_follower() -> None:
+    async with broker() as bare:
+        made, _ = await with_orders(bare)
+        waits = FollowerWaits(made.clock.monotonic_ms)
+        services = replace(made, follower_waits=waits)
+        asking = context(services, fetch.API, 18)
+        parked = fetch.handle(services, asking, request(services, 2, wait_ms=60_000))
+        assert isinstance(parked, Deferred)
+        waits.shorten()
+        assert parked.done
+        assert not waits.parked
+        brief = fetch.handle(services, asking, request(services, 2, wait_ms=60_000))
+        assert isinstance(brief, Deferred)
+        assert isinstance(services.timers, ManualTimers)
+        services.timers.advance(BRIEF_WAIT_MS)
+        assert brief.done
 
 
 async def test_KIP1166_a_follower_that_does_not_know_the_high_watermark_is_not_parked() -> None:
