@@ -69,7 +69,7 @@ def elect_preferred_leaders(
     elections (KIP-460)."""
     batches = _batches(image)
     for topic, partition in _partitions(image, names):
-        record = _preferred(image, partition)
+        record = preferred_record(image, partition)
         if record is not None:
             add_change(batches, image, topic, partition, record)
             at_most -= 1
@@ -123,7 +123,9 @@ def _partitions(
                 yield topic, partition
 
 
-def _preferred(image: ClusterImage, partition: PartitionImage) -> PartitionRecord | None:
+def preferred_record(image: ClusterImage, partition: PartitionImage) -> PartitionRecord | None:
+    """Return the record in which the first replica leads. Return None if it leads already, is not
+    in the ISR, or cannot lead, or if the partition has no leader."""
     if not partition.replicas:
         return None
     preferred = partition.replicas[0]

@@ -27,10 +27,11 @@ UNKNOWN_EPOCH = -1
 
 class ElectionRules(msgspec.Struct, frozen=True):
     """The broker's values of the settings that decide elections. A topic's own values override
-    them."""
+    them. `is_forced`: an operator requests unclean elections."""
 
     min_insync_replicas: int = 1
     unclean: bool = False
+    is_forced: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> ElectionRules:
@@ -45,6 +46,8 @@ class ElectionRules(msgspec.Struct, frozen=True):
 
     def allows_unclean(self, topic: TopicImage) -> bool:
         """Return True if a replica outside ISR and ELR may become leader."""
+        if self.is_forced:
+            return True
         own = topic.settings.get("unclean.leader.election.enable")
         return self.unclean if own is None else own == "true"
 

@@ -1,5 +1,5 @@
-"""ElectLeaders: elect the preferred replica, or any replica (KIP-183, KIP-460). A partition has a
-single replica, which leads it unless the replica is offline.
+"""ElectLeaders: elect the preferred replica, or any replica of a partition without a leader
+(KIP-183, KIP-460).
 
 v0: preferred leaders
 v1: unclean elections; an error for the whole response
@@ -8,8 +8,7 @@ v2: flexible
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Sequence
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -18,88 +17,82 @@ from oncelog_protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.requested_elections import ElectionType, Outcome
+from oncelog_server.deferred import Deferred
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
+from oncelog_server.topic_partition import TopicPartition
 
 API = ApiKey.ELECT_LEADERS
-
-PREFERRED: Final = 0
-UNCLEAN: Final = 1
-NOT_ELECTED: Final = {
-    PREFERRED: (
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        "The preferred leader was not available.",
-    ),
-    UNCLEAN: (
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        "Eligible topic partition leaders are not available.",
-    ),
-}
 
 
 def handle(
     services: BrokerServices, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
+) -> ElectLeadersResponse | Deferred[ElectLeadersResponse]:
     if not context.may(Operation.ALTER, CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _refused(request, code, "Cluster authorization failed.")
-    election_type = request.election_type
-    if election_type not in NOT_ELECTED:
-        message = f"Unknown election type {election_type}"
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        message = f"Unknown election type {request.election_type}"
         return _refused(request, ErrorCode.INVALID_REQUEST, message)
-    if request.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=[
-                ReplicaElectionResult(
-                    name,
-                    # Partitions that already have the requested leader are left out.
-                    [
-                        result
-                        for result in _elect(
-                            services, election_type, name, range(len(of.partitions))
-                        )
-                        if result.error_code != ErrorCode.ELECTION_NOT_NEEDED
-                    ],
-                )
-                for name, of in services.metadata.image.topics.items()
-            ]
-        )
+    return services.spawn(_elect(services, kind, request.topic_partitions))
+
+
+async def _elect(
+    services: BrokerServices, kind: ElectionType, topics: Sequence[TopicPartitions] | None
+) -> ElectLeadersResponse:
+    is_for_all = topics is None
+    if topics is None:
+        topics = [
+            TopicPartitions(name, list(range(len(topic.partitions))))
+            for name, topic in services.metadata.image.topics.items()
+        ]
+    wanted = [
+        TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions
+    ]
+    unserved = {name for name in wanted if _is_unserved(services, name)}
+    outcomes = await services.metadata.elect_leaders(kind, wanted, unserved)
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
-                topic_partition.topic,
-                list(
-                    _elect(
-                        services, election_type, topic_partition.topic, topic_partition.partitions
-                    )
-                ),
+                topic.topic,
+                [
+                    _result(number, outcome)
+                    for number in topic.partitions
+                    # A request for all partitions leaves out those with the requested leader.
+                    if not _is_not_needed(outcome := outcomes[TopicPartition(topic.topic, number)])
+                    or not is_for_all
+                ],
             )
-            for topic_partition in request.topic_partitions
+            for topic in topics
         ]
     )
 
 
-def _elect(
-    services: BrokerServices, election_type: int, name: str, partitions: Iterable[int]
-) -> Iterable[PartitionResult]:
-    topic = services.metadata.image.topics.get(name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for number in partitions:
-        if topic is None:
-            yield PartitionResult(number, unknown, f"No such topic as {name}")
-        elif not 0 <= number < len(topic.partitions):
-            yield PartitionResult(number, unknown, f"No such partition as {name}-{number}")
-        elif services.views.leader_of(name, topic.partitions[number]) == NO_LEADER:
-            yield PartitionResult(number, *NOT_ELECTED[election_type])
-        else:
-            yield PartitionResult(
-                number,
-                ErrorCode.ELECTION_NOT_NEEDED,
-                "Leader election not needed for topic partition.",
-            )
+def _is_unserved(services: BrokerServices, name: TopicPartition) -> bool:
+    """Return True for a partition with a single replica on this broker, and an unusable log."""
+    partition = services.metadata.image.partition(*name)
+    return (
+        partition is not None
+        and partition.replicas == (services.broker_id,)
+        and services.views.leader_of(name.topic, partition) == NO_LEADER
+    )
+
+
+def _is_not_needed(outcome: Outcome) -> bool:
+    return outcome is not None and outcome.code is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def _result(number: int, outcome: Outcome) -> PartitionResult:
+    if outcome is None:
+        return PartitionResult(number)
+    return PartitionResult(number, outcome.code, outcome.message)
 
 
 def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:

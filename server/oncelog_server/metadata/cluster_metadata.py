@@ -7,7 +7,7 @@ the event loop; the store has its own thread.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     # A start needs no alterations, and imports none of these.
     from oncelog_server.cluster.quota_changes import QuotaAlteration
     from oncelog_server.cluster.reassignment_changes import PartitionTarget
+    from oncelog_server.cluster.requested_elections import ElectionType, Outcome
     from oncelog_server.cluster.scram_changes import (
         ScramAlteration,
         ScramDeletion,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     )
     from oncelog_server.quotas.entities import Entity
     from oncelog_server.security.acls import Acl, Pattern
+    from oncelog_server.topic_partition import TopicPartition
 
 _log = structlog.get_logger(__name__)
 
@@ -420,6 +422,18 @@ class ClusterMetadata:
             return alter_broker(image, self._settings, name, own)
 
         await self._writer.write(decide, validate_only=validate_only)
+
+    async def elect_leaders(
+        self,
+        kind: ElectionType,
+        wanted: Sequence[TopicPartition],
+        unserved: Collection[TopicPartition],
+    ) -> dict[TopicPartition, Outcome]:
+        """Elect leaders. Return the outcome for each partition (see `requested_elections`)."""
+        from oncelog_server.metadata.elections import elect_leaders
+
+        rules = ElectionRules.of(self._settings)
+        return await elect_leaders(self._writer, lambda: self.image, rules, kind, wanted, unserved)
 
     async def create_acls(self, created: Sequence[tuple[Pattern, Acl]]) -> None:
         """Add access rules. Raises Refused."""
