@@ -70,6 +70,7 @@ class ApiKey(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     LIST_CONFIG_RESOURCES = 74
@@ -171,6 +172,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.UPDATE_FEATURES, 0, 2, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
+        Api(ApiKey.UNREGISTER_BROKER, 0, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),
         Api(ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),

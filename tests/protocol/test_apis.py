@@ -58,6 +58,7 @@ KAFKA = {
     57: ("UpdateFeatures", 0, 2),
     60: ("DescribeCluster", 0, 2),
     61: ("DescribeProducers", 0, 0),
+    64: ("UnregisterBroker", 0, 0),
     65: ("DescribeTransactions", 0, 0),
     66: ("ListTransactions", 0, 2),
     74: ("ListConfigResources", 0, 1),

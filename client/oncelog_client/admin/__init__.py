@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ConfigSynonym,
         ResourceType,
     )
+    from .elections import ElectionType
     from .group_descriptions import GroupDescription, GroupListing, MemberDescription
     from .group_lag import PartitionLag
     from .quota_descriptions import AnyName, ClientQuotaEntity, ClientQuotaFilter
@@ -69,6 +70,7 @@ __all__ = [
     "ConfigResource",
     "ConfigSource",
     "ConfigSynonym",
+    "ElectionType",
     "Fence",
     "GroupDescription",
     "GroupListing",
@@ -114,6 +116,7 @@ _HOMES = {
     "ConfigResource": "config_descriptions",
     "ConfigSource": "config_descriptions",
     "ConfigSynonym": "config_descriptions",
+    "ElectionType": "elections",
     "Fence": "transaction_descriptions",
     "GroupDescription": "group_descriptions",
     "GroupListing": "group_descriptions",

@@ -10,7 +10,9 @@ from oncelog_client.io.cluster import Cluster
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
+    from oncelog_client.admin.elections import ElectionType
     from oncelog_client.admin.reassignment_descriptions import PartitionReassignment
+    from oncelog_client.errors import KafkaError
     from oncelog_client.values import TopicPartition
 
 
@@ -26,11 +28,28 @@ class BrokerAdmin:
         connection."""
         return self._cluster.features
 
-    async def describe_cluster(self) -> ClusterDescription:
+    async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
         """Return the cluster's id, its brokers and its controller."""
         from oncelog_client.admin import brokers
 
-        return await brokers.describe_cluster(self._cluster, self._timeout_ms)
+        return await brokers.describe_cluster(
+            self._cluster, self._timeout_ms, include_fenced_brokers=include_fenced_brokers
+        )
+
+    async def elect_leaders(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect leaders. Return None for each elected partition, else its error. Without
+        `partitions`, elect those of all partitions, and leave out those that need no election."""
+        from oncelog_client.admin.elections import elect_leaders
+
+        return await elect_leaders(self._cluster, election_type, partitions, self._timeout_ms)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a stopped broker that will not come back (KIP-500)."""
+        from oncelog_client.admin import brokers
+
+        await brokers.unregister_broker(self._cluster, broker_id, self._timeout_ms)
 
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None

@@ -11,11 +11,13 @@ from oncelog_client.values import Node, TopicPartition
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster. `controller` is None if the cluster has no controller."""
+    """The cluster. `controller` is None if the cluster has no controller. `fenced` are the brokers
+    that have registered and are not alive, if they were requested."""
 
     cluster_id: str | None
     controller: Node | None
     nodes: tuple[Node, ...]
+    fenced: tuple[Node, ...] = ()
 
 
 class ReplicaInfo(NamedTuple):

@@ -16,12 +16,17 @@ from oncelog_client.io.cluster import Cluster
 from oncelog_client.values import Node, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
 from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from oncelog_protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 
 
@@ -37,19 +42,36 @@ async def find_broker(cluster: Cluster, node_id: int, timeout_ms: float) -> None
         )
 
 
-async def describe_cluster(cluster: Cluster, timeout_ms: int) -> ClusterDescription:
+async def describe_cluster(
+    cluster: Cluster, timeout_ms: int, *, include_fenced_brokers: bool = False
+) -> ClusterDescription:
     async def attempt() -> ClusterDescription:
-        response = await cluster.call_any(DescribeClusterRequest(), DescribeClusterResponse)
+        request = DescribeClusterRequest(include_fenced_brokers=include_fenced_brokers)
+        response = await cluster.call_any(request, DescribeClusterResponse)
         check(response.error_code, response.error_message)
-        nodes = {
-            row.broker_id: Node(row.broker_id, row.host, row.port, row.rack)
-            for row in sorted(response.brokers, key=lambda row: row.broker_id)
-        }
+        rows = sorted(response.brokers, key=lambda row: row.broker_id)
+        nodes = {row.broker_id: _node(row) for row in rows if not row.is_fenced}
         return ClusterDescription(
-            response.cluster_id, nodes.get(response.controller_id), tuple(nodes.values())
+            response.cluster_id,
+            nodes.get(response.controller_id),
+            tuple(nodes.values()),
+            tuple(_node(row) for row in rows if row.is_fenced),
         )
 
     return await cluster.retry(attempt, timeout_ms)
+
+
+def _node(row: DescribeClusterBroker) -> Node:
+    return Node(row.broker_id, row.host, row.port, row.rack)
+
+
+async def unregister_broker(cluster: Cluster, broker_id: int, timeout_ms: int) -> None:
+    async def attempt() -> None:
+        request = UnregisterBrokerRequest(broker_id)
+        response = await cluster.call_any(request, UnregisterBrokerResponse)
+        check(response.error_code, response.error_message)
+
+    await cluster.retry(attempt, timeout_ms)
 
 
 async def describe_log_dirs(

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from oncelog_client.admin import Admin
+from oncelog_client.cli.brokers import COLUMNS, broker_rows
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.disks import disks
@@ -73,7 +74,7 @@ class ClusterGroup(ToolGroup):
 @connection_options
 @output_option
 def cluster(**_: object) -> None:
-    """Show the brokers of a cluster and its health."""
+    """Show the brokers of a cluster and its health, forget brokers that will not come back."""
 
 
 @cluster.command(examples=["cluster info", "cluster info --output json"])
@@ -137,6 +138,29 @@ def health(*, output: str, **_: object) -> None:
         if any(row.check == "hanging transactions" and row.number for row in rows):
             note("to see how each hanging transaction can be ended: oncelog txn blocking TOPIC")
         click.get_current_context().exit(1)
+
+
+@cluster.command(examples=["cluster brokers", "cluster brokers --output json"])
+@connection_options
+@output_option
+def brokers(*, output: str, **_: object) -> None:
+    """List the brokers, stopped ones included, with the number of their partitions.
+
+    A fenced broker has registered, and is not alive.
+    """
+    show(COLUMNS, ask(broker_rows), output=output)
+
+
+@cluster.command(examples=["cluster unregister 3"])
+@click.argument("broker_id", metavar="ID", type=int)
+@connection_options
+def unregister(*, broker_id: int, **_: object) -> None:
+    """Forget a stopped broker that will not come back.
+
+    Its partitions keep it as a replica. If it does come back, its replicas count as empty.
+    """
+    ask(lambda admin: admin.unregister_broker(broker_id))
+    note(f"broker {broker_id} is no longer registered")
 
 
 async def _full_disks(admin: Admin) -> Row:

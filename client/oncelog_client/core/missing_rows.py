@@ -241,6 +241,19 @@ RULES: Final[dict[ApiKey, Rule]] = {
             for row in topic.partitions
         ),
     ),
+    ApiKey.UNREGISTER_BROKER: _no_rows,
+    ApiKey.ELECT_LEADERS: _named(
+        lambda request: [
+            (topic.topic, partition)
+            for topic in request.topic_partitions or ()
+            for partition in topic.partitions
+        ],
+        lambda response: [
+            (topic.topic, row.partition_id)
+            for topic in response.replica_election_results
+            for row in topic.partition_result
+        ],
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: _no_rows,
     # For the tools under Kafka's names. A response of DescribeTopicPartitions is one page of many.
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _no_rows,

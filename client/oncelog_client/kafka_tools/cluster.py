@@ -15,12 +15,15 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from oncelog_protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 _NO_CONTROLLERS: Final = (
     "oncelog has no listener for controllers: use --bootstrap-server instead of "
     "--bootstrap-controller"
 )
-_NO_UNREGISTER: Final = "This Kafka cluster does not support unregistering brokers."
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,20 +67,24 @@ def _parser() -> Arguments:
 
 async def _act(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
     async with connected(given.bootstrap_server, settings, "listNodes") as connection:
-        await _COMMANDS[given.command](connection)
+        await _COMMANDS[given.command](connection, given)
 
 
-async def _print_id(connection: Connection) -> None:
+async def _print_id(connection: Connection, given: argparse.Namespace) -> None:
     described = await _described(connection)
     sys.stdout.write(f"Cluster ID: {described.cluster_id}\n")
 
 
-async def _unregister(connection: Connection) -> None:
-    sys.stdout.write(f"{_NO_UNREGISTER}\n")
+async def _unregister(connection: Connection, given: argparse.Namespace) -> None:
+    response = await connection.call_any(
+        UnregisterBrokerRequest(given.id), UnregisterBrokerResponse
+    )
+    check(response.error_code, response.error_message)
+    sys.stdout.write(f"Broker {given.id} is no longer registered.\n")
 
 
-async def _print_endpoints(connection: Connection) -> None:
-    described = await _described(connection)
+async def _print_endpoints(connection: Connection, given: argparse.Namespace) -> None:
+    described = await _described(connection, with_fenced=given.include_fenced_brokers)
     hosts = [row.host for row in described.brokers]
     host = max(map(len, hosts), default=0)
     racks = [str(row.rack or "null") for row in described.brokers]
@@ -89,8 +96,11 @@ async def _print_endpoints(connection: Connection) -> None:
         sys.stdout.write(line.format(row.broker_id, row.host, row.port, shown, state, "broker"))
 
 
-async def _described(connection: Connection) -> DescribeClusterResponse:
-    response = await connection.call_any(DescribeClusterRequest(), DescribeClusterResponse)
+async def _described(
+    connection: Connection, *, with_fenced: bool = False
+) -> DescribeClusterResponse:
+    request = DescribeClusterRequest(include_fenced_brokers=with_fenced)
+    response = await connection.call_any(request, DescribeClusterResponse)
     check(response.error_code, response.error_message)
     return response
 

@@ -18,6 +18,7 @@ _TOOLS: Final = {
     "ConsumerGroupCommand": "kafka-consumer-groups.sh",
     "DeleteRecordsCommand": "kafka-delete-records.sh",
     "GetOffsetShell": "kafka-get-offsets.sh",
+    "LeaderElectionCommand": "kafka-leader-election.sh",
     "LogDirsCommand": "kafka-log-dirs.sh",
     "StorageTool": "kafka-storage.sh",
     "TopicCommand": "kafka-topics.sh",

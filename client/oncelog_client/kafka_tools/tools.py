@@ -21,6 +21,7 @@ TOOLS: Final[dict[str, str]] = {
     "kafka-consumer-groups.sh": "consumer_groups",
     "kafka-delete-records.sh": "delete_records",
     "kafka-get-offsets.sh": "get_offsets",
+    "kafka-leader-election.sh": "leader_election",
     "kafka-log-dirs.sh": "log_dirs",
     "kafka-run-class.sh": "run_class",
     "kafka-storage.sh": "storage",

@@ -12,10 +12,13 @@ from typing import Final
 
 import msgspec
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.members import Registration
 from oncelog_server.cluster.records import BrokerRecord, EndpointRecord, RegistrationRecord
-from oncelog_server.cluster.store import Created, Put, Write, Written
+from oncelog_server.cluster.store import Created, Delete, Put, Write, Written
+from oncelog_server.refusal import Refused
 
 # Each restart without a loss adds an epoch. Members with an older epoch leave the ISR, as after a
 # loss. The controller confirms members long before so many restarts.
@@ -75,6 +78,33 @@ def register(last: Registration | None, new: NewRegistration, lease_id: int) -> 
             Put(lasting_key, records.encode(lasting)),
         ),
     )
+
+
+def unregister(image: ClusterImage, broker_id: int) -> list[Write]:
+    """Return the write that forgets a fenced broker. If it comes back, its replicas count as empty:
+    nothing is known of its directory.
+
+    Raises Refused for an unknown broker (BROKER_ID_NOT_REGISTERED, Kafka's ClusterControlManager),
+    and for one that is alive: it would register again. Kafka fences it until its restart.
+    """
+    last = image.registrations.get(broker_id)
+    if broker_id in image.brokers:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Broker ID {broker_id} is alive: stop the broker, and unregister it then",
+        )
+    if last is None:
+        raise Refused(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
+        )
+    key = records.registration_key(broker_id)
+    return [
+        Write(
+            (Written(key, last.revision), Created(records.broker_key(broker_id), 0)),
+            (Delete(key),),
+        )
+    ]
 
 
 def with_controller(write: Write, broker_id: int, lease_id: int) -> Write:

@@ -63,6 +63,7 @@ NAMES: Final = (
     "alter_user_scram_credentials",
     "elect_leaders",
     "alter_partition_reassignments",
+    "unregister_broker",
     "list_partition_reassignments",
     "list_config_resources",
     "update_features",

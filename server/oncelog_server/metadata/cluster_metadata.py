@@ -435,6 +435,12 @@ class ClusterMetadata:
         rules = ElectionRules.of(self._settings)
         return await elect_leaders(self._writer, lambda: self.image, rules, kind, wanted, unserved)
 
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a fenced broker. Raises Refused."""
+        from oncelog_server.cluster.registration import unregister
+
+        await self._writer.write(lambda image: unregister(image, broker_id))
+
     async def create_acls(self, created: Sequence[tuple[Pattern, Acl]]) -> None:
         """Add access rules. Raises Refused."""
         from oncelog_server.cluster.acl_changes import create_acls

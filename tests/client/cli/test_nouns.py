@@ -20,7 +20,7 @@ VERBS = {
     "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
     "group": {"list", "describe", "seek", "delete"},
     "txn": {"list", "blocking", "describe", "abort"},
-    "cluster": {"info", "health"},
+    "cluster": {"info", "health", "brokers", "unregister"},
     "users": {"list", "add", "remove"},
     "acls": {"list", "add", "remove", "explain"},
 }
@@ -178,6 +178,17 @@ def test_cluster_info_shows_the_id_the_controller_and_the_features(
     assert info["cluster_id"]
     assert info["controller"] in {broker["broker"] for broker in info["brokers"]}
     assert info["features"]["transaction.version"] >= 1
+
+
+def test_the_brokers_of_a_cluster_and_their_partitions(tmp_path: Path, name: str) -> None:
+    with Oncelog(tmp_path) as broker:
+        command_line = CommandLine(broker.address)
+        command_line.create(name, partitions=3)
+        (row,) = command_line.json("cluster", "brokers")
+        assert (row["broker"], row["port"], row["state"]) == (1, broker.port, "alive")
+        assert (row["leads"], row["replicas"], row["out_of_sync"]) == (3, 3, 0)
+        assert "stop the broker" in command_line.refused("cluster", "unregister", "1")
+        assert "Broker ID 77 is not" in command_line.refused("cluster", "unregister", "77")
 
 
 def test_health_names_open_transactions_and_waiting_groups(tmp_path: Path, name: str) -> None:

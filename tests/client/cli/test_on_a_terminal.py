@@ -73,6 +73,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     f"transactions find-hanging --topic {TOPIC}": ("no hanging transactions",),
     "txn list": (ID,),
     "cluster info": (),
+    "cluster brokers": ("alive",),
     "cluster health": (ID, GROUP, "open transactions"),
 }
 

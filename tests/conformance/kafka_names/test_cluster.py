@@ -47,6 +47,21 @@ def test_the_id_and_the_endpoints_of_a_cluster(tools: ToolPair) -> None:
             assert run_ours("kafka-cluster", *arguments) == theirs
 
 
+def test_an_unknown_broker_is_not_unregistered(tools: ToolPair) -> None:
+    """Kafka's client logs the error on standard output as well."""
+    theirs, ours = tools.both("kafka-cluster", "unregister", *SERVER, "--id", "77")
+    assert ours == theirs._replace(out=[])
+    assert ours.status == 1
+    assert "Broker ID 77 is not currently registered" in ours.errors[0]
+
+
+def test_fenced_brokers_are_endpoints_if_they_are_wanted(tools: ToolPair) -> None:
+    for address in (tools.kafka, tools.oncelog):
+        arguments = ("list-endpoints", "--bootstrap-server", address, "--include-fenced-brokers")
+        theirs = tools.kafka_tool("kafka-cluster", *arguments)
+        assert run_ours("kafka-cluster", *arguments) == theirs
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

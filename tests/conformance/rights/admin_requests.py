@@ -27,6 +27,7 @@ from oncelog_protocol.messages import (
     incremental_alter_configs,
     list_config_resources,
     list_partition_reassignments,
+    unregister_broker,
     update_features,
 )
 from tests.conformance.rights.templates import (
@@ -165,6 +166,7 @@ constant(
     list_partition_reassignments.ListPartitionReassignmentsRequest(),
     "list_partition_reassignments",
 )
+constant(unregister_broker.UnregisterBrokerRequest(7), "unregister_broker")
 constant(describe_acls.DescribeAclsRequest(6, None, 1, None, None, 1, 1), "describe_acls")
 constant(
     create_acls.CreateAclsRequest(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.cluster.members import Registration
 from oncelog_server.cluster.registration import (
@@ -13,8 +14,10 @@ from oncelog_server.cluster.registration import (
     NewRegistration,
     kept_epochs,
     register,
+    unregister,
 )
 from oncelog_server.cluster.store import Created, Put, Written
+from oncelog_server.refusal import Refused
 from tests.server.cluster.clusters import Cluster
 
 LAST = Registration(
@@ -89,3 +92,36 @@ def test_the_broker_epoch_is_the_revision_of_the_registration() -> None:
     assert cluster.image.brokers[5].epoch > first
     assert cluster.image.brokers[5].kept_epochs == (first,)
     assert not cluster.image.fenced
+
+
+def test_an_unregistered_broker_is_forgotten_and_comes_back_as_a_new_one() -> None:
+    """Whatever its directory has kept: nothing proves it any more."""
+    cluster = Cluster((1, 5))
+    epoch = cluster.image.brokers[5].epoch
+    cluster.stop(5)
+    assert cluster.apply(unregister(cluster.image, 5))
+    assert cluster.image.registered == {1}
+    cluster.register(5, clean_stop=epoch)
+    assert cluster.image.brokers[5].kept_epochs == ()
+
+
+@pytest.mark.parametrize(
+    ("broker", "code", "message"),
+    [
+        (5, ErrorCode.INVALID_REQUEST, "Broker ID 5 is alive: stop the broker"),
+        (7, ErrorCode.BROKER_ID_NOT_REGISTERED, "Broker ID 7 is not currently registered"),
+    ],
+)
+def test_only_a_fenced_broker_is_unregistered(broker: int, code: ErrorCode, message: str) -> None:
+    cluster = Cluster((1, 5))
+    with pytest.raises(Refused, match=message) as refused:
+        unregister(cluster.image, broker)
+    assert refused.value.code == code
+
+
+def test_a_broker_that_registers_meanwhile_is_not_unregistered() -> None:
+    cluster = Cluster((1, 5))
+    cluster.stop(5)
+    writes = unregister(cluster.image, 5)
+    cluster.register(5)
+    assert not cluster.apply(writes)

@@ -51,6 +51,7 @@ from oncelog_protocol.messages import (
     produce,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
     update_features,
     write_txn_markers,
 )
@@ -280,6 +281,10 @@ def describe_scram_request(topic: str) -> Any:
 def alter_scram_request(topic: str) -> Any:
     deletions = [alter_user_scram_credentials.ScramCredentialDeletion("x", 1)]
     return alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions)
+
+
+def unregister_request(topic: str) -> Any:
+    return unregister_broker.UnregisterBrokerRequest(7)
 
 
 def elect_leaders_request(topic: str) -> Any:

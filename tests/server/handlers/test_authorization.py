@@ -86,6 +86,7 @@ from tests.server.handlers.requests import (
     transactional_request,
     two_phase_request,
     txn_commit_request,
+    unregister_request,
     update_features_request,
 )
 from tests.server.handlers.test_no_coordinator import without_internal_topics
@@ -243,6 +244,7 @@ DENIALS: Final = [
     Denial(K.UPDATE_FEATURES, update_features_request, CLUSTER_DENIED),
     Denial(K.ELECT_LEADERS, elect_leaders_request, CLUSTER_DENIED),
     Denial(K.ALTER_PARTITION_REASSIGNMENTS, move_request, CLUSTER_DENIED),
+    Denial(K.UNREGISTER_BROKER, unregister_request, CLUSTER_DENIED),
     Denial(K.LIST_PARTITION_REASSIGNMENTS, list_moves_request, CLUSTER_DENIED),
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),

@@ -34,6 +34,7 @@ from tests.server.handlers.requests import (
     elect_leaders_request,
     list_moves_request,
     move_request,
+    unregister_request,
     update_features_request,
 )
 from tests.server.handlers.rights.case import (
@@ -222,6 +223,12 @@ CASES: Final = (
         K.LIST_PARTITION_REASSIGNMENTS,
         of_topic(list_moves_request),
         (need(cluster(DESCRIBE)),),
+    ),
+    Case(
+        K.UNREGISTER_BROKER,
+        of_topic(unregister_request),
+        (need(cluster(ALTER)),),
+        at("", ErrorCode.BROKER_ID_NOT_REGISTERED),
     ),
     Case(K.DESCRIBE_ACLS, ACL_DESCRIBED, (need(cluster(DESCRIBE)),)),
     Case(K.CREATE_ACLS, ACL_CREATED, (need(cluster(ALTER), "results"),), at("results", INVALID)),
