@@ -49,7 +49,9 @@ class BrokerViews:
                 yield
         return BrokerView(
             is_controller=image.controller_id == self._broker_id,
+            is_draining=self._broker_id in image.draining,
             brokers=len(image.brokers),
+            fenced=len(image.fenced),
             topics=len(image.topics),
             partitions=partitions,
             without_leader=without_leader,

@@ -69,6 +69,7 @@ SAME = [
     (metrics.OFFLINE_PARTITIONS.name, {}),
     (metrics.IMBALANCED_PARTITIONS.name, {}),
     (metrics.ACTIVE_BROKERS.name, {}),
+    (metrics.FENCED_BROKERS.name, {}),
     (metrics.BROKER_STATE.name, {}),
     (metrics.GROUPS.name, {}),
     (metrics.GROUP_OFFSETS.name, {}),

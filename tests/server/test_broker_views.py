@@ -6,12 +6,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.broker_views import BrokerViews
 from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.members import Registration
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
@@ -32,7 +34,9 @@ async def test_the_view_of_a_broker_counts_the_contents_of_the_image() -> None:
         services.partitions.add_offline(TopicPartition("wide", 1), "corrupt")
         expected = BrokerView(
             is_controller=True,
+            is_draining=False,
             brokers=1,
+            fenced=0,
             topics=2,
             partitions=4,
             without_leader=1,
@@ -44,6 +48,20 @@ async def test_the_view_of_a_broker_counts_the_contents_of_the_image() -> None:
         assert at_its_end(elsewhere.broker()).without_leader == 0, (
             "only the leader knows that its disk failed"
         )
+
+
+async def test_a_broker_that_stops_and_one_that_is_not_alive() -> None:
+    async with broker() as services:
+        image = services.metadata.image
+        gone = Registration(7, 5, 5, "directory", (), None, 0, "", False, ())
+        services.metadata.follower.image = msgspec.structs.replace(
+            image,
+            draining={services.broker_id: 9},
+            registrations={**image.registrations, 7: gone},
+        )
+        view = at_its_end(services.views.broker())
+        assert (view.is_draining, view.brokers, view.fenced) == (True, 1, 1)
+        assert not at_its_end(seen_from(services, ELSEWHERE).broker()).is_draining
 
 
 async def test_partitions_are_counted_in_steps() -> None:

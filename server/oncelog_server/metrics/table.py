@@ -402,8 +402,15 @@ ACTIVE_BROKERS: Final = Metric(
     GAUGE,
     "Brokers of the cluster that are alive.",
 )
+FENCED_BROKERS: Final = Metric(
+    "kafka_controller_kafkacontroller_fencedbrokercount",
+    GAUGE,
+    "Brokers of the cluster that have registered and are not alive.",
+)
 BROKER_STATE: Final = Metric(
-    "kafka_server_kafkaserver_brokerstate", GAUGE, "Always 3, which means running."
+    "kafka_server_kafkaserver_brokerstate",
+    GAUGE,
+    "3: running. 6: the broker moves its leaders to other brokers before it stops.",
 )
 
 # --- disk

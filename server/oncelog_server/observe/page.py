@@ -20,6 +20,7 @@ from oncelog_server.metrics.timings import Timings
 
 # Kafka's BrokerState.
 RUNNING: Final = 3
+STOPPING: Final = 6
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
@@ -135,7 +136,8 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.OFFLINE_PARTITIONS.only(cluster.without_leader)
         yield from metrics.IMBALANCED_PARTITIONS.only(cluster.imbalanced)
         yield from metrics.ACTIVE_BROKERS.only(cluster.brokers)
-        yield from metrics.BROKER_STATE.only(RUNNING)
+        yield from metrics.FENCED_BROKERS.only(cluster.fenced)
+        yield from metrics.BROKER_STATE.only(STOPPING if cluster.is_draining else RUNNING)
         replication = self.services.replication()
         yield from metrics.ISR_SHRINKS.only(replication.isr_shrinks)
         yield from metrics.ISR_EXPANDS.only(replication.isr_expands)

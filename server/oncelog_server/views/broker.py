@@ -16,10 +16,13 @@ class LogDirView(msgspec.Struct, frozen=True):
 
 class BrokerView(msgspec.Struct, frozen=True):
     """Counts over the metadata image. `without_leader`: partitions that no broker serves.
-    `imbalanced`: partitions with another leader than their preferred one, or with none."""
+    `imbalanced`: partitions with another leader than their preferred one, or with none. `fenced`:
+    brokers that have registered and are not alive. `is_draining`: this broker stops."""
 
     is_controller: bool
+    is_draining: bool
     brokers: int
+    fenced: int
     topics: int
     partitions: int
     without_leader: int
