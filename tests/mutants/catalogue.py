@@ -2,7 +2,8 @@
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
 settings, throttles, features), `machine.py` (several brokers on one machine), `owners.py` (producer
 ids of principals), `quotas.py`, `reassignments.py`, `replication.py`, `self_fencing.py`,
-`situations.py` (defects that only a special situation shows) and `sink.py` (the Spark sink).
+`situations.py` (defects that only a special situation shows), `sink.py` (the Spark sink) and
+`stopping.py` (the stop of a broker).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
+from tests.mutants.stopping import STOPPING_MUTANTS
 
 _SERVER: Final = "server/oncelog_server"
 _PRODUCERS: Final = f"{_SERVER}/log/producers.py"
@@ -317,6 +319,7 @@ MUTANTS: Final = (
     *REASSIGNMENT_MUTANTS,
     *REPLICATION_MUTANTS,
     *SELF_FENCING_MUTANTS,
+    *STOPPING_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

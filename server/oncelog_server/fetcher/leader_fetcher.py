@@ -44,6 +44,9 @@ from oncelog_server.topic_partition import TopicPartition
 MOST_ROWS: Final = 5_000
 # The longest time after which the throttle is looked at again.
 MOST_HELD_MS: Final = 1_000
+# Kafka waits replica.fetch.backoff.ms (1 s) from the first error on, and acks=all with it.
+FIRST_DELAY_MS: Final = 20
+MOST_DOUBLINGS: Final = 10
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 # The longest time for which a leader may look up offsets.
@@ -163,6 +166,13 @@ class LeaderFetcher:
             delay_ms = self._settings.backoff_ms
         followed.due_ms = self._monotonic_ms() + delay_ms
         self._delayed[followed.key] = followed
+
+    def _delay_briefly(self, followed: Followed) -> None:
+        """Fetch the partition again soon, then less and less often up to the back-off: the leader
+        sees its election some ms later than this follower."""
+        brief_ms = FIRST_DELAY_MS << min(followed.passing_errors, MOST_DOUBLINGS)
+        followed.passing_errors += 1
+        self._delay(followed, min(brief_ms, self._settings.backoff_ms))
 
     def _stop(self, followed: Followed) -> None:
         self._leave_phase(followed)
@@ -301,6 +311,7 @@ class LeaderFetcher:
         if data.error_code:
             self._take_error(followed, data.error_code)
             return
+        followed.passing_errors = 0
         followed.high_watermark = data.high_watermark
         followed.log_start_offset = data.log_start_offset
         if data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
@@ -318,6 +329,8 @@ class LeaderFetcher:
                 self._ask_offsets(followed)
             case Reaction.AWAIT_LEADER:
                 self._stop(followed)
+            case Reaction.DELAY if code in PASSING:
+                self._delay_briefly(followed)
             case Reaction.DELAY:
                 self._delay(followed)
 

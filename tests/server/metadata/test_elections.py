@@ -23,7 +23,7 @@ PREFERRED = ElectionType.PREFERRED
 
 
 class MeddledStore(MemoryStore):
-    """A store in which the leader's ISR change precedes the second transaction of an election."""
+    """A store in which another broker elects a leader just before one of the transactions."""
 
     meddles_at = -1
 
@@ -33,8 +33,7 @@ class MeddledStore(MemoryStore):
         if len(operations) > 1 and operations[0].key.startswith(records.PARTITIONS):
             self.meddles_at -= 1
             if self.meddles_at == 0:
-                entry = self.entries[operations[0].key]
-                self.apply([Put(entry.key, entry.value)])
+                self.apply(operations[:1])
         return await super().txn(compare, operations)
 
 
