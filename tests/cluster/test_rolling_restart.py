@@ -8,6 +8,8 @@ from collections import Counter
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from oncelog_client.admin import ElectionType
+from oncelog_client.sync import Admin
 from tests.cluster.reading import in_sync, values
 from tests.cluster.steady_clients import (
     GroupConsumer,
@@ -29,8 +31,11 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 _log = logging.getLogger(__name__)
 
 
-def test_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
-    """`--log-cli-level=info` shows the longest gaps."""
+def test_b25_b30_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(
+    cluster: Cluster,
+) -> None:
+    """After each restart, the preferred leaders are elected again. `--log-cli-level=info` shows the
+    longest gaps."""
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(CALL_S)
     writers: list[Writing] = [
@@ -43,7 +48,7 @@ def test_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(cluster:
         )
     ]
     consumer = GroupConsumer("group", cluster.address, TOPIC)
-    with SteadyClients(*writers, consumer) as clients:
+    with Admin(cluster.address) as own_admin, SteadyClients(*writers, consumer) as clients:
         wait_until(clients.have_advanced(), "all clients work", CALL_S)
         for broker in cluster.brokers.values():
             assert broker.stop() == 0
@@ -51,6 +56,8 @@ def test_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(cluster:
             wait_until(clients.have_advanced(), "all clients go on", CALL_S)
             broker.start()
             wait_until(lambda: all_in_sync(admin), "all replicas are in sync", CALL_S)
+            elected = own_admin.elect_leaders(ElectionType.PREFERRED)
+            assert set(elected.values()) == {None}, "the broker has its leaders back"
             wait_until(clients.have_advanced(), "all clients go on", CALL_S)
     for client in clients.clients:
         _log.info("%s: longest gap %d ms", client.name, client.longest_gap_s * 1000)
