@@ -53,12 +53,12 @@ def test_b25_b30_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(
         for broker in cluster.brokers.values():
             assert broker.stop() == 0
             assert "leaders moved" in broker.said()
-            wait_until(clients.have_advanced(), "all clients go on", CALL_S)
+            wait_until(clients.have_advanced(), "all clients continue", CALL_S)
             broker.start()
             wait_until(lambda: all_in_sync(admin), "all replicas are in sync", CALL_S)
             elected = own_admin.elect_leaders(ElectionType.PREFERRED)
             assert set(elected.values()) == {None}, "the broker has its leaders back"
-            wait_until(clients.have_advanced(), "all clients go on", CALL_S)
+            wait_until(clients.have_advanced(), "all clients continue", CALL_S)
     for client in clients.clients:
         _log.info("%s: longest gap %d ms", client.name, client.longest_gap_s * 1000)
     assert clients.errors == {}, cluster.said()

@@ -68,8 +68,8 @@ def test_partitions_that_have_their_leader_and_unknown_ones(
     tools: ToolPair, tmp_path: Path, name: str, kind: tuple[str, ...]
 ) -> None:
     tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name, "--partitions", "2")
-    one = (*kind, "--topic", name, "--partition", "1")
-    done = tools.check_same("kafka-leader-election", *one)
+    named = (*kind, "--topic", name, "--partition", "1")
+    done = tools.check_same("kafka-leader-election", *named)
     assert done.out == [f"Valid replica already elected for partitions {name}-1"]
     unknown = (*kind, "--topic", f"{name}-not", "--partition", "0")
     assert tools.check_same("kafka-leader-election", *unknown).status == 1

@@ -154,6 +154,7 @@ async def test_with_an_ended_registration_there_is_nothing_to_move(brokers: Brok
     await until(lambda: 2 not in second.image.brokers)
     await shutdown(second, 2, limit_s=30).run()
     await until(lambda: 2 not in {partition.leader for partition in partitions(first)})
+    assert not first.image.draining
 
 
 @pytest.mark.parametrize("enabled", [True, False])

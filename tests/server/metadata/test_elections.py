@@ -90,7 +90,7 @@ async def test_a_failed_store_is_the_outcome_of_the_elections_that_are_left(
     brokers.store.is_full = True
     outcomes = await second.elect_leaders(PREFERRED, [*WANTED, TopicPartition("u", 0)], ())
     assert outcomes[TopicPartition("u", 0)] is not None
-    assert {outcomes[name].code for name in WANTED if outcomes[name]} == {  # type: ignore[union-attr]
+    assert {outcome.code for name in WANTED if (outcome := outcomes[name])} == {
         ErrorCode.KAFKA_STORAGE_ERROR
     }
     assert led(second) == {2}
