@@ -17,7 +17,7 @@ from oncelog_client import (
     ResourceType,
     TopicPartition,
 )
-from oncelog_client.admin import ConfigSource
+from oncelog_client.admin import ConfigSource, ElectionType
 from oncelog_protocol.errors import ErrorCode
 from tests.client.conftest import led
 from tests.client.refusing import refused
@@ -185,6 +185,22 @@ async def test_a_partition_of_a_single_broker_can_only_stay_where_it_is(
     ):
         moving = admin.alter_partition_reassignments({partition: replicas})
         assert await refused(moving) is code
+
+
+async def test_leaders_are_elected_and_unknown_brokers_are_not_unregistered(
+    admin: Admin, topic: str
+) -> None:
+    place, missing = TopicPartition(topic, 0), TopicPartition(topic, 99)
+    for kind in ElectionType:
+        results = await admin.elect_leaders(kind, [place, missing])
+        assert {name: error and error.code for name, error in results.items()} == {
+            place: ErrorCode.ELECTION_NOT_NEEDED,
+            missing: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+    assert place not in await admin.elect_leaders(ElectionType.PREFERRED)
+    assert await refused(admin.unregister_broker(77)) is ErrorCode.BROKER_ID_NOT_REGISTERED
+    described = await admin.describe_cluster(include_fenced_brokers=True)
+    assert (len(described.nodes), described.fenced) == (1, ())
 
 
 async def test_a_lag_ends_at_the_last_stable_offset(
