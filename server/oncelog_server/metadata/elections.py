@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+import structlog
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_change import ElectionRules
@@ -25,6 +27,11 @@ EXAMINED_AT_ONCE: Final = 1_000
 # few coordinators at the same time.
 ELECTED_AT_ONCE: Final = 100
 PAUSE_S: Final = 0.25
+
+# Number of partitions that the log names.
+NAMED: Final = 5
+
+_log = structlog.get_logger("oncelog.cluster")
 
 Outcomes = dict[TopicPartition, Outcome]
 
@@ -71,7 +78,18 @@ async def _elect(
         return elections.writes
 
     await writer.write(decide)
+    if kind is ElectionType.UNCLEAN:
+        _log_unclean([name for name, outcome in outcomes.items() if outcome is None])
     return {name: _after_a_decision(outcome) for name, outcome in outcomes.items()}
+
+
+def _log_unclean(elected: Sequence[TopicPartition]) -> None:
+    if elected:
+        _log.warning(
+            "unclean leaders elected on request: acknowledged records may be lost",
+            partitions=len(elected),
+            some=[str(name) for name in elected[:NAMED]],
+        )
 
 
 def _after_a_decision(outcome: Outcome) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+import structlog
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
@@ -81,6 +82,24 @@ async def test_any_broker_elects_all_leaders_also_if_partitions_change_meanwhile
     assert {outcome.code for outcome in again.values() if outcome} == {
         ErrorCode.ELECTION_NOT_NEEDED
     }
+
+
+async def test_an_unclean_election_is_logged(brokers: Brokers) -> None:
+    first, second = await imbalanced(brokers)
+    brokers.kill(second)
+    # Broker 2 had every partition alone, and dies.
+    id_text = first.image.topics["t"].id_text
+    record = records.PartitionRecord((1, 2), (), -1, 2, elr=(2,), last_known_elr=(2,))
+    brokers.store.apply([Put(records.partition_key(id_text, 0), records.encode(record))])
+    await brokers.store.revoke_lease(second.membership.lease_id)
+    await until(
+        lambda: 2 not in first.image.brokers and first.image.topics["t"].partitions[0].leader == -1
+    )
+    with structlog.testing.capture_logs() as events:
+        outcomes = await first.elect_leaders(ElectionType.UNCLEAN, WANTED[:2], ())
+    assert outcomes[WANTED[0]] is None
+    (unclean,) = [event for event in events if event["log_level"] == "warning"]
+    assert (unclean["partitions"], unclean["some"]) == (1, ["t-0"])
 
 
 async def test_a_failed_store_is_the_outcome_of_the_elections_that_are_left(
