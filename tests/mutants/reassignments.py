@@ -47,8 +47,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "G5",
         "the leader epoch stays when a replica is removed",
         f"{_CLUSTER}/partition_change.py",
-        "        epoch = next_epoch if loses_replica else partition.leader_epoch\n",
-        "        epoch = partition.leader_epoch\n",
+        "    kept_epoch = next_epoch if loses_replica else partition.leader_epoch\n",
+        "    kept_epoch = partition.leader_epoch\n",
         _RULES,
     ),
     Mutant(
