@@ -14,6 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
+from oncelog_protocol.features import COORDINATOR_CALL_KEY
 from oncelog_protocol.schema import message
 from oncelog_protocol.types import NEVER
 
@@ -75,6 +76,7 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    COORDINATOR_CALL = COORDINATOR_CALL_KEY
 
 
 class _ApiRow(NamedTuple):
@@ -177,8 +179,12 @@ APIS: dict[int, Api] = {
         Api(ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+        Api(ApiKey.COORDINATOR_CALL, 0, 0, 0),
     )
 }
+
+# The APIs that only brokers use. ApiVersions does not list them.
+BETWEEN_BROKERS: frozenset[ApiKey] = frozenset({ApiKey.COORDINATOR_CALL})
 
 
 @dataclass_transform()

@@ -1,10 +1,10 @@
 """Features, which peers negotiate besides versions (KIP-584), and oncelog's own parts of the
 protocol.
 
-Our tags, error codes and record types start at 10,000, far above Kafka's. A peer that does not know
-a tag skips it silently. So before a client sends a tag that the broker must not skip, it checks
-that the broker's ApiVersions response announces the tag's feature. A group commit is one EndTxn
-request that ends the transactions of many producers of a group, all of them or none.
+Our tags, error codes, record types and API keys start at 10,000, far above Kafka's. A peer that
+does not know a tag skips it silently. So before a client sends a tag that the broker must not skip,
+it checks that the broker's ApiVersions response announces the tag's feature. A group commit is one
+EndTxn request that ends the transactions of many producers of a group, all of them or none.
 """
 
 from __future__ import annotations
@@ -84,6 +84,14 @@ producer gets this code if the older transaction can no longer be aborted."""
 TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
 """A record type of `__transaction_state`: the generation and input partitions of a transactional id
 in a group. Kafka's readers skip records of unknown types."""
+
+TRANSACTION_POINTER_RECORD_TYPE: Final = 10_001
+"""A record type of `__transaction_state`: the group of a transactional id, in the partition of the
+id. The partition of the group has the id's state. Only brokers with other brokers write it."""
+
+COORDINATOR_CALL_KEY: Final = 10_000
+"""The key of the API CoordinatorCall. Brokers send it to each other, and ApiVersions does not list
+it."""
 
 TRANSACTION_GROUP_KEY_TYPE: Final = 2
 """The key type in FindCoordinator v1 to v5 for the coordinator of a group's transactions. From v6

@@ -87,6 +87,7 @@ class BackgroundTasks:
             expiration_ms=settings.transactional_id_expiration_ms,
             wall_ms=clock.now_ms,
             monotonic_ms=clock.monotonic_ms,
+            on_swept=transactions.expire_pointers,
         )
         self._expired_ids = 0
         self._armed: dict[Callable[[], None], Timer] = {}

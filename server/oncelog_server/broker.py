@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.replication import Replication
     from oncelog_server.self_fencing import SelfFencing
+    from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -448,6 +449,7 @@ class Broker:
                 self._other_brokers.adding.add,
             ),
             groups=self.groups,
+            other_coordinators=self._new_other_coordinators(),
             fetch_sessions=fetch_sessions,
             audit_trail=logged_changes(),
             local_markers=local,
@@ -462,6 +464,20 @@ class Broker:
             checkpoint=lambda: self._background_tasks.checkpoint(),
             slices=self._slices,
             quotas=self._new_quotas(),
+        )
+
+    def _new_other_coordinators(self) -> OtherCoordinators | None:
+        if not self.settings.has_other_brokers:
+            return None
+        from oncelog_server.coordinator_sharing import other_coordinators
+
+        return other_coordinators(
+            self.settings.node_id,
+            self.metadata,
+            self.transactions,
+            self.groups,
+            self._other_brokers,
+            self._clock,
         )
 
     def _new_fetch_session_id(self) -> int:

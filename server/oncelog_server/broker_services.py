@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.deferred import Deferred
 from oncelog_server.security.audit_trail import AuditTrail
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from oncelog_server.transaction.coordinator import TransactionCoordinator
     from oncelog_server.transaction.marker_delivery import LocalMarkers
     from oncelog_server.transaction.producer_ids import ProducerIds
+    from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
     from oncelog_server.transaction.results import TransactionResult
 
 T = TypeVar("T")
@@ -75,6 +77,8 @@ class BrokerServices:
     slices: Slices
     # The quotas of clients. They follow the metadata.
     quotas: QuotaGate
+    # The coordinators of other brokers, None with a single broker.
+    other_coordinators: OtherCoordinators | None = None
     # Called after the fetch of a follower outside of the ISR. None if there is no such follower.
     follower_joins: Callable[[Partition], None] | None = None
     # The throttle of what this broker sends to followers. None if there is no follower.
@@ -97,6 +101,10 @@ class BrokerServices:
     @property
     def has_group_transactions(self) -> bool:
         """Return True if this cluster serves the transactions of groups (KIP-447, early draft).
-        With several brokers, another one may coordinate the group, and no broker asks it yet."""
-        settings = self.settings
-        return settings.group_transactions_enable and not settings.has_other_brokers
+        Several brokers coordinate them together, so each of them must support the feature."""
+        if not self.settings.group_transactions_enable:
+            return False
+        if self.other_coordinators is None:
+            return True
+        brokers = self.metadata.image.brokers.values()
+        return all(GROUP_TRANSACTIONS in broker.features for broker in brokers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.apis import APIS, BETWEEN_BROKERS, ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.schema import schema_of
 
@@ -65,6 +65,9 @@ KAFKA = {
     75: ("DescribeTopicPartitions", 0, 0),
 }
 
+# APIs that only oncelog has. Brokers send them to each other.
+OURS = {10_000: ("CoordinatorCall", 0, 0)}
+
 
 def test_the_tables_have_kafkas_versions() -> None:
     assert {
@@ -72,13 +75,17 @@ def test_the_tables_have_kafkas_versions() -> None:
         for key, api in APIS.items()
     } == {
         key: (name, range(oldest, latest + 1), range(oldest, latest + 1))
-        for key, (name, oldest, latest) in KAFKA.items()
+        for key, (name, oldest, latest) in (KAFKA | OURS).items()
     }
+
+
+def test_our_own_apis_are_for_brokers_only() -> None:
+    assert set(OURS) == BETWEEN_BROKERS
 
 
 def test_the_served_versions_equal_the_versions_of_kafka() -> None:
     for key, api in APIS.items():
-        _, oldest, latest = KAFKA[key]
+        _, oldest, latest = (KAFKA | OURS)[key]
         assert (api.oldest, api.latest) == (oldest, latest)
         assert api.key == key
         assert schema_of(api.request).flexible_since == api.flexible_since

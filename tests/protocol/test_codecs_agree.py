@@ -24,6 +24,8 @@ from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, with
 UNKNOWN_TO_KIO = {
     ("ApiVersionsRequest", 5),
     ("ApiVersionsResponse", 5),
+    ("CoordinatorCallRequest", 0),
+    ("CoordinatorCallResponse", 0),
     ("DeleteGroupsRequest", 3),
     ("DeleteGroupsResponse", 3),
     ("TxnOffsetCommitRequest", 6),

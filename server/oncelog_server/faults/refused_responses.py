@@ -16,7 +16,9 @@ from oncelog_protocol.schema import Field, Schema, schema_of
 from oncelog_protocol.types import Array
 
 # The rows of these responses do not follow the rows of one array of the request.
-NOT_REFUSED: Final = frozenset({ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.DESCRIBE_LOG_DIRS})
+NOT_REFUSED: Final = frozenset(
+    {ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.COORDINATOR_CALL, ApiKey.DESCRIBE_LOG_DIRS}
+)
 
 _ERRORS: Final = frozenset({"error_code", "partition_error_code"})
 # A row of the response repeats these fields of its row in the request. If the latter is a plain

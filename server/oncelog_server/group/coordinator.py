@@ -147,6 +147,14 @@ class GroupCoordinator:
             return None
         return shard.live_generation(group_id)
 
+    def generation_here(self, group_id: str) -> tuple[int | None, int]:
+        """Return the generation of a group with members, and the leader epoch of the group's
+        partition. The generation is None if the group has no members. Raises Refused with the codes
+        of `run`: with several brokers, another one may coordinate the group."""
+        index = self.offsets_partition(group_id).partition
+        shard = self.runtime.shard(index)
+        return shard.live_generation(group_id), self.runtime.partition(index).leader_epoch
+
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
         """Return the reason why the group refuses a request of generation `generation_id`. Raises
         Refused with the codes of `run`."""

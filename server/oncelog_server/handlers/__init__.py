@@ -67,6 +67,7 @@ NAMES: Final = (
     "list_partition_reassignments",
     "list_config_resources",
     "update_features",
+    "coordinator_call",
 )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from oncelog_protocol.apis import APIS, ApiKey
+from oncelog_protocol.apis import APIS, BETWEEN_BROKERS, ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 from oncelog_protocol.messages.api_versions import (
@@ -65,6 +65,7 @@ def handle(
         api_keys=[
             ApiVersion(key, ADVERTISED_FROM.get(ApiKey(key), versions.start), versions.stop - 1)
             for key, versions in sorted(services.versions.items())
+            if key not in BETWEEN_BROKERS
         ],
         supported_features=[
             SupportedFeatureKey(name, versions[0], versions[1])

@@ -81,6 +81,7 @@ def _init(
         context,
         command,
         membership,
+        services.other_coordinators,
     ).run()
 
 

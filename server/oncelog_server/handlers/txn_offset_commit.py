@@ -86,6 +86,7 @@ def _steps(
         asking=lambda: caller(services, context),
         api_version=context.api_version,
         aborts_older=services.has_group_transactions,
+        others=services.other_coordinators,
     ).run(
         adds=context.api_version >= ADDS_GROUP_SINCE,
         verifies=settings.transaction_partition_verification_enable,

@@ -31,6 +31,11 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_key,
     decode_transaction_log_value,
 )
+from oncelog_protocol.internal.transaction_pointer import KEY_TYPE as TRANSACTION_POINTER
+from oncelog_protocol.internal.transaction_pointer import (
+    decode_transaction_pointer_key,
+    decode_transaction_pointer_value,
+)
 from oncelog_protocol.internal.versions import UnknownRecordVersion, read_version
 from oncelog_protocol.records.record import Record
 from oncelog_protocol.schema import Field, schema_of
@@ -39,6 +44,12 @@ from oncelog_protocol.types import Array, Nested, uuid, uuid_to_string
 CONSUMER: Final = "consumer"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+# By record type of `__transaction_state`: the decoders of key and value.
+_OF_TRANSACTIONS: Final[dict[int, tuple[Callable[[bytes], object], Callable[[bytes], object]]]] = {
+    TRANSACTION: (decode_transaction_log_key, decode_transaction_log_value),
+    TRANSACTION_GROUP: (decode_transaction_group_key, decode_transaction_group_value),
+    TRANSACTION_POINTER: (decode_transaction_pointer_key, decode_transaction_pointer_value),
+}
 
 
 class Decoded(NamedTuple):
@@ -67,8 +78,7 @@ def offsets_decoder(record: Record) -> Decoded:
 def transactions_decoder(*, with_own: bool) -> Decoder:
     """Return the decoder of `__transaction_state` that `--transaction-log-decoder` uses.
 
-    `with_own` adds parts that Kafka's tool omits: the records of oncelog's own type 10,000, and
-    oncelog's own tagged fields.
+    `with_own` adds parts that Kafka's tool omits: oncelog's own record types and tagged fields.
     """
 
     def decode(record: Record) -> Decoded:
@@ -132,25 +142,18 @@ def _open(row: dict[str, Any], name: str, data: bytes, decode: Callable[[bytes],
 
 def _transactions(key: bytes, value: bytes | None, *, with_own: bool) -> tuple[Any, Any | None]:
     kind = read_version("key", key)
-    decoded_key: object
-    if kind == TRANSACTION:
-        decoded_key = decode_transaction_log_key(key)
-    elif kind == TRANSACTION_GROUP and with_own:
-        decoded_key = decode_transaction_group_key(key)
-    else:
+    codecs = _OF_TRANSACTIONS.get(kind)
+    if codecs is None or (kind >= FIRST_OWN_TAG and not with_own):
         raise _Unknown(kind)
+    decode_key, decode_value = codecs
+    decoded_key = decode_key(key)
     key_json = {"type": str(kind), "data": to_json(decoded_key, 0)}
     if value is None:
         return key_json, None
     version = read_version("value", value)
-    decoded: object = (
-        decode_transaction_log_value(value)
-        if kind == TRANSACTION
-        else decode_transaction_group_value(value)
-    )
     return key_json, {
         "version": str(version),
-        "data": to_json(decoded, version, with_own=with_own),
+        "data": to_json(decode_value(value), version, with_own=with_own),
     }
 
 

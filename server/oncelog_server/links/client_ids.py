@@ -5,6 +5,7 @@ from __future__ import annotations
 _PREFIX = "broker-"
 _SUFFIX = "-markers"
 _ADDING_SUFFIX = "-partitions"
+_CALLS_SUFFIX = "-coordinators"
 
 
 def markers_client_id(broker_id: int) -> str:
@@ -15,6 +16,11 @@ def markers_client_id(broker_id: int) -> str:
 def adding_client_id(broker_id: int) -> str:
     """Return the client id of the connection for AddPartitionsToTxn."""
     return f"{_PREFIX}{broker_id}{_ADDING_SUFFIX}"
+
+
+def calls_client_id(broker_id: int) -> str:
+    """Return the client id of the connection for CoordinatorCall."""
+    return f"{_PREFIX}{broker_id}{_CALLS_SUFFIX}"
 
 
 def fetcher_client_id(broker_id: int) -> str:

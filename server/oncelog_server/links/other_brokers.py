@@ -4,16 +4,22 @@ that a slow response of one kind delays no other."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.links.broker_link import BrokerLinks
-from oncelog_server.links.client_ids import adding_client_id, markers_client_id
+from oncelog_server.links.client_ids import (
+    adding_client_id,
+    calls_client_id,
+    markers_client_id,
+)
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.links.partition_adding import RemoteAdding
 
 if TYPE_CHECKING:
+    from oncelog_server.links.coordinator_calls import RemoteCalls
     from oncelog_server.links.link_security import LinkSecurity
 
 
@@ -30,9 +36,17 @@ class OtherBrokers:
     ) -> None:
         of_markers = BrokerLinks(image, listener, markers_client_id(broker_id), security)
         of_adding = BrokerLinks(image, listener, adding_client_id(broker_id), security)
-        self._links = (of_markers, of_adding)
+        self._of_calls = BrokerLinks(image, listener, calls_client_id(broker_id), security)
+        self._links = (of_markers, of_adding, self._of_calls)
         self.markers = RemoteMarkers(of_markers)
         self.adding = RemoteAdding(of_adding)
+
+    @cached_property
+    def calls(self) -> RemoteCalls:
+        # A single broker calls no other coordinators.
+        from oncelog_server.links.coordinator_calls import RemoteCalls
+
+        return RemoteCalls(self._of_calls)
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         """Close the links to brokers that have left the cluster. Requests without a response are

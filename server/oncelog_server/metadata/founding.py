@@ -6,12 +6,26 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.features import (
+    GROUP_TRANSACTIONS,
+    GROUP_TRANSACTIONS_LEVEL,
+    TRANSACTION_VERSION,
+)
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.store import Created, MetadataStore, Put
+from oncelog_server.settings.model import Settings
 
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
+
+
+def features_of(settings: Settings) -> Mapping[str, tuple[int, int]]:
+    """Return the features that a broker registers. The brokers of a cluster tell each other about
+    the transactions of groups, because the cluster has the feature only if all brokers have it."""
+    if not (settings.has_other_brokers and settings.group_transactions_enable):
+        return SUPPORTED_FEATURES
+    level = GROUP_TRANSACTIONS_LEVEL
+    return {**SUPPORTED_FEATURES, GROUP_TRANSACTIONS: (level, level)}
 
 
 def random_uuid() -> bytes:

@@ -27,7 +27,7 @@ from oncelog_server.cluster.store import (
     TxnResult,
     UnknownOutcome,
 )
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES
+from oncelog_server.metadata.founding import features_of
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
@@ -118,7 +118,7 @@ class Membership:
                 for endpoint in endpoints
             ),
             self._settings.broker_rack,
-            SUPPORTED_FEATURES,
+            features_of(self._settings),
             directory.boot_id,
             directory.clean_stop_epoch,
             self._settings.oncelog_flush_on_ack,

@@ -46,6 +46,7 @@ from oncelog_server.transaction.views import TransactionViews
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.grouped.coordinator import GroupTransactions
+    from oncelog_server.transaction.grouped.owners import Owners
     from oncelog_server.transaction.operator_markers import OperatorMarkers
 
 Answer = TransactionResult | Deferred[TransactionResult]
@@ -81,7 +82,13 @@ class TransactionCoordinator:
         self._partition_count = partition_count
         self._partition_of = partition_of
         self._leaders = leaders
-        self._new_producer_id = new_producer_id
+        self.new_producer_id = new_producer_id
+        # None while this broker has all shards. With others, an id with a group may be in a shard
+        # of another broker.
+        self._owners: Owners | None = None
+        # True if the ids of every group have a pointer. The shards of a directory that a single
+        # broker has written get their pointers when they are all loaded.
+        self._has_pointers = False
         self._owner_of_id = owner_of_id
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
@@ -146,10 +153,16 @@ class TransactionCoordinator:
         return GroupTransactions(
             self.runtime,
             owner=self.owner,
-            new_producer_id=self._new_producer_id,
-            next_producer_id=self._next_producer_id,
+            new_producer_id=self.new_producer_id,
+            next_producer_id=self.next_producer_id,
             wall_ms=self._wall_ms,
+            owners=self._owners,
         )
+
+    def share_groups(self, owners: Owners) -> None:
+        """Let other brokers coordinate some of the groups. It is called before the first shard is
+        led. `owners` has the shards of the whole cluster."""
+        self._owners = owners
 
     @cached_property
     def operator_markers(self) -> OperatorMarkers:
@@ -173,6 +186,8 @@ class TransactionCoordinator:
 
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
         shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
+        if self._owners is not None:
+            self._owners.on_loaded(index, shard)
         if shard.stray_markers:
             self._on_stray_markers(index, shard.stray_markers)
         for work in shard.marker_works():
@@ -195,26 +210,37 @@ class TransactionCoordinator:
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
         """Return the shard that has the transactional id, and the transaction of the id. The shard
         is that of the id, or that of the id's group. Raises Refused as `find` does."""
-        _, own = self.owner(transactional_id)
-        shards = [own]
-        if transactional_id in self._grouped:
+        if transactional_id not in self._grouped:
+            shards = [self.owner(transactional_id)[1]]
+        else:
+            if self._owners is None:
+                self.owner(transactional_id)
             shards = [shard for _, shard in self.runtime.shards()]
         for shard in shards:
             live = shard.get(transactional_id)
             if live is not None and live.is_listed:
                 return shard, live
+        self.owner(transactional_id)
         raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
     def coordinator_of(self, key: str) -> int | None:
         """Return the id of the broker that coordinates `key`, a transactional id or a group id. It
         is below 0 if the shard's partition has no leader. Return None before the topic is
         created."""
-        count = self._partition_count()
-        if count == 0:
+        if self._partition_count() == 0:
             return None
-        return self._leaders.leader(
-            TopicPartition(TRANSACTION_STATE, self._partition_of(key, count))
-        )
+        return self._leaders.leader(self.shard_of(key))
+
+    def shard_of(self, key: str) -> TopicPartition:
+        """Return the partition of a transactional id or a group. The topic must exist."""
+        return TopicPartition(TRANSACTION_STATE, self._partition_of(key, self._partition_count()))
+
+    def group_of(self, transactional_id: str) -> str | None:
+        """Return the group that may have the id in a shard of another broker. Return None if there
+        is none. Raises Refused as `owner` does."""
+        _, shard = self.owner(transactional_id)
+        pointer = shard.pointers.get(transactional_id)
+        return None if pointer is None else pointer.group_id
 
     # --- commands
 
@@ -226,10 +252,12 @@ class TransactionCoordinator:
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = self._partition_of(key, count)
-        if self.runtime.is_loading:
+        if self.runtime.is_loading and not self._has_pointers:
             # A transactional id with a group is in the shard of the group, and the id alone does
-            # not say which shard that is. So all shards must be loaded first.
+            # not say which shard that is. So all shards must be loaded first. With several brokers,
+            # the shard of the id points to the group.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._has_pointers = self._owners is not None
         return index, self.runtime.shard(index)
 
     def keeps_id(self, command: InitProducerId, group_id: str | None) -> bool:
@@ -265,9 +293,13 @@ class TransactionCoordinator:
             shard,
             command,
             wall_ms=self._wall_ms(),
-            new_producer_id=partial(self._new_producer_id, command.principal),
+            new_producer_id=partial(self.new_producer_id, command.principal),
         )
         return self.runtime.run(index, decision)
+
+    def init_as_it_is(self, index: int, shard: TransactionShard, command: InitProducerId) -> Answer:
+        """Decide InitProducerId in this shard. The id stays in its group."""
+        return self._groups.init_as_it_is(index, shard, command)
 
     def add_partitions(self, command: AddPartitions) -> Answer:
         """Add partitions to the transaction, or only verify them. Raises Refused."""
@@ -290,7 +322,7 @@ class TransactionCoordinator:
             shard,
             command,
             wall_ms=self._wall_ms(),
-            new_producer_id=partial(self._next_producer_id, command.producer_id),
+            new_producer_id=partial(self.next_producer_id, command.producer_id),
         )
         return self.runtime.run(index, decision)
 
@@ -299,10 +331,16 @@ class TransactionCoordinator:
         of the same input partitions (KIP-447, early draft)."""
         return self._groups.abort_older(producer_ids, caller)
 
-    def _next_producer_id(self, producer_id: int) -> int:
+    def expire_pointers(self, before_ms: int) -> None:
+        """Remove the pointers from before that time (wall clock) to groups that do not have the id
+        any more. A single broker has no pointers."""
+        if self._owners is not None:
+            self._completion.work(self._owners.expire_pointers(before_ms))
+
+    def next_producer_id(self, producer_id: int) -> int:
         """Return the id that replaces `producer_id` after its last epoch. It has the same
         principal. Raises Refused if no id is available now."""
-        return self._new_producer_id(self._owner_of_id(producer_id))
+        return self.new_producer_id(self._owner_of_id(producer_id))
 
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
         live = shard.get(command.transactional_id)
@@ -344,7 +382,7 @@ class TransactionCoordinator:
                 decision = decide_overdue(
                     live,
                     wall_ms=self._wall_ms(),
-                    new_producer_id=partial(self._next_producer_id, live.metadata.owner[0]),
+                    new_producer_id=partial(self.next_producer_id, live.metadata.owner[0]),
                 )
                 self.runtime.run(index, decision)
                 live = shard.ongoing.get(transactional_id)

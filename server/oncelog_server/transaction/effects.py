@@ -35,6 +35,13 @@ class GenerationPending(msgspec.Struct, frozen=True):
     client: Client | None
 
 
+class PointerPending(msgspec.Struct, frozen=True):
+    """A record changes the pointer of an id to its group. The id is busy until the record is
+    committed or has failed."""
+
+    transactional_id: str
+
+
 class Fenced(msgspec.Struct, frozen=True):
     """Once the decision is committed, the producer of `fence` is refused."""
 

@@ -231,6 +231,14 @@ class TransactionGroups:
             records += self._remembered(group_id, self._of_group[group_id] - ids)
         return tuple(records)
 
+    def departure(self, transactional_id: str, group_id: str) -> tuple[CoordinatorRecord, ...]:
+        """Return the tombstones that remove the id from the group. If the id is not in the group,
+        the tombstone changes nothing."""
+        known = self.memberships.get(transactional_id)
+        if known is not None and known.group_id == group_id:
+            return self.removal((transactional_id,))
+        return (CoordinatorRecord(_key(transactional_id, group_id), None),)
+
     def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
         """Return the record that keeps the group's newest generation when only the ids `staying`
         remain in the group. Return no record if one of these ids has the newest generation, or if

@@ -24,7 +24,8 @@ _CLOCK_WAS_SET_MS: Final = 3_600_000
 class IdExpiry:
     """Expires the unused ids. `expiration_ms` is `transactional.id.expiration.ms`. The expiry uses
     the wall clock, because the records have wall-clock times. A jump of the wall clock by more than
-    an hour expires no id, if the broker runs at that time (scenario K3)."""
+    an hour expires no id, if the broker runs at that time (scenario K3). `on_swept(before_ms)` is
+    called after a sweep that has expired the ids with a last use before that time."""
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class IdExpiry:
         expiration_ms: int,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
+        on_swept: Callable[[int], None] = lambda before_ms: None,
     ) -> None:
         self._runtime = runtime
+        self._on_swept = on_swept
         self._expiration_ms = expiration_ms
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
@@ -74,6 +77,7 @@ class IdExpiry:
                 if expired:
                     self._runtime.run(index, decide_expiry(expired, shard.groups))
                 yield len(expired)
+        self._on_swept(before_ms)
 
 
 def _slice(

@@ -4,9 +4,10 @@ generation of the consumer group (KIP-447, early draft) and the quota of new pro
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.refusal import Refused
 from oncelog_server.transaction.caller import ClientRequest, quota_client
@@ -18,12 +19,20 @@ from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from oncelog_server.transaction.producer_ids import ProducerIds
 from oncelog_server.transaction.results import TransactionResult
 
+if TYPE_CHECKING:
+    from oncelog_server.transaction.fences import Reason
+    from oncelog_server.transaction.remote.other_coordinators import (
+        GroupGeneration,
+        OtherCoordinators,
+    )
+
 Answer = TransactionResult | Deferred[TransactionResult]
 
 
 class Initialization:
     """One InitProducerId with a transactional id. `membership` is the producer's membership in a
-    consumer group, None without one."""
+    consumer group, None without one. `others`: the coordinators of other brokers, None with a
+    single broker."""
 
     def __init__(
         self,
@@ -35,6 +44,7 @@ class Initialization:
         caller: ClientRequest,
         command: InitProducerId,
         membership: GroupAssignment | None,
+        others: OtherCoordinators | None = None,
     ) -> None:
         self._transactions = transactions
         self._groups = groups
@@ -44,6 +54,7 @@ class Initialization:
         self._caller = caller
         self._command = command
         self._membership = membership
+        self._others = others
 
     def run(self) -> Answer:
         """Check and decide the request, after a wait if the principal has no producer id. Raises
@@ -53,28 +64,56 @@ class Initialization:
         return self._producer_ids.when_available(self._command.principal, self._decide)
 
     def _decide(self) -> Answer:
-        is_current = self._membership is not None and self._is_current(self._membership)
+        if self._membership is None:
+            return self._init_checked(is_current=False)
+        if self._others is not None:
+            return then_ask(self._others.generation(self._membership), self._decide_later)
+        return self._init_checked(is_current=self._is_current(self._membership))
+
+    def _decide_later(self, found: GroupGeneration) -> Answer:
+        """Decide after the response of the group's coordinator. While it is unavailable, the caller
+        has to retry, because an older generation must not be taken for a group without members."""
+        membership = self._membership
+        assert membership is not None
+        try:
+            if found.code is not ErrorCode.NONE:
+                return TransactionResult(found.code)
+            if found.generation_id not in (None, membership.generation_id):
+                raise self._outdated(found.reason)
+            return self._producer_ids.when_available(
+                self._command.principal,
+                lambda: self._init_checked(is_current=found.generation_id is not None),
+            )
+        except Refused as refused:
+            return TransactionResult(refused.code)
+
+    def _init_checked(self, *, is_current: bool) -> Answer:
         if self._keeps_id():
             return self._init(is_current=is_current)
         return self._init_new(is_current=is_current)
 
     def _is_current(self, membership: GroupAssignment) -> bool:
         """Return True if the group coordinator has the group in this generation. Return False if
-        the group coordinator does not have the group, or the group has no members (the group of a
-        Spark sink, for example). Raises Refused if the group has another generation."""
+        the group has no members (the group of a Spark sink, for example). Raises Refused if the
+        group has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False
         if current != membership.generation_id:
-            command = self._command
-            self._transactions.refused_by_group(
-                command.transactional_id,
-                (command.producer_id, command.producer_epoch),
-                reason_of(self._groups.outdated(membership.group_id, membership.generation_id)),
-                self._caller,
-            )
-            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+            dismissal = self._groups.outdated(membership.group_id, membership.generation_id)
+            raise self._outdated(reason_of(dismissal))
         return True
+
+    def _outdated(self, reason: Reason) -> Refused:
+        """Return the error for a generation that the group refuses for this reason."""
+        command = self._command
+        self._transactions.refused_by_group(
+            command.transactional_id,
+            (command.producer_id, command.producer_epoch),
+            reason,
+            self._caller,
+        )
+        return Refused(ErrorCode.ILLEGAL_GENERATION)
 
     def _init(self, *, is_current: bool) -> Answer:
         return self._transactions.init_producer_id(

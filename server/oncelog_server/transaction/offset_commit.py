@@ -4,7 +4,7 @@ transaction coordinator and the group coordinator (KIP-98, KIP-447, KIP-890)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -26,6 +26,9 @@ from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
+if TYPE_CHECKING:
+    from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
+
 # The response of the group coordinator, or one error code for all partitions.
 TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
@@ -34,7 +37,8 @@ class TransactionalCommit:
     """One TxnOffsetCommit. `asking` returns the caller and the present time, for the group
     coordinator. `add_partitions` adds the group's offsets partition to the transaction, which
     another broker may coordinate. `aborts_older`: first abort the transactions of older producers
-    with the same input partitions (KIP-447, early draft)."""
+    with the same input partitions (KIP-447, early draft). `others`: the coordinators of other
+    brokers, None with a single broker."""
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class TransactionalCommit:
         asking: Callable[[], moment.Caller],
         api_version: int,
         aborts_older: bool,
+        others: OtherCoordinators | None = None,
     ) -> None:
         self._transactions = transactions
         self._add_partitions = add_partitions
@@ -56,6 +61,7 @@ class TransactionalCommit:
         self._asking = asking
         self._api_version = api_version
         self._aborts_older = aborts_older
+        self._others = others
 
     def run(
         self, *, adds: bool, verifies: bool
@@ -181,9 +187,16 @@ class TransactionalCommit:
         """Count and log the reason for which the group has refused the request. The
         producer may rejoin the group and continue."""
         request = self._request
+        producer = request.producer_id, request.producer_epoch
+        if self._others is not None:
+            self._others.count_refused(
+                request.transactional_id,
+                request.transaction_group_id,
+                producer,
+                reason,
+                self._caller,
+            )
+            return
         self._transactions.refused_by_group(
-            request.transactional_id,
-            (request.producer_id, request.producer_epoch),
-            reason,
-            self._caller,
+            request.transactional_id, producer, reason, self._caller
         )

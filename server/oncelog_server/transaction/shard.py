@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import TRANSACTION_POINTER_RECORD_TYPE
 from oncelog_protocol.internal.transaction_log import (
     TransactionState,
     decode_transaction_log_key,
@@ -38,6 +39,7 @@ from oncelog_server.transaction.effects import (
     Fenced,
     GenerationPending,
     Pending,
+    PointerPending,
     ProducerRefused,
     RefusalCounted,
     ReleaseResponse,
@@ -54,9 +56,15 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.results import TransactionResult
 
+if TYPE_CHECKING:
+    from oncelog_server.transaction.pointers import TransactionPointers
+
 # All ids share this empty set of missing markers, because there may be very many ids (scenario
 # D10).
 _NONE_LEFT: Final[set[TopicPartition]] = set()
+
+# The beginning of the key of a pointer's record.
+_POINTER_TYPE: Final = TRANSACTION_POINTER_RECORD_TYPE.to_bytes(2)
 
 
 @dataclass(slots=True)
@@ -113,7 +121,10 @@ class TransactionShard:
         self.coordinator_epoch = coordinator_epoch
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
-        self.groups = TransactionGroups(grouped)
+        self._grouped: Counter[str] = Counter() if grouped is None else grouped
+        self.groups = TransactionGroups(self._grouped)
+        # None until there is a pointer.
+        self._pointers: TransactionPointers | None = None
         # Ids in PREPARE_*, in the order of their decisions. A new coordinator has to complete these
         # ids.
         self.prepared: dict[str, LiveTransaction] = {}
@@ -132,6 +143,20 @@ class TransactionShard:
         group may contain an id without a group, because different keys may have the same hash."""
         membership = self.groups.memberships.get(transactional_id)
         return None if membership is None else membership.group_id
+
+    @property
+    def pointers(self) -> TransactionPointers:
+        """The groups, which other brokers may coordinate, of the ids that hash to this shard."""
+        if self._pointers is None:
+            # A single broker has no pointers, and the import would delay every start.
+            from oncelog_server.transaction.pointers import TransactionPointers
+
+            self._pointers = TransactionPointers(self._grouped)
+        return self._pointers
+
+    def pointer_removal(self, transactional_id: str) -> tuple[CoordinatorRecord, ...]:
+        """Return the tombstone of the id's pointer, none if the id has no pointer."""
+        return () if self._pointers is None else self._pointers.removal(transactional_id)
 
     # --- effects
 
@@ -193,6 +218,12 @@ class TransactionShard:
         self.groups.settle(effect.transactional_id, effect.membership)
         self.groups.note(effect.membership, effect.at_ms, effect.client)
 
+    def expect_pointer(self, effect: PointerPending) -> None:
+        self.pointers.expect(effect.transactional_id)
+
+    def settle_pointer(self, effect: PointerPending, code: int = 0) -> None:
+        self.pointers.settle(effect.transactional_id)
+
     def release_response(self, effect: ReleaseResponse) -> None:
         live = self.transactions.get(effect.transactional_id)
         if live is not None:
@@ -220,15 +251,20 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # The record may describe a group. `groups` skips records of unknown types, as Kafka's
-            # loader does (scenario S15).
-            self.groups.replay(record)
+            # The record may describe a group or a pointer. Records of unknown types are skipped, as
+            # by Kafka's loader (scenario S15).
+            if record.key[:2] == _POINTER_TYPE:
+                self.pointers.replay(record, offset)
+            else:
+                self.groups.replay(record)
             return
         if record.value is None:
             self.transactions.pop(transactional_id, None)
             self.prepared.pop(transactional_id, None)
             self.ongoing.pop(transactional_id, None)
             self.groups.forget(transactional_id)
+            if self._pointers is not None:
+                self._pointers.forget_claim(transactional_id)
             return
         value = decode_transaction_log_value(record.value)
         metadata = from_value(transactional_id, value)
@@ -287,6 +323,8 @@ class TransactionShard:
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
         self.groups.on_unloaded()
+        if self._pointers is not None:
+            self._pointers.on_unloaded()
 
     # --- markers
 
@@ -392,6 +430,11 @@ EFFECTS: Final[EffectTable[TransactionShard]] = {
         taken=TransactionShard.expect_generation,
         failed=TransactionShard.forget_generation,
         committed=TransactionShard.note_generation,
+    ),
+    PointerPending: EffectRow(
+        taken=TransactionShard.expect_pointer,
+        failed=TransactionShard.settle_pointer,
+        committed=TransactionShard.settle_pointer,
     ),
     Fenced: EffectRow(committed=TransactionShard.remember_fence),
     ProducerRefused: EffectRow(committed=TransactionShard.count_refusal),

@@ -42,6 +42,14 @@ from oncelog_protocol.internal.transaction_log import (
     encode_transaction_log_key,
     encode_transaction_log_value,
 )
+from oncelog_protocol.internal.transaction_pointer import (
+    TransactionPointerKey,
+    TransactionPointerValue,
+    decode_transaction_pointer_key,
+    decode_transaction_pointer_value,
+    encode_transaction_pointer_key,
+    encode_transaction_pointer_value,
+)
 from oncelog_protocol.schema import schema_of
 
 
@@ -56,12 +64,18 @@ class Kind(NamedTuple):
 KEYS = [
     Kind(TransactionLogKey, encode_transaction_log_key, decode_transaction_log_key),
     Kind(TransactionGroupKey, encode_transaction_group_key, decode_transaction_group_key),
+    Kind(TransactionPointerKey, encode_transaction_pointer_key, decode_transaction_pointer_key),
     Kind(OffsetCommitKey, encode_offset_commit_key, decode_key),
     Kind(GroupMetadataKey, encode_group_metadata_key, decode_key),
 ]
 VALUES = [
     Kind(TransactionLogValue, encode_transaction_log_value, decode_transaction_log_value),
     Kind(TransactionGroupValue, encode_transaction_group_value, decode_transaction_group_value),
+    Kind(
+        TransactionPointerValue,
+        encode_transaction_pointer_value,
+        decode_transaction_pointer_value,
+    ),
     Kind(OffsetCommitValue, encode_offset_commit_value, decode_offset_commit_value),
     Kind(GroupMetadataValue, encode_group_metadata_value, decode_group_metadata_value),
 ]

@@ -21,7 +21,7 @@ from tests.protocol.internal.drawing import (
     kind_id,
 )
 
-LATER = [5, 17, 10_001, 32767, -1, -32768]
+LATER = [5, 17, 10_002, 32767, -1, -32768]
 
 
 @pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=kind_id)

@@ -13,6 +13,7 @@ from oncelog_protocol.messages import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_user_scram_credentials,
+    coordinator_call,
     create_acls,
     create_partitions,
     create_topics,
@@ -148,6 +149,11 @@ def markers_request(topic: str) -> Any:
     topics = [write_txn_markers.WritableTxnMarkerTopic(topic, [0])]
     marker = write_txn_markers.WritableTxnMarker(1, 0, False, topics, 0)
     return write_txn_markers.WriteTxnMarkersRequest([marker])
+
+
+def coordinator_call_request(topic: str) -> Any:
+    call = coordinator_call.CoordinatorCall(coordinator_call.Operation.CLAIM, "id", "group")
+    return coordinator_call.CoordinatorCallRequest([call])
 
 
 def coordinator_request(key_type: int) -> Callable[[str], Any]:

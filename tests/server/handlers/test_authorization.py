@@ -45,6 +45,7 @@ from tests.server.handlers.requests import (
     codes,
     commit_request,
     configs_request,
+    coordinator_call_request,
     coordinator_request,
     create_acls_request,
     create_partitions_request,
@@ -248,6 +249,7 @@ DENIALS: Final = [
     Denial(K.LIST_PARTITION_REASSIGNMENTS, list_moves_request, CLUSTER_DENIED),
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
+    Denial(K.COORDINATOR_CALL, coordinator_call_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
 # These APIs respond to every client. Their responses leave out what the client may not see.
 OPEN: Final = {

@@ -79,19 +79,8 @@ async def test_an_empty_list_of_input_partitions_is_a_valid_assignment() -> None
         assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(group_transactions_enable=False),
-        # Another broker may coordinate the group.
-        Settings(oncelog_etcd_endpoints=("http://etcd:2379",)),
-    ],
-    ids=["switched off", "several brokers"],
-)
-async def test_init_producer_id_with_a_group_is_refused_if_the_feature_is_disabled(
-    settings: Settings,
-) -> None:
-    async with broker(settings) as services:
+async def test_init_producer_id_with_a_group_is_refused_if_the_feature_is_disabled() -> None:
+    async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
         response = await ask(init_producer_id, without_internal_topics(services), request)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -39,6 +39,23 @@ def sweep(sweeper: IdExpiry) -> int:
             return total
 
 
+def test_the_end_of_a_sweep_is_reported_with_the_time_of_its_expiry() -> None:
+    """The pointers to groups, which a cluster has, expire after the ids."""
+    world = World()
+    swept: list[tuple[int, set[str]]] = []
+    sweeper = IdExpiry(
+        world.transactions.runtime,
+        expiration_ms=WEEK_MS,
+        wall_ms=world.wall,
+        monotonic_ms=world.now,
+        on_swept=lambda before_ms: swept.append((before_ms, known(world))),
+    )
+    world.producer()
+    world.settle(WEEK_MS)
+    assert sweep(sweeper) == 1
+    assert swept == [(world.wall() - WEEK_MS, set())]
+
+
 def known(world: World) -> set[str]:
     ((_, shard),) = world.transactions.runtime.shards()
     return set(shard.transactions)

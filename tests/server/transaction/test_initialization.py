@@ -76,7 +76,7 @@ def test_h49_h60_a_takeover_by_another_principal_counts_in_its_quota() -> None:
 def waiting_for_a_block(world: World) -> ProducerIds:
     """Return producer ids without a block. The coordinator takes its ids there."""
     ids = ProducerIds(lambda principal: None)
-    world.transactions._new_producer_id = ids.take
+    world.transactions.new_producer_id = ids.take
     return ids
 
 

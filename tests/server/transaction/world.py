@@ -8,6 +8,7 @@ code that is independent of the server.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar, overload
@@ -115,12 +116,13 @@ class World:
         flush_messages: int = 2**63 - 1,
         leads: bool = True,
         shards: int = 1,
+        timers: ManualTimers | None = None,
     ) -> None:
         self.shards = shards
         self.files = files or MemoryFiles()
         self.flush_on_ack = flush_on_ack
         self.started_ms, self.started_wall_ms = now_ms, wall_ms
-        self.timers = ManualTimers(now_ms)
+        self.timers = timers or ManualTimers(now_ms)
         self.leader_epoch = leader_epoch
         self.next_producer_id = next_producer_id
         # The principals of producer ids. An id without a row belongs to every principal.
@@ -134,7 +136,7 @@ class World:
         # The transaction coordinator's reports of markers in its own log: (partition, number of
         # markers).
         self.stray_markers: list[tuple[int, int]] = []
-        for name in (*DATA, OFFSETS, *self.transaction_logs):
+        for name in self.opened:
             self.partitions[name] = self._open(name)
         self.groups = GroupCoordinator(
             partition_count=lambda: 1,
@@ -145,7 +147,7 @@ class World:
             monotonic_ms=self.now,
         )
         self.local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, self.wall)
-        self.scene = Scene(self.local)
+        self.scene = self.new_scene()
         self.transactions = TransactionCoordinator(
             partition_count=lambda: shards,
             leaders=self.scene,
@@ -159,6 +161,14 @@ class World:
         )
         if leads:
             self.lead()
+
+    def new_scene(self) -> Scene:
+        return Scene(self.local)
+
+    @property
+    def opened(self) -> Sequence[TopicPartition]:
+        """Return the partitions that this broker opens at its start."""
+        return (*DATA, OFFSETS, *self.transaction_logs)
 
     @property
     def transaction_logs(self) -> list[TopicPartition]:

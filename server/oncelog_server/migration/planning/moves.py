@@ -23,7 +23,7 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import kafkas_partition_for
 from oncelog_server.migration.planning.coordinator_records import CoordinatorRecords
-from oncelog_server.migration.planning.transactions import is_transaction_group
+from oncelog_server.migration.planning.transactions import is_own_record
 
 # By the number of the partition.
 Folders = Mapping[int, CoordinatorRecords]
@@ -129,7 +129,7 @@ def _states(folders: Folders, moves: Moves) -> dict[str, list[_State]]:
     found: dict[str, list[_State]] = {}
     for partition, records in folders.items():
         for key, data in records.newest.items():
-            if is_transaction_group(key):
+            if is_own_record(key):
                 moves._append(TRANSACTION_STATE, partition, key, None)
                 continue
             try:

@@ -12,6 +12,7 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_key,
     decode_transaction_log_value,
 )
+from oncelog_protocol.internal.transaction_pointer import decode_transaction_pointer_key
 from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.inspection.folder_records import records_in_folder
 from oncelog_server.storage.files import Files
@@ -33,7 +34,7 @@ def open_transactions(
     unknown: list[str] = []
     for folder in folders:
         for record in records_in_folder(files, f"{root}/{folder}"):
-            if is_transaction_group(record.key or b""):
+            if is_own_record(record.key or b""):
                 continue  # deleted by the export that wrote this directory
             try:
                 transactional_id = decode_transaction_log_key(record.key or b"").transactional_id
@@ -48,11 +49,13 @@ def open_transactions(
     return found, unknown
 
 
-def is_transaction_group(key: bytes) -> bool:
+def is_own_record(key: bytes) -> bool:
     """Return True for the key of a record type of oncelog's own, which Kafka's coordinator
     skips."""
-    try:
-        decode_transaction_group_key(key)
-    except (ProtocolError, UnknownRecordVersion):
-        return False
-    return True
+    for decode in (decode_transaction_group_key, decode_transaction_pointer_key):
+        try:
+            decode(key)
+        except (ProtocolError, UnknownRecordVersion):
+            continue
+        return True
+    return False

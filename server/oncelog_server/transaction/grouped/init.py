@@ -176,10 +176,12 @@ def decide_init_outside_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide InitProducerId without a group, for an id in a group of the same shard. The decision
-    also removes the id from the group."""
+    """Decide InitProducerId without a group. The decision also removes the id from its group in the
+    same shard, or its pointer to a group."""
     mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):
         return mine
-    return together([mine], result, also=shard.groups.removal((command.transactional_id,)))
+    own_id = command.transactional_id
+    also = (*shard.groups.removal((own_id,)), *shard.pointer_removal(own_id))
+    return together([mine], result, also=also)

@@ -9,6 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    coordinator_call,
     describe_transactions,
     end_txn,
     init_producer_id,
@@ -76,6 +77,11 @@ MARKED: Final = always(
                 UNKNOWN_PRODUCER, 0, False, [write_txn_markers.WritableTxnMarkerTopic(TOPIC, [0])]
             )
         ]
+    )
+)
+CALLED: Final = always(
+    coordinator_call.CoordinatorCallRequest(
+        [coordinator_call.CoordinatorCall(coordinator_call.Operation.CLAIM, ID, GROUP)]
     )
 )
 DESCRIBED: Final = always(describe_transactions.DescribeTransactionsRequest([OPEN_ID]))
@@ -171,6 +177,13 @@ CASES: Final = (
     ),
     Case(K.WRITE_TXN_MARKERS, MARKED, (need(cluster(Operation.CLUSTER_ACTION), MARKERS),)),
     Case(K.WRITE_TXN_MARKERS, MARKED, (need(cluster(Operation.ALTER), MARKERS),)),
+    # A single broker serves no calls of other brokers.
+    Case(
+        K.COORDINATOR_CALL,
+        CALLED,
+        (need(cluster(Operation.CLUSTER_ACTION)),),
+        at("", ErrorCode.UNSUPPORTED_VERSION),
+    ),
     Case(
         K.TXN_OFFSET_COMMIT,
         committed,

@@ -17,6 +17,10 @@ from oncelog_protocol.internal.transaction_log import (
     encode_transaction_log_key,
     encode_transaction_log_value,
 )
+from oncelog_protocol.internal.transaction_pointer import (
+    TransactionPointerKey,
+    encode_transaction_pointer_key,
+)
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.migration.planning.transactions import open_transactions
@@ -67,6 +71,13 @@ def test_an_unknown_key_is_named(tmp_path: Path) -> None:
     assert unknown == [f"{FOLDER}, offset 0: unknown version 9 of a transaction log key"]
 
 
-def test_oncelogs_own_records_are_skipped(tmp_path: Path) -> None:
-    key = encode_transaction_group_key(TransactionGroupKey("g", "id"))
+@pytest.mark.parametrize(
+    "key",
+    [
+        encode_transaction_group_key(TransactionGroupKey("g", "id")),
+        encode_transaction_pointer_key(TransactionPointerKey("id")),
+    ],
+    ids=["group", "pointer"],
+)
+def test_oncelogs_own_records_are_skipped(tmp_path: Path, key: bytes) -> None:
     assert found(tmp_path, None, key=key) == ({}, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from tests.server.transaction.group_scenes import (
 )
 from tests.server.transaction.grouped.driver import IN0, IN1
 from tests.server.transaction.log_reading import log_data
+from tests.server.transaction.remote.brokers import Brokers
 from tests.server.transaction.scenes import outcomes
 from tests.server.transaction.test_coordinator_crashes import stepper
 from tests.server.transaction.world import (
@@ -51,6 +53,15 @@ NONE, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
 UNKNOWN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 SHARDS = 5
 DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+
+# Makes one broker with all shards, or three brokers.
+NewWorld = Callable[..., World]
+
+
+@pytest.fixture(params=[World, Brokers], ids=["one broker", "three brokers"])
+def new_world(request: pytest.FixtureRequest) -> NewWorld:
+    return cast(NewWorld, request.param)
 
 
 def named(elsewhere: bool) -> str:
@@ -73,10 +84,10 @@ def in_shard(index: int) -> str:
 # --- fences
 
 
-def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_transaction_aborted() -> (
-    None
-):
-    world = World()
+def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_transaction_aborted(
+    new_world: NewWorld,
+) -> None:
+    world = new_world(shards=SHARDS)
     older = member(world, "older", 1, IN0, IN1)
     append, _ = produce(world, older, A0)
     assert append.code is NONE
@@ -95,8 +106,10 @@ def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_transacti
     world.check()
 
 
-def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written() -> None:
-    world = World()
+def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written(
+    new_world: NewWorld,
+) -> None:
+    world = new_world(shards=SHARDS)
     older = member(world, "older", 1, IN0)
     produce(world, older, A0)
     world.scene.leaderless.add(A0)
@@ -114,9 +127,10 @@ def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written()
 
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_a_transactional_id_that_joins_a_group_is_fenced_at_its_former_coordinator(
+    new_world: NewWorld,
     elsewhere: bool,
 ) -> None:
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
     world.produce(plain, A0, 0, transactional_id=name)
@@ -199,9 +213,9 @@ def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) 
     ],
 )
 def test_a_refused_init_producer_id_fences_no_producer(
-    generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
+    new_world: NewWorld, generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
 ) -> None:
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere=True)
     other = member(world, "other", 2, IN1)
     produce(world, other, B0)
@@ -221,9 +235,10 @@ def test_a_refused_init_producer_id_fences_no_producer(
 
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
 def test_a_refused_init_producer_id_without_a_group_leaves_the_id_in_its_group(
+    new_world: NewWorld,
     timeout_ms: int,
 ) -> None:
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere=True)
     joined = member(world, name, 1, IN0)
     produce(world, joined, A0)
@@ -234,8 +249,10 @@ def test_a_refused_init_producer_id_without_a_group_leaves_the_id_in_its_group(
 
 @pytest.mark.parametrize("crashes", [False, True])
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_id_that_leaves_its_group_is_fenced_in_the_group(elsewhere: bool, crashes: bool) -> None:
-    world = World(shards=SHARDS)
+def test_an_id_that_leaves_its_group_is_fenced_in_the_group(
+    new_world: NewWorld, elsewhere: bool, crashes: bool
+) -> None:
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     joined = member(world, name, 1, IN0)
     produce(world, joined, A0)
@@ -256,8 +273,8 @@ def test_an_id_that_leaves_its_group_is_fenced_in_the_group(elsewhere: bool, cra
     assert value_of(again.init(name)).code is NONE
 
 
-def test_an_operator_ends_the_open_transaction_at_its_coordinator() -> None:
-    world = World(shards=SHARDS)
+def test_an_operator_ends_the_open_transaction_at_its_coordinator(new_world: NewWorld) -> None:
+    world = new_world(shards=SHARDS)
     name = named(elsewhere=True)
     joined = member(world, name, 1, IN0)
     produce(world, joined, A0)
@@ -273,8 +290,10 @@ def test_an_operator_ends_the_open_transaction_at_its_coordinator() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_an_older_generation_stays_fenced_after_an_id_leaves_the_newer_one(elsewhere: bool) -> None:
-    world = World(shards=SHARDS)
+def test_an_older_generation_stays_fenced_after_an_id_leaves_the_newer_one(
+    new_world: NewWorld, elsewhere: bool
+) -> None:
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     older = member(world, "older", 1, IN0)
     member(world, name, 2, IN1)
@@ -288,11 +307,11 @@ def test_an_older_generation_stays_fenced_after_an_id_leaves_the_newer_one(elsew
 @pytest.mark.parametrize("has_begun", [True, False])
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
-    elsewhere: bool, has_begun: bool
+    new_world: NewWorld, elsewhere: bool, has_begun: bool
 ) -> None:
     """The coordinator refuses the id even if the same shard coordinates both the group and the id,
     and so knows the id."""
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
     if has_begun:
@@ -313,9 +332,9 @@ def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
 @pytest.mark.parametrize("generation", [1, 2])
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
-    elsewhere: bool, generation: int
+    new_world: NewWorld, elsewhere: bool, generation: int
 ) -> None:
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     joined = member(world, name, 1, IN0)
     produce(world, joined, A0)
@@ -334,11 +353,11 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
 @pytest.mark.parametrize("in_group", [True, False])
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
-    elsewhere: bool, in_group: bool
+    new_world: NewWorld, elsewhere: bool, in_group: bool
 ) -> None:
     """A producer is refused outside the group that it has joined, and in a group that it has not
     joined. This holds also if the same shard coordinates the group and the id (KIP-360)."""
-    world = World(shards=SHARDS)
+    world = new_world(shards=SHARDS)
     name = named(elsewhere)
     if in_group:
         joined = member(world, name, 1, IN0)

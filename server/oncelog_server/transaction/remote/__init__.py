@@ -1,0 +1,1 @@
+"""Coordination with other brokers: the shards of transactional ids and of groups that they lead."""

@@ -1,0 +1,135 @@
+"""Routes calls between coordinators to the leader of the shard: on this broker, or on another one
+(CoordinatorCall).
+
+No call is retried here. A shard that cannot be reached makes the call fail with
+COORDINATOR_LOAD_IN_PROGRESS, which every client retries. Then the metadata may name another leader.
+Each operation may be repeated, because an earlier call without a response may have taken effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.coordinator_call import (
+    CallClient,
+    CoordinatorCall,
+    CoordinatorCallResult,
+    Operation,
+)
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.refusal import Refused
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import Client, ClientRequest
+from oncelog_server.transaction.results import TransactionResult
+
+Called = CoordinatorCallResult | Deferred[CoordinatorCallResult]
+
+# Codes of a shard that is somewhere else, or nowhere now. The client's own coordinator is still the
+# right one, so it must not get NOT_COORDINATOR.
+_UNAVAILABLE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+
+
+class ShardLeader(NamedTuple):
+    """The leader of a partition in the metadata. `broker_id` is below 0 without a leader."""
+
+    broker_id: int
+    epoch: int
+
+
+class CoordinatorCalls:
+    """`leader_of` returns the leader of a partition, None for an unknown partition. `send` sends a
+    call to another broker. Its result has the code COORDINATOR_LOAD_IN_PROGRESS if the broker is
+    unreachable, or the response was lost. `operations` serves the calls on this broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        leader_of: Callable[[TopicPartition], ShardLeader | None],
+        send: Callable[[int, CoordinatorCall], Called],
+        operations: Mapping[Operation, Callable[[CoordinatorCall], Called]],
+    ) -> None:
+        self._broker_id = broker_id
+        self._leader_of = leader_of
+        self._send = send
+        self._operations = operations
+
+    def ask(self, partition: TopicPartition, call: CoordinatorCall) -> Called:
+        """Return the result of the partition's leader."""
+        leader = self._leader_of(partition)
+        if leader is None or leader.broker_id < 0:
+            return unavailable()
+        if leader.broker_id == self._broker_id:
+            called = self.serve(call)
+        else:
+            called = self._send(leader.broker_id, call)
+        return then(called, lambda result: self._checked(partition, result))
+
+    def serve(self, call: CoordinatorCall) -> Called:
+        """Serve a call of this broker or another one."""
+        try:
+            operation = Operation(call.operation)
+        except ValueError:
+            return CoordinatorCallResult(ErrorCode.UNSUPPORTED_VERSION)
+        try:
+            return self._operations[operation](call)
+        except Refused as refused:
+            return CoordinatorCallResult(refused.code, refused.message or "")
+
+    def _checked(
+        self, partition: TopicPartition, result: CoordinatorCallResult
+    ) -> CoordinatorCallResult:
+        """Return the result, or an error if the shard was not served, or by a deposed leader: the
+        metadata has a newer epoch than the result."""
+        if result.error_code in _UNAVAILABLE:
+            return unavailable()
+        if result.error_code != ErrorCode.NONE:
+            return result
+        leader = self._leader_of(partition)
+        if leader is None or result.coordinator_epoch < leader.epoch:
+            return unavailable()
+        return result
+
+
+def unavailable() -> CoordinatorCallResult:
+    """Return the result of a shard that cannot be reached."""
+    return CoordinatorCallResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def to_result(called: CoordinatorCallResult) -> TransactionResult:
+    """Return the result of a call as that of a command."""
+    try:
+        code = ErrorCode(called.error_code)
+    except ValueError:  # of a newer release
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return TransactionResult(
+        code,
+        called.producer_id,
+        called.producer_epoch,
+        message=called.error_message,
+    )
+
+
+def from_result(result: TransactionResult, coordinator_epoch: int) -> CoordinatorCallResult:
+    """Return the result of a command as that of a call."""
+    return CoordinatorCallResult(
+        result.code,
+        result.message,
+        coordinator_epoch,
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+    )
+
+
+def client_in(clients: list[CallClient]) -> Client | None:
+    """Return the client of a call, None if the call names none."""
+    if not clients:
+        return None
+    return Client(clients[0].client_id, clients[0].client_address, clients[0].principal)
+
+
+def to_clients(client: ClientRequest | None) -> list[CallClient]:
+    if client is None:
+        return []
+    return [CallClient(client.client_id, client.client_address, client.principal)]

@@ -1,0 +1,278 @@
+"""The former owners of a transactional id in a cluster: its own shard, which may point to a group,
+and the shard of that group (`grouped/owners.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.coordinator_call import (
+    CoordinatorCall,
+    CoordinatorCallResult,
+    Operation,
+)
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.deferred import Deferred, gather, then, then_ask
+from oncelog_server.refusal import Refused
+from oncelog_server.slices import Steps
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.caller import ClientRequest
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.grouped.owners import Answer, belongs, is_here, worst
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.pointers import NO_POINTER, Pointer
+from oncelog_server.transaction.remote.calls import Called, CoordinatorCalls, to_clients, to_result
+from oncelog_server.transaction.remote.claims import decide_pointer_removal, decide_pointers
+from oncelog_server.transaction.remote.pending_claims import PendingClaims
+from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
+from oncelog_server.transaction.shard import TransactionShard
+
+# Maximum number of pointers in one batch of records.
+POINTERS_PER_BATCH: Final = 500
+# Maximum number of producers in one call.
+PRODUCERS_PER_CALL: Final = 100
+
+
+class PointedOwners:
+    """Asks the shard of an id for the group that has the id. `transactions` is the coordinator of
+    this broker, `shard_count` returns the number of shards of the cluster."""
+
+    def __init__(
+        self,
+        transactions: TransactionCoordinator,
+        calls: CoordinatorCalls,
+        claims: PendingClaims,
+        shard_count: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._transactions = transactions
+        self._calls = calls
+        self._claims = claims
+        self._shard_count = shard_count
+        self._wall_ms = wall_ms
+
+    def refusal(
+        self,
+        command: InitProducerId,
+        membership: GroupAssignment | None,
+        index: int,
+        shard: TransactionShard,
+    ) -> TransactionResult | None:
+        return None  # the other shards decide
+
+    def leave(
+        self,
+        command: InitProducerId,
+        membership: GroupAssignment | None,
+        index: int,
+        shard: TransactionShard,
+    ) -> Answer:
+        if membership is None:
+            return self._leave_group(command, index, shard)
+        if belongs(shard, command.transactional_id, membership):
+            # A group loses an id only by a departure, so no other shard has the id.
+            return SUCCESS
+        return self._claim(command, membership.group_id, index, shard)
+
+    # --- to no group
+
+    def _leave_group(self, command: InitProducerId, index: int, shard: TransactionShard) -> Answer:
+        """Let the id depart from the group of its pointer. `shard` is that of the id."""
+        own_id = command.transactional_id
+        pointers = shard.pointers
+        if pointers.is_pending(own_id):
+            return BUSY
+        pointer = pointers.get(own_id)
+        if pointer is None:
+            return SUCCESS
+
+        def departed(result: TransactionResult) -> TransactionResult:
+            if result.code is not ErrorCode.NONE:
+                return result
+            is_same = (
+                self._transactions.runtime.is_in_service(index, shard)
+                and not pointers.is_pending(own_id)
+                and pointers.get(own_id) == pointer
+            )
+            # A group may have claimed the id meanwhile.
+            return SUCCESS if is_same else BUSY
+
+        return then(self._depart(command, pointer.group_id, pointer.offset), departed)
+
+    def _depart(self, command: InitProducerId, group_id: str, pointer_offset: int) -> Answer:
+        call = CoordinatorCall(
+            Operation.DEPART,
+            command.transactional_id,
+            group_id,
+            pointer_offset=pointer_offset,
+            producer_id=command.producer_id,
+            producer_epoch=command.producer_epoch,
+            keep_prepared=command.keep_prepared,
+            caller=to_clients(command.caller),
+        )
+        return then(self._ask(group_id, call), to_result)
+
+    # --- to a group
+
+    def _claim(
+        self, command: InitProducerId, group_id: str, index: int, shard: TransactionShard
+    ) -> Answer:
+        """Claim the id for the group of `shard`. If another group has the id, let it depart, and
+        claim it once more."""
+        own_id = command.transactional_id
+        claim = self._claims.begin(own_id, group_id)
+        if claim is None:
+            return BUSY
+
+        def claimed(result: CoordinatorCallResult, *, again: bool = False) -> Answer:
+            if result.error_code != ErrorCode.NONE:
+                self._claims.end(own_id, group_id, claim)
+                return to_result(result)
+            holder = result.group_id
+            if holder != group_id:
+                if again or holder is None:
+                    self._claims.end(own_id, group_id, claim)
+                    return BUSY
+                departed = self._depart(command, holder, result.pointer_offset)
+                return then_ask(departed, lambda done: left(done, result.pointer_offset))
+            in_service = self._transactions.runtime.is_in_service(index, shard)
+            if not self._claims.end(own_id, group_id, claim) or not in_service:
+                return BUSY
+            shard.pointers.note_claim(own_id, result.pointer_offset)
+            return SUCCESS
+
+        def left(result: TransactionResult, pointer_offset: int) -> Answer:
+            if result.code is not ErrorCode.NONE:
+                self._claims.end(own_id, group_id, claim)
+                return result
+            asked = self._ask(own_id, _claim_call(command, group_id, pointer_offset))
+            return then_ask(asked, lambda second: claimed(second, again=True))
+
+        first = self._ask(own_id, _claim_call(command, group_id, NO_POINTER))
+        answer = then_ask(first, claimed)
+        if isinstance(answer, Deferred):
+            answer.on_abandon(lambda: self._claims.withdraw(own_id, group_id))
+        return answer
+
+    # --- other calls
+
+    def end_open(self, command: InitProducerId) -> Answer:
+        own_id = command.transactional_id
+        for index, shard in self._transactions.runtime.shards():
+            if is_here(shard, own_id):
+                return self._transactions.init_as_it_is(index, shard, command)
+        _, shard = self._transactions.owner(own_id)
+        pointer = shard.pointers.get(own_id)
+        if pointer is None:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        call = CoordinatorCall(
+            Operation.END_OPEN,
+            own_id,
+            pointer.group_id,
+            producer_id=command.producer_id,
+            producer_epoch=command.producer_epoch,
+            timeout_ms=command.timeout_ms,
+            caller=to_clients(command.caller),
+        )
+        return then(self._ask(pointer.group_id, call), to_result)
+
+    def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
+        # The offsets name their producers by id. Any shard may have the transaction of a producer
+        # id.
+        ids = sorted(producer_ids)
+        parts = [
+            ids[begin : begin + PRODUCERS_PER_CALL]
+            for begin in range(0, len(ids), PRODUCERS_PER_CALL)
+        ]
+        answers = [
+            then(
+                self._calls.ask(
+                    TopicPartition(TRANSACTION_STATE, index),
+                    CoordinatorCall(
+                        Operation.ABORT_OLDER,
+                        producer_ids=part,
+                        partition=index,
+                        caller=to_clients(caller),
+                    ),
+                ),
+                to_result,
+            )
+            for index in range(self._shard_count())
+            for part in parts
+        ]
+        return then(gather(answers), worst)
+
+    def on_loaded(self, index: int, shard: TransactionShard) -> None:
+        """Write the missing pointers between this shard and the other shards of this broker. A
+        single broker has written none. It had all shards, so they are all here when it begins to be
+        one of several."""
+        missing: dict[int, dict[str, str]] = {}
+        # Not by `runtime.shard`, which refuses a shard while its leadership is suspended.
+        shards = dict(self._transactions.runtime.shards())
+        for other in shards.values():
+            for transactional_id, membership in other.groups.memberships.items():
+                own = self._transactions.shard_of(transactional_id).partition
+                if (other is shard or own == index) and is_here(other, transactional_id):
+                    missing.setdefault(own, {})[transactional_id] = membership.group_id
+        for own, groups in missing.items():
+            if own in shards:
+                self._point(own, shards[own], groups)
+
+    def _point(self, index: int, shard: TransactionShard, groups: Mapping[str, str]) -> None:
+        """Let the ids of a shard point to the groups that have them."""
+        pointers = shard.pointers
+        wrong = [
+            (transactional_id, group_id)
+            for transactional_id, group_id in groups.items()
+            if (pointer := pointers.get(transactional_id)) is None or pointer.group_id != group_id
+        ]
+        for begin in range(0, len(wrong), POINTERS_PER_BATCH):
+            batch = wrong[begin : begin + POINTERS_PER_BATCH]
+            decision = decide_pointers(batch, wall_ms=self._wall_ms())
+            self._transactions.runtime.run(index, decision)
+
+    def expire_pointers(self, before_ms: int) -> Steps[None]:
+        for index, shard in list(self._transactions.runtime.shards()):
+            for transactional_id, pointer in shard.pointers.before(before_ms):
+                self._expire(index, shard, transactional_id, pointer)
+                yield
+
+    def _expire(
+        self, index: int, shard: TransactionShard, transactional_id: str, pointer: Pointer
+    ) -> None:
+        """Remove a pointer if the group does not have the id. The departure withdraws a claim of
+        the group that is in flight."""
+
+        def departed(result: CoordinatorCallResult) -> None:
+            stays = result.error_code != ErrorCode.NONE or result.group_id is not None
+            if not stays and self._transactions.runtime.is_in_service(index, shard):
+                decision = decide_pointer_removal(shard, transactional_id, pointer)
+                self._transactions.runtime.run(index, decision)
+
+        call = CoordinatorCall(
+            Operation.DEPART,
+            transactional_id,
+            pointer.group_id,
+            pointer_offset=pointer.offset,
+            only_if_absent=True,
+        )
+        then(self._ask(pointer.group_id, call), departed)
+
+    def _ask(self, key: str, call: CoordinatorCall) -> Called:
+        """Ask the shard of a transactional id or a group."""
+        return self._calls.ask(self._transactions.shard_of(key), call)
+
+
+def _claim_call(command: InitProducerId, group_id: str, pointer_offset: int) -> CoordinatorCall:
+    return CoordinatorCall(
+        Operation.CLAIM,
+        command.transactional_id,
+        group_id,
+        pointer_offset=pointer_offset,
+        producer_id=command.producer_id,
+        producer_epoch=command.producer_epoch,
+        keep_prepared=command.keep_prepared,
+        caller=to_clients(command.caller),
+    )

@@ -1,0 +1,142 @@
+"""Transactions of consumer groups in a cluster of several brokers: the feature is there if every
+broker has it, and the coordinators call each other by CoordinatorCall."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as change
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest
+from oncelog_protocol.messages.coordinator_call import (
+    CoordinatorCall,
+    CoordinatorCallRequest,
+    CoordinatorCallResult,
+    Operation,
+)
+from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.members import BrokerImage
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import api_versions, coordinator_call, describe_transactions
+from oncelog_server.settings.model import Settings
+from tests.server.handlers.nodes import ask, broker
+from tests.server.transaction.remote.brokers import Brokers
+from tests.server.transaction.remote.test_moves import ID, G, begin, init
+
+ETCD = Settings(oncelog_etcd_endpoints=("http://etcd:2379",))
+OLD: dict[str, tuple[int, int]] = {}
+NEW = {GROUP_TRANSACTIONS: (GROUP_TRANSACTIONS_LEVEL, GROUP_TRANSACTIONS_LEVEL)}
+
+
+class Others:
+    """The coordinators of other brokers. It returns the calls that it has served."""
+
+    def __init__(self) -> None:
+        self.served: list[CoordinatorCall] = []
+
+    def serve(self, call: CoordinatorCall) -> CoordinatorCallResult | Deferred[Any]:
+        self.served.append(call)
+        result = CoordinatorCallResult(generation_id=len(self.served))
+        later: Deferred[CoordinatorCallResult] = Deferred()
+        later.complete(result)
+        return later if len(self.served) % 2 else result
+
+
+def shared(services: BrokerServices, *features: dict[str, tuple[int, int]]) -> BrokerServices:
+    """Return the services of a broker with others, which have these features."""
+    metadata: Any = services.metadata
+    (own,) = metadata.image.brokers.values()
+    others = {
+        number: BrokerImage(number, 5, "incarnation", (), None, of_broker)
+        for number, of_broker in enumerate(features, 2)
+    }
+    metadata.follower.image = change(metadata.image, brokers={own.id: own, **others})
+    found: Any = Others()
+    return replace(services, other_coordinators=found)
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [((NEW, NEW), True), ((NEW, OLD), False), ((), True)],
+    ids=["all", "one broker is older", "the only broker"],
+)
+async def test_the_feature_is_announced_if_every_broker_has_it(
+    features: tuple[dict[str, tuple[int, int]], ...], expected: bool
+) -> None:
+    async with broker(ETCD) as services:
+        services = shared(services, *features)
+        services.versions = {}
+        request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        response = await ask(api_versions, services, request)
+        announced = {feature.name for feature in response.finalized_features}
+        assert (GROUP_TRANSACTIONS in announced) is expected
+        assert services.has_group_transactions is expected
+
+
+async def test_a_broker_that_switches_the_feature_off_has_it_not_and_registers_without() -> None:
+    off = Settings(oncelog_etcd_endpoints=("http://etcd:2379",), group_transactions_enable=False)
+    async with broker(off) as services:
+        services = shared(services, NEW)
+        assert not services.has_group_transactions
+        assert GROUP_TRANSACTIONS not in services.metadata.image.brokers[1].features
+
+
+async def test_the_results_are_in_the_order_of_the_calls() -> None:
+    async with broker(ETCD) as services:
+        services = shared(services)
+        calls = [CoordinatorCall(Operation.LOCATE, key, "g") for key in "abc"]
+        response = await ask(coordinator_call, services, CoordinatorCallRequest(calls))
+        assert [result.generation_id for result in response.results] == [1, 2, 3]
+        others: Any = services.other_coordinators
+        assert [call.key for call in others.served] == ["a", "b", "c"]
+
+
+async def test_calls_are_served_on_the_listener_between_brokers_only() -> None:
+    settings = Settings(
+        oncelog_etcd_endpoints=("http://etcd:2379",),
+        listeners=("PLAINTEXT://:9092", "EXTERNAL://:19092"),
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    )
+    async with broker(settings) as services:
+        services = shared(services)
+        request = CoordinatorCallRequest([CoordinatorCall(Operation.LOCATE, "a", "g")])
+        for listener, code in (
+            ("PLAINTEXT", ErrorCode.NONE),
+            ("EXTERNAL", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ):
+            response = await ask(coordinator_call, services, request, listener=listener)
+            assert response.error_code == code
+
+
+async def test_describe_transactions_finds_an_id_in_a_group_of_another_broker() -> None:
+    cluster = Brokers()
+    producer = init(cluster, G)
+    assert begin(cluster, G, producer) is ErrorCode.NONE
+    own = cluster.coordinator(ID)
+    assert own is not cluster.coordinator(G)
+    async with broker(ETCD) as bare:
+        services = replace(bare, transactions=own.transactions, other_coordinators=own.others)
+        others: Any = own.others
+        ask_other = others._calls.ask
+
+        def answered(*arguments: Any) -> Any:
+            found = ask_other(*arguments)
+            cluster.settle()
+            return found
+
+        others._calls.ask = answered
+        request = DescribeTransactionsRequest([ID, "unknown"])
+        response = await ask(describe_transactions, services, request)
+        found, unknown = response.transaction_states
+        assert (found.transactional_id, found.transaction_state) == (ID, "Ongoing")
+        assert (found.producer_id, found.producer_epoch) == producer
+        assert [topic.topic for topic in found.topics] == ["a"]
+        assert unknown.error_code in (
+            ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+            ErrorCode.NOT_COORDINATOR,
+        )
