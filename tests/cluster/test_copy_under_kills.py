@@ -31,16 +31,20 @@ async def feed(cluster: Cluster) -> AsyncIterator[Feed]:
     await feed.stop()
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize(
+    ("kind", "how"), [("consumer", "kill"), ("consumer", "stop"), ("group", "kill")]
+)
 async def test_a_copy_loop_loses_and_doubles_nothing_over_the_loss_of_brokers(
-    cluster: Cluster, feed: Feed, how: str
+    cluster: Cluster, feed: Feed, kind: str, how: str
 ) -> None:
-    """`how` says if the broker dies, or ends cleanly and leaves the cluster."""
+    """`kind` is that of the copiers: in group transactions, one broker coordinates the group's
+    offsets, another one its transactions, and others the transactional ids. `how` says if the
+    broker dies, or ends cleanly and leaves the cluster."""
     copiers = Copiers(cluster.address, "copies", timeout_ms=30_000)
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
     try:
         for number in range(COPIERS):
-            copiers.start(number, "consumer")
+            copiers.start(number, kind)
         await progress(feed.work, copiers, RECORDS)
         for broker_id in BROKERS:
             end = (

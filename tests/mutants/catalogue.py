@@ -4,6 +4,9 @@ settings, throttles, features), `machine.py` (several brokers on one machine), `
 ids of principals), `quotas.py`, `reassignments.py`, `replication.py`, `self_fencing.py`,
 `situations.py` (defects that only a special situation shows), `sink.py` (the Spark sink) and
 `stopping.py` (the stop of a broker).
+ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
+`self_fencing.py`, `situations.py` (defects that only a special situation shows) and `sink.py` (the
+Spark sink).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
 from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.reassignments import REASSIGNMENT_MUTANTS
+from tests.mutants.remote_groups import REMOTE_GROUP_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
@@ -317,6 +321,7 @@ MUTANTS: Final = (
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
     *REASSIGNMENT_MUTANTS,
+    *REMOTE_GROUP_MUTANTS,
     *REPLICATION_MUTANTS,
     *SELF_FENCING_MUTANTS,
     *STOPPING_MUTANTS,
