@@ -1,12 +1,9 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
 settings, throttles, features), `machine.py` (several brokers on one machine), `owners.py` (producer
-ids of principals), `quotas.py`, `reassignments.py`, `replication.py`, `self_fencing.py`,
-`situations.py` (defects that only a special situation shows), `sink.py` (the Spark sink) and
-`stopping.py` (the stop of a broker).
 ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
-`self_fencing.py`, `situations.py` (defects that only a special situation shows) and `sink.py` (the
-Spark sink).
+`self_fencing.py`, `situations.py` (defects that only a special situation shows), `sink.py` (the
+Spark sink) and `stopping.py` (the stop of a broker).
 """
 
 from __future__ import annotations
