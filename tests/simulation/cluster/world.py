@@ -35,6 +35,9 @@ KINDS: Final[dict[str, type[Client]]] = {
 REPLICAS: Final = 3
 # The first start of a cluster, and a start after all faults have ended, take less.
 PATIENCE_S: Final = 30.0
+# The time of clients after the last fault. If connections between brokers have vanished, each link
+# notices it after 30 s, one after the other: of the markers, of the added partitions, of a fetcher.
+CLIENTS_S: Final = 180.0
 
 
 class ClusterWorld(BaseWorld):
@@ -167,7 +170,7 @@ class ClusterWorld(BaseWorld):
         self.after(horizon_us + 2_000_000, self.heal)
         # After this time, clients stop even if their work is not done.
         self.after(horizon_us + 25_000_000, lambda: setattr(self, "is_late", True))
-        await self.until_clients_end(lives, horizon_us / 1e6 + 90)
+        await self.until_clients_end(lives, horizon_us / 1e6 + CLIENTS_S)
         self.heal()
 
     async def _create_topics(self) -> None:
