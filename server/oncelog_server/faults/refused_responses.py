@@ -17,7 +17,12 @@ from oncelog_protocol.types import Array
 
 # The rows of these responses do not follow the rows of one array of the request.
 NOT_REFUSED: Final = frozenset(
-    {ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.COORDINATOR_CALL, ApiKey.DESCRIBE_LOG_DIRS}
+    {
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.COORDINATOR_CALL,
+        ApiKey.DESCRIBE_LOG_DIRS,
+    }
 )
 
 _ERRORS: Final = frozenset({"error_code", "partition_error_code"})
