@@ -391,7 +391,7 @@ class Broker:
         return GroupCoordinator(
             partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
             partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
-            config=_group_config(self.settings),
+            config=GroupConfig.of(self.settings),
             new_member_id=self._new_member_id,
             timers=self._timers,
             wall_ms=self._clock.now_ms,
@@ -582,15 +582,3 @@ class Broker:
             log.error("the mark of a clean stop could not be written", reason=str(error))
             return False
         return True
-
-
-def _group_config(settings: Settings) -> GroupConfig:
-    return GroupConfig(
-        group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-        group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-        group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-        group_max_size=settings.group_max_size,
-        offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-        offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-    )

@@ -3,7 +3,12 @@ does not have."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 import msgspec
+
+if TYPE_CHECKING:
+    from oncelog_server.settings.coordinators import CoordinatorSettings
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,3 +37,16 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Not in Kafka: maximum work in one slice of the deletion of expired offsets.
     cleanup_records_max: int = 500
     cleanup_groups_max: int = 1_000
+
+    @classmethod
+    def of(cls, settings: CoordinatorSettings) -> Self:
+        """Return the settings of a shard for those of a broker."""
+        return cls(
+            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            group_max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+        )
