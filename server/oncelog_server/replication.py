@@ -88,6 +88,7 @@ class Replication:
             inter_broker_listener(settings),
             fetcher_client_id(settings.node_id),
             parts.link_security,
+            settings.replica_socket_timeout_ms / 1000,
         )
         return FetcherParts(
             settings.node_id,

@@ -41,6 +41,7 @@ class BrokerLinks:
         listener: str,
         client_id: str,
         security: Callable[[], LinkSecurity] | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """`security` returns the security of the listener, at each connection; it is None for
         PLAINTEXT."""
@@ -48,6 +49,7 @@ class BrokerLinks:
         self._listener = listener
         self._client_id = client_id
         self._security = security
+        self._timeout_s = timeout_s
         self._links: dict[int, BrokerLink] = {}
 
     def to(self, broker_id: int) -> BrokerLink | None:
@@ -61,7 +63,7 @@ class BrokerLinks:
             if link is not None:
                 link.close()
             link = BrokerLink(
-                endpoint.host, endpoint.port, self._client_id, security=self._security
+                endpoint.host, endpoint.port, self._client_id, self._timeout_s, self._security
             )
             self._links[broker_id] = link
         return link

@@ -69,7 +69,6 @@ _REPLICATION = (
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", LOW),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", LOW),
     ("replica.socket.receive.buffer.bytes", Kind.INT, "65536", HIGH),
-    ("replica.socket.timeout.ms", Kind.INT, "30000", HIGH),
     ("socket.connection.setup.timeout.max.ms", Kind.LONG, "30000", MEDIUM),
     ("socket.connection.setup.timeout.ms", Kind.LONG, "10000", MEDIUM),
 )
@@ -222,7 +221,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "there is no KRaft quorum: metadata is in the broker's own store": _KRAFT,
         "belongs to the Java virtual machine or to threads that do not exist here": _JVM,
         "one connection to each leader fetches all its partitions": _FETCHERS,
-        "no replica moves between directories, and sockets have fixed timeouts": _REPLICATION,
+        "no replica moves between directories, and other timeouts are fixed": _REPLICATION,
         "only the classic group protocol is served, the setting is for another one": _GROUPS,
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,

@@ -213,6 +213,14 @@ class BrokerSettings(ImmutableSettings):
         at_least(0),
         importance=HIGH,
     )
+    replica_socket_timeout_ms: int = honoured(
+        Kind.INT,
+        30_000,
+        "A follower connects to its leader again if its Fetch gets no response for this long. It "
+        "must be at least replica.fetch.wait.max.ms. Kafka has no minimum.",
+        at_least(1),
+        importance=HIGH,
+    )
     replica_fetch_min_bytes: int = honoured(
         Kind.INT,
         1,

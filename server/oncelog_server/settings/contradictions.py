@@ -116,6 +116,8 @@ def _of_limits(settings: Settings) -> _Found:
         yield "group.min.session.timeout.ms", "is above group.max.session.timeout.ms"
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
         yield "replica.fetch.wait.max.ms", "is above replica.lag.time.max.ms"
+    if settings.replica_fetch_wait_max_ms > settings.replica_socket_timeout_ms:
+        yield "replica.socket.timeout.ms", "is below replica.fetch.wait.max.ms"
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         yield "queued.max.request.bytes", "is below socket.request.max.bytes"
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.settings.model import Settings
 
@@ -19,7 +21,7 @@ def test_each_setting_of_the_broker_reaches_the_shard() -> None:
         "offset_metadata_max_bytes",
         "offsets_retention_check_interval_ms",
     ]
-    values = {name: number for number, name in enumerate(names, 11)}
+    values: dict[str, Any] = {name: number for number, name in enumerate(names, 11)}
     config = GroupConfig.of(Settings(**values, offsets_retention_minutes=3))
     assert {name: getattr(config, name) for name in names} == values
     assert config.offsets_retention_ms == 180_000

@@ -160,6 +160,13 @@ async def test_a_broker_that_does_not_respond_times_out(peer: Peer) -> None:
     assert await lost(peer.port, timeout_s=0.05) == [None, None]
 
 
+async def test_the_links_of_a_purpose_have_its_timeout(peer: Peer) -> None:
+    """replica.socket.timeout.ms for fetchers: a connection that vanished stalls no longer."""
+    links = BrokerLinks(lambda: image(peer.port), "PLAINTEXT", "test", timeout_s=0.05)
+    assert await responses(link_to(links), (ApiVersionsRequest(), 3)) == [None]
+    links.close()
+
+
 async def test_I17_a_broker_that_moves_leaves_no_request_waiting_for_its_old_address(
     peer: Peer,
 ) -> None:

@@ -260,3 +260,13 @@ async def test_b8_leadership_moves_under_pipelined_idempotent_batches(tmp_path: 
         assert found.log_of(1) == found.log_of(2) == found.log_of(3)
         mismatches = [found.replica(id)._log.mismatches for id in (1, 2, 3)]
         assert mismatches == [0, 0, 0]
+
+
+async def test_fetchers_have_the_timeout_of_their_setting(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, replica_socket_timeout_ms=4_321) as found:
+        await found.create((1, 2))
+        await sent(found, 0, 1)
+        links = found.brokers[2]._late_replication.started().fetchers._parts.links
+        link = links.to(1)
+        assert link is not None
+        assert link._timeout_s == 4.321

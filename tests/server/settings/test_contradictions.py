@@ -20,6 +20,7 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
         "log.retention.hours=0",
         "group.min.session.timeout.ms=2000000",
         "queued.max.request.bytes=5",
+        "replica.socket.timeout.ms=499",
         "max.connections.per.ip.overrides=10.0.0.1:x",
         "max.connections.per.ip.overrides=10.0.0.1:5,10.0.0.2",
         "max.connections.per.ip.overrides=:5",
