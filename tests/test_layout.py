@@ -111,6 +111,7 @@ EDGES = {
     "oncelog_server.handlers": "calls the broker services",
     "oncelog_server.replica_manager": "opens and removes logs, and writes log events",
     "oncelog_server.replication": "connects the fetchers and the ISR with the broker",
+    "oncelog_server.interruptible_start": "waits for the start of the broker",
     "oncelog_server.late_cleaner": "imports modules that the start does not need",
     "oncelog_server.late_imports": "imports modules that the start does not need",
     "oncelog_server.late_replication": "imports modules that the start does not need",

@@ -271,12 +271,11 @@ def _run(
 async def _serve(
     settings: object, faults: Faults | None, announce: Announce, parent_link: int | None
 ) -> int:
-    from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
     from oncelog_server.data_directory.lock import DirectoryInUse
     from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery
-    from oncelog_server.environment import OsEnvironment
     from oncelog_server.garbage import collect_in_short_stops
+    from oncelog_server.interruptible_start import StartStopped, until_stopped
     from oncelog_server.storage.files import StorageError
 
     assert isinstance(settings, Settings)
@@ -290,14 +289,15 @@ async def _serve(
         link = ParentLink(parent_link, stopping.set)
     refusals = DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError, StorageError, ValueError
     try:
-        if settings.first_broker is not None:
-            from oncelog_server.awaited_brokers import await_first_broker
-
-            await await_first_broker(settings)
-        broker = Broker(settings, OsEnvironment(settings.data_directory, faults))
-        await broker.start()
+        if settings.has_other_brokers:
+            broker = await until_stopped(_started(settings, faults), stopping)
+        else:
+            broker = await _started(settings, faults)
     except refusals as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
+        return 1
+    except StartStopped:
+        click.echo("oncelog is stopped before its start was complete", err=True)
         return 1
     collect_in_short_stops()
     control, failure = await _open_control(faults, broker)
@@ -320,6 +320,20 @@ async def _serve(
         control.close()
     await broker.stop()
     return 1 if failure else 0
+
+
+async def _started(settings: Settings, faults: Faults | None) -> Broker:
+    """Return a broker that serves. Raises the refusals of a start."""
+    from oncelog_server.broker import Broker
+    from oncelog_server.environment import OsEnvironment
+
+    if settings.first_broker is not None:
+        from oncelog_server.awaited_brokers import await_first_broker
+
+        await await_first_broker(settings)
+    broker = Broker(settings, OsEnvironment(settings.data_directory, faults))
+    await broker.start()
+    return broker
 
 
 async def _open_control(faults: Faults | None, broker: Broker) -> tuple[FaultControl | None, str]:

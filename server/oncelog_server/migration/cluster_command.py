@@ -23,6 +23,7 @@ from oncelog_server.salvage.sources import find
 from oncelog_server.storage.layout import CLUSTER_REVISION, METADATA_FILE
 
 ENDPOINTS: Final = "oncelog.etcd.endpoints"
+PREFIX: Final = "oncelog.etcd.prefix"
 INIT_EXAMPLES: Final = """\b
 Examples:
   oncelog cluster init --data oncelog-data --set oncelog.etcd.endpoints=http://etcd:2379
@@ -58,15 +59,15 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
         writes = _records(directory.path)
         _show(writes, settings)
         if not yes:
-            click.echo("\nNothing was changed. To make these changes, add --yes")
             asyncio.run(_check(settings, writes))
+            click.echo("\nNothing was changed. To make these changes, add --yes")
             return
         revision = asyncio.run(_move(settings, writes))
         # A later start without etcd is refused.
         replace_file(directory.path / CLUSTER_REVISION, b"%d" % revision)
         click.echo(
-            f"\nDone. Start the broker with oncelog.etcd.endpoints={settings.given[ENDPOINTS]}. "
-            f"{METADATA_FILE} stays as a copy that no start reads"
+            f"\nDone. Start the broker with {_places(settings)}. {METADATA_FILE} stays as a copy "
+            "that no start reads"
         )
     except (
         DirectoryInUse,
@@ -78,6 +79,12 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
         fail(str(error))
     finally:
         directory.release()
+
+
+def _places(settings: Settings) -> str:
+    """Return the settings that a start needs to find the metadata."""
+    named = [name for name in (ENDPOINTS, PREFIX) if name in settings.given]
+    return " and ".join(f"{name}={settings.given[name]}" for name in named)
 
 
 def _settings(config: Path | None, data: str | None, assignments: tuple[str, ...]) -> Settings:

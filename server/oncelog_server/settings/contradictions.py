@@ -116,6 +116,15 @@ def _of_limits(settings: Settings) -> _Found:
         yield "group.min.session.timeout.ms", "is above group.max.session.timeout.ms"
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
         yield "replica.fetch.wait.max.ms", "is above replica.lag.time.max.ms"
+    if (
+        settings.has_other_brokers
+        and settings.broker_session_timeout_ms <= settings.broker_heartbeat_interval_ms
+    ):
+        reason = (
+            "is not above broker.heartbeat.interval.ms: the registration would end before its "
+            "renewal"
+        )
+        yield "broker.session.timeout.ms", reason
     if settings.replica_fetch_wait_max_ms > settings.replica_socket_timeout_ms:
         yield "replica.socket.timeout.ms", "is below replica.fetch.wait.max.ms"
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:

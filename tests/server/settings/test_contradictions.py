@@ -53,3 +53,12 @@ def test_listeners_that_are_not_valid_are_found_once() -> None:
     settings = Settings(listeners=("nonsense",), oncelog_metrics_port=9092)
     assert client_listeners(settings) == ()
     assert [name for name, _ in contradictions(settings)] == ["listeners"]
+
+
+def test_a_registration_must_not_end_before_its_renewal() -> None:
+    """A broker that is alone renews nothing."""
+    quick = {"broker_session_timeout_ms": 2_000, "broker_heartbeat_interval_ms": 2_000}
+    assert contradictions(Settings(**quick)) == []  # type: ignore[arg-type]
+    for others in ({"oncelog_etcd_endpoints": ("http://etcd:2379",)}, {"oncelog_brokers": 2}):
+        found = contradictions(Settings(**quick, **others))  # type: ignore[arg-type]
+        assert [name for name, _ in found] == ["broker.session.timeout.ms"]
