@@ -145,9 +145,12 @@ class StartChecks:
         node_id = self._settings.node_id
         if meta is not None:
             if (meta.cluster_id, meta.node_id) != (image.cluster_id, node_id):
+                hint = ""
+                if self._is_elsewhere and meta.cluster_id != image.cluster_id:
+                    hint = ". Check oncelog.etcd.endpoints and oncelog.etcd.prefix"
                 raise ValueError(
                     f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to "
-                    f"node {node_id} of {image.cluster_id}"
+                    f"node {node_id} of {image.cluster_id}{hint}"
                 )
             return meta
         if (next_producer_id or image.topics) and not self._is_elsewhere:

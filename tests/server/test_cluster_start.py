@@ -197,7 +197,9 @@ async def test_the_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
         pass
     other = store()
     async with started(tmp_path / "2", other):
-        assert "belongs to node 1 of cluster" in await refused(tmp_path / "1", other)
+        said = await refused(tmp_path / "1", other)
+        assert "belongs to node 1 of cluster" in said
+        assert said.endswith("Check oncelog.etcd.endpoints and oncelog.etcd.prefix")
 
 
 async def test_b23_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_path: Path) -> None:
