@@ -10,6 +10,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Final
 
 import structlog
@@ -64,22 +65,27 @@ class BrokerProcesses:
 
     async def run(self) -> int:
         """Run the brokers until a signal stops them, or one of them refuses its first start. Return
-        the exit code."""
+        the exit code. Raises OSError if a process cannot be started."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         keeping = [
             asyncio.create_task(self._keep(number)) for number in range(FIRST, self._count + 1)
         ]
+        for task in keeping:
+            task.add_done_callback(self._on_kept)
         await self._stopping.wait()
         await self._stop()
-        for task in keeping:
-            task.cancel()
         await asyncio.wait(keeping)
         for task in keeping:
-            if not task.cancelled():
-                task.result()  # a defect
+            task.result()
         return self._refused
+
+    def _on_kept(self, task: asyncio.Task[None]) -> None:
+        """Stop all brokers if one of them cannot be kept any more, such as without memory for its
+        process. `run` raises the exception at its end."""
+        if task.exception() is not None:
+            self._stopping.set()
 
     async def _keep(self, number: int) -> None:
         """Start a broker again whenever its process has died."""
@@ -89,12 +95,13 @@ class BrokerProcesses:
         while not self._stopping.is_set():
             started_s = loop.time()
             broker = self._running[number] = await self._start(number)
+            if self._stopping.is_set():  # `_stop` did not see this process
+                broker.process.terminate()
             code = await broker.ended()
-            if self._running.get(number) is broker:
-                del self._running[number]
+            del self._running[number]
+            serves_once = broker.has_served() or serves_once
             if self._stopping.is_set():
                 return
-            serves_once = broker.has_served() or serves_once
             if not serves_once:
                 self._refused = code if code > 0 else 1
                 self._stopping.set()
@@ -102,13 +109,16 @@ class BrokerProcesses:
             log.error("a broker has ended and is started again", broker=number, code=code)
             if loop.time() - started_s > STEADY_S:
                 pause_s = 0.0
-            await asyncio.sleep(pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LAST_PAUSE_S)
 
     async def _start(self, number: int) -> _Broker:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        with theirs:
+        with ExitStack() as failed, theirs:
+            failed.callback(ours.close)
             process = await asyncio.create_subprocess_exec(
                 *self._command(number, theirs.fileno()),
                 pass_fds=(theirs.fileno(),),
@@ -116,6 +126,7 @@ class BrokerProcesses:
                 # stops the brokers, because of their order.
                 process_group=0,
             )
+            failed.pop_all()
         return _Broker(process, ours)
 
     async def _stop(self) -> None:

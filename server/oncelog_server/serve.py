@@ -178,7 +178,11 @@ def _run_brokers(count: int, arguments: Sequence[str]) -> int:
         # -P: no module of the present directory is imported.
         return [sys.executable, "-P", "-m", "oncelog_server", "serve", *arguments, *own]
 
-    return asyncio.run(BrokerProcesses(count, command).run())
+    try:
+        return asyncio.run(BrokerProcesses(count, command).run())
+    except OSError as error:
+        click.echo(f"oncelog cannot start its brokers: {error}", err=True)
+        return 1
 
 
 def _faults(allowed: bool) -> Faults | None:

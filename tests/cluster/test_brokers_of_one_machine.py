@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from oncelog_server.broker_processes import BrokerProcesses
 from tests.cluster.machine import COUNT, Machine, exit_all, is_alive
 from tests.cluster.reading import CALL_S, values
 from tests.harness.waiting import wait_until
@@ -120,3 +123,14 @@ def test_a_broker_that_cannot_start_stops_all_of_them(tmp_path: Path) -> None:
         process = machine.spawn()
         assert process.wait(CALL_S) == 1
     assert f"{machine.port + 1}" in machine.log.read_text()
+
+
+def test_all_brokers_stop_if_a_process_cannot_be_started() -> None:
+    """The first broker is a process that serves nothing, the second one has no program."""
+    waits = [sys.executable, "-c", "import signal; signal.pause()"]
+
+    def command(number: int, descriptor: int) -> list[str]:
+        return waits if number == 1 else ["/nowhere/oncelog"]
+
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        asyncio.run(BrokerProcesses(2, command).run())
