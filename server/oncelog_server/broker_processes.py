@@ -9,14 +9,23 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Final
+from typing import Any, Final
 
+import click
 import structlog
 
 log = structlog.get_logger("oncelog")
 
+# Options of `oncelog serve`, and the arguments of `load_settings` for them.
+OPTIONS: Final = {
+    "--config": "config_file",
+    "--port": "port",
+    "--data": "data",
+    "--brokers": "brokers",
+}
 FIRST: Final = 1
 # A broker that has served sends this byte through its link.
 SERVES: Final = b"s"
@@ -60,7 +69,7 @@ class BrokerProcesses:
         self._running: dict[int, _Broker] = {}
         self._stopping = asyncio.Event()
         self._signalled_s = 0.0
-        # The exit code of a broker whose first start was refused.
+        # The exit code after a refused first start or a second signal, else 0.
         self._refused = 0
 
     async def run(self) -> int:
@@ -150,3 +159,29 @@ class BrokerProcesses:
             for broker in self._running.values():
                 if broker.process.returncode is None:
                     broker.process.kill()
+
+
+def command_line(sources: Mapping[str, Any], *, debug: bool, allow_faults: bool) -> list[str]:
+    """Return the options of `oncelog serve` that give these arguments of `load_settings`."""
+    options: list[str] = []
+    for option, name in OPTIONS.items():
+        if sources.get(name) is not None:
+            options += [option, str(sources[name])]
+    for assignment in sources["assignments"]:
+        options += ["--set", assignment]
+    return options + ["--debug"] * debug + ["--allow-faults"] * allow_faults
+
+
+def run_brokers(count: int, options: Sequence[str]) -> int:
+    """Run brokers with the same options until a signal stops them. Return the exit code."""
+
+    def command(number: int, descriptor: int) -> list[str]:
+        own = ["--member", str(number), "--parent-link", str(descriptor)]
+        # -P: no module of the present directory is imported.
+        return [sys.executable, "-P", "-m", "oncelog_server", "serve", *options, *own]
+
+    try:
+        return asyncio.run(BrokerProcesses(count, command).run())
+    except OSError as error:
+        click.echo(f"oncelog cannot start its brokers: {error}", err=True)
+        return 1

@@ -19,7 +19,7 @@ import click
 from oncelog_protocol import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from oncelog_server.broker import Broker
     from oncelog_server.config import Settings
@@ -34,13 +34,6 @@ ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
 # Variables that are no settings. The package `faults` reads them.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
-# Options of `oncelog serve`, and the arguments of `load_settings` for them.
-OPTIONS: Final = {
-    "--config": "config_file",
-    "--port": "port",
-    "--data": "data",
-    "--brokers": "brokers",
-}
 # The lines that Kafka logs at the end of a start, of KRaft and of ZooKeeper. Programs such as
 # testcontainers wait for one of them.
 KAFKA_LOG_LINES: Final = """\
@@ -145,7 +138,10 @@ def run_process(
             click.echo("oncelog.brokers: only `oncelog serve` runs several brokers", err=True)
             return 2
         if member is None:
-            return _run_brokers(settings.oncelog_brokers, _arguments(sources, debug, allow_faults))
+            from oncelog_server.broker_processes import command_line, run_brokers
+
+            own = command_line(sources, debug=debug, allow_faults=allow_faults)
+            return run_brokers(settings.oncelog_brokers, own)
         settings = member_settings(settings, member)
     settings = leave_room_for_files(settings)
     try:
@@ -155,33 +151,6 @@ def run_process(
         import structlog
 
         structlog.get_logger("oncelog").exception("broker failed")
-        return 1
-
-
-def _arguments(sources: Mapping[str, Any], debug: bool, allow_faults: bool) -> list[str]:
-    """Return the command line of `oncelog serve` with these options."""
-    arguments: list[str] = []
-    for option, name in OPTIONS.items():
-        if sources.get(name) is not None:
-            arguments += [option, str(sources[name])]
-    for assignment in sources["assignments"]:
-        arguments += ["--set", assignment]
-    return arguments + ["--debug"] * debug + ["--allow-faults"] * allow_faults
-
-
-def _run_brokers(count: int, arguments: Sequence[str]) -> int:
-    """Run several brokers. Each gets the command line of this process."""
-    from oncelog_server.broker_processes import BrokerProcesses
-
-    def command(number: int, descriptor: int) -> list[str]:
-        own = ["--member", str(number), "--parent-link", str(descriptor)]
-        # -P: no module of the present directory is imported.
-        return [sys.executable, "-P", "-m", "oncelog_server", "serve", *arguments, *own]
-
-    try:
-        return asyncio.run(BrokerProcesses(count, command).run())
-    except OSError as error:
-        click.echo(f"oncelog cannot start its brokers: {error}", err=True)
         return 1
 
 

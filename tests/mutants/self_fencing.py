@@ -1,4 +1,4 @@
-"""Named mutants of self-fencing: a broker whose registration may have ended leads nothing."""
+"""Named mutants of self-fencing: when its registration may have ended, a broker leads nothing."""
 
 from __future__ import annotations
 

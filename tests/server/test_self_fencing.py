@@ -1,4 +1,4 @@
-"""A broker whose registration may have ended leads nothing, from the first request on."""
+"""When its registration may have ended, a broker leads nothing, from the first request on."""
 
 from __future__ import annotations
 

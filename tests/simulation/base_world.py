@@ -109,7 +109,7 @@ class BaseWorld:
 
     @property
     def groups(self) -> list[str]:
-        """The consumer groups of clients whose transactions or offsets are checked."""
+        """Return the consumer groups with transactions or offsets that the checks read."""
         committers = [client.name for client in self.clients if isinstance(client, GroupCommit)]
         return [COPIERS, *committers]
 

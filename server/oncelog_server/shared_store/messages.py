@@ -33,90 +33,81 @@ _SIZE: Final = struct.Struct(">I")
 MAX_FRAME_BYTES: Final = 256 << 20
 
 
-class Get(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A request, or a response with the id of its request."""
+
     id: int
+
+
+class Get(Message, frozen=True):
     key: str
 
 
-class Range(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Range(Message, frozen=True):
     prefix: str
 
 
-class Txn(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Txn(Message, frozen=True):
     """`compare` has (key, revision, True for Created). `operations` has (key, value, lease id); a
     value of None deletes the key."""
 
-    id: int
     compare: tuple[tuple[str, int, bool], ...]
     operations: tuple[tuple[str, bytes | None, int], ...]
 
 
-class Grant(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Grant(Message, frozen=True):
     ttl_ms: int
 
 
-class KeepAlive(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class KeepAlive(Message, frozen=True):
     lease_id: int
 
 
-class Revoke(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Revoke(Message, frozen=True):
     lease_id: int
 
 
-class Watch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Watch(Message, frozen=True):
     """Ask for changes. The responses have the id of this request, and have no end."""
 
-    id: int
     prefix: str
     from_revision: int
 
 
-class Unwatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Unwatch(Message, frozen=True):
     """End the watch with this id. There is no response."""
 
-    id: int
 
-
-class Found(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Found(Message, frozen=True):
     entry: Entry | None
 
 
-class Listed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Listed(Message, frozen=True):
     snapshot: Snapshot
 
 
-class Done(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Done(Message, frozen=True):
     result: TxnResult
 
 
-class Granted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Granted(Message, frozen=True):
     """Response to Grant and KeepAlive."""
 
-    id: int
     lease_id: int
     ttl_ms: int
 
 
-class Revoked(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Revoked(Message, frozen=True):
+    """Response to Revoke."""
 
 
-class Changed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    id: int
+class Changed(Message, frozen=True):
     changes: Changes
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Failed(Message, frozen=True):
     """`kind` is a key of FAILURES."""
 
-    id: int
     kind: str
     reason: str
 

@@ -1,4 +1,4 @@
-"""A store whose leases end by time, over one whose leases end with its process."""
+"""Gives leases that end by time to a store with leases that end with its process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""AlterPartitionReassignments and ListPartitionReassignments on a single broker, whose partitions
-can only stay where they are."""
+"""AlterPartitionReassignments and ListPartitionReassignments on a single broker: its partitions can
+only stay where they are."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_keepalives_keep_a_lease(store: SocketStore) -> None:
 
 
 async def test_the_leases_of_the_first_broker_end_by_time_too(first: First) -> None:
-    """A store whose leases have no time to live would say that its broker is alone."""
+    """A broker takes leases without a time to live as a sign that it is alone."""
     assert first.shared is not None
     lease = await first.shared.lease(LONG_MS)
     assert (lease.ttl_ms, await lease.keep_alive()) == (LONG_MS, LONG_MS)
