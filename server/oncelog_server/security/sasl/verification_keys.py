@@ -112,7 +112,7 @@ def verifies(key: VerificationKey, token: Jwt, algorithm: str) -> bool:
 def import_joserfc() -> None:
     """Import joserfc. Raises SecurityExtraMissing, with what to install."""
     try:
-        import joserfc.jws  # noqa: F401
+        import joserfc.jws  # noqa: F401 - only shows whether it is installed
     except ImportError as error:
         raise SecurityExtraMissing(
             "OAUTHBEARER needs joserfc and cryptography: pip install 'oncelog[security]'"
