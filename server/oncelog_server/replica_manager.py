@@ -546,10 +546,7 @@ class ReplicaManager:
 
     def settings_changed(self) -> None:
         """Apply changed settings of the broker to all open logs, in slices."""
-        configs = LogConfigs(self._settings)
-        if configs.of({}) == self._configs.of({}):
-            return
-        self._configs = configs
+        self._configs = LogConfigs(self._settings)
         for topic in self._image.topics.values():
             self._due.add(topic)
         self._due.work()

@@ -10,13 +10,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
-from oncelog_server.cleaning.cleaner import _limits
+from oncelog_server.cleaning.cleaner import LogCleaner
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import ConfigRecord
+from oncelog_server.cluster.store import Put
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import load_settings
 from oncelog_server.dynamic_settings import follow_settings
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, in_force
+from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.metadata.brokers import until
 
@@ -58,11 +64,19 @@ def of_topic(text: str, used: Any, attribute: str) -> Effect:
 
 
 def of_cleaner(text: str, used: Any, attribute: str) -> Effect:
-    return Effect(text, used, lambda broker: getattr(_limits(broker.settings), attribute))
+    return Effect(text, used, lambda broker: getattr(cleaner_of(broker).limits, attribute))
 
 
 def of_listener(text: str, used: Any, attribute: str) -> Effect:
     return Effect(text, used, lambda broker: getattr(broker._listener._limits, attribute))
+
+
+def cleaner_of(broker: Broker) -> LogCleaner:
+    """Return the cleaner, which has been running since the first call."""
+    if broker._late_cleaner.cleaner is None:
+        broker._late_cleaner._load()
+    assert broker._late_cleaner.cleaner is not None
+    return broker._late_cleaner.cleaner
 
 
 def config_of(broker: Broker, topic: str = "t") -> Any:
@@ -201,3 +215,55 @@ async def test_the_limit_of_connections_stays_below_the_descriptors(
         monkeypatch.setattr(descriptors, "affordable_connections", lambda: 50)
         follow_settings(broker._listener, broker.settings)
         assert broker._listener._limits.max_connections == 50
+
+
+async def test_a_log_whose_topic_has_own_settings_gets_the_first_change(tmp_path: Path) -> None:
+    async with started(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("t", settings={"max.message.bytes": "5"})])
+        await alter_to(broker, ALL_BROKERS, {"log.retention.ms": "7"})
+        await until(lambda: config_of(broker).retention_ms == 7)
+        assert config_of(broker).max_message_bytes == 5
+
+
+@pytest.mark.parametrize(("first", "second"), [(ALL_BROKERS, "1"), ("1", ALL_BROKERS)])
+async def test_settings_that_contradict_those_of_the_other_layer_are_refused(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """A broker with both could not start again."""
+    async with started(tmp_path) as broker:
+        await alter_to(broker, first, {"log.cleaner.max.compaction.lag.ms": "50"})
+        with pytest.raises(Refused) as refused:
+            await alter_to(broker, second, {"log.cleaner.min.compaction.lag.ms": "100"})
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+    async with started(tmp_path) as broker:
+        assert broker.settings.log_cleaner_max_compaction_lag_ms == 50
+        assert broker.settings.log_cleaner_min_compaction_lag_ms == 0
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"max.connections.per.ip.overrides": "x"},
+        {"log.retention.ms": "0"},
+        {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "3"},
+    ],
+)
+async def test_stored_settings_that_contradict_others_stop_no_start(
+    tmp_path: Path, stored: dict[str, str]
+) -> None:
+    """Another broker may have accepted them, with other settings of its start."""
+    async with started(tmp_path) as broker:
+        record = records.encode(ConfigRecord({**stored, "log.segment.bytes": "7000000"}))
+        await broker.metadata.store.txn((), [Put(records.broker_config_key("1"), record)])
+    async with started(tmp_path) as broker:
+        assert broker.settings.log_segment_bytes == 7_000_000
+        assert set(broker.settings.dynamic) < {*stored, "log.segment.bytes"}
+        await broker.metadata.create_topics([NewTopic("t")])
+        assert config_of(broker).segment_bytes == 7_000_000
+
+
+async def test_settings_that_fit_only_together_are_in_force_together(tmp_path: Path) -> None:
+    own = {"log.cleaner.min.compaction.lag.ms": "100", "log.cleaner.max.compaction.lag.ms": "200"}
+    static = Settings(log_cleaner_max_compaction_lag_ms=50)
+    found = in_force(static, {**own, "log.retention.ms": "0"}, {})
+    assert dict(found.dynamic) == own

@@ -76,7 +76,6 @@ class LogCleaner:
         self._partitions = partitions
         self._files = files
         self._start_work = start_work
-        self._limits = _limits(settings)
         self._cleaned = _load_checkpoint(files)
         # Logs that are not cleaned before a time (monotonic clock, in ms). The time is infinite for
         # corrupt logs, and for logs that wait for a probe of the disk.
@@ -90,6 +89,11 @@ class LogCleaner:
         # Number of successful passes since the start, and the time of the last search for a log.
         self.passes = 0
         self._looked_ms = clock.monotonic_ms()
+
+    @property
+    def limits(self) -> CleaningLimits:
+        """Return the limits of the next pass."""
+        return _limits(self._settings)
 
     @property
     def uncleanable_count(self) -> int:
@@ -190,7 +194,7 @@ class LogCleaner:
             self._wait()
             return
         gives_way = found[0].topic_partition not in self._starved
-        limits = self._limits._replace(gives_way=gives_way)
+        limits = self.limits._replace(gives_way=gives_way)
         self._pass = Pass(self, self._timers, *found)
         self._pass.start(self._start_work, limits, self._clock.now_ms())
 

@@ -62,7 +62,8 @@ def alter_broker(
     found = image.broker_config(name)
     before = found.settings
     try:
-        check_change(settings, own, {topic.name: topic.settings for topic in image.topics.values()})
+        topics = {topic.name: topic.settings for topic in image.topics.values()}
+        check_change(settings, own, _layers(image, name, own), topics)
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from error
     if name != ALL_BROKERS and before.get(_MIN_ISR) != own.get(_MIN_ISR):
@@ -80,6 +81,16 @@ def alter_broker(
     key = records.broker_config_key(name)
     change = Put(key, records.encode(ConfigRecord(dict(own)))) if own else Delete(key)
     return [Write((Written(key, found.revision),), (change,))]
+
+
+def _layers(
+    image: ClusterImage, name: str, own: Mapping[str, str]
+) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:
+    """Return the settings of each broker that the change concerns, over those of all brokers."""
+    if name != ALL_BROKERS:
+        return [(own, image.broker_config(ALL_BROKERS).settings)]
+    brokers = [found.settings for key, found in image.configs.items() if key != ALL_BROKERS]
+    return [(broker, own) for broker in ({}, *brokers)]
 
 
 def _altered_list(before: Mapping[str, str], alteration: Alteration) -> str:

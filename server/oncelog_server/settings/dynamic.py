@@ -7,7 +7,7 @@ its start. Any other setting is read when the broker starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -91,13 +91,17 @@ def rate_of(settings: Settings, name: str) -> int:
 
 
 def check_change(
-    settings: Settings, own: Mapping[str, str], topics: Mapping[Any, Mapping[str, str]]
+    settings: Settings,
+    own: Mapping[str, str],
+    layers: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
+    topics: Mapping[Any, Mapping[str, str]],
 ) -> None:
-    """Check the dynamic settings of a broker, or of all brokers, as they will be.
+    """Check the dynamic settings `own` of a broker, or of all brokers, as they will be.
 
-    `settings` are those of this broker, `topics` the own settings of the cluster's topics. Raises
-    InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an invalid value, and
-    for a contradiction between settings.
+    `layers` are (settings of the broker, settings of all brokers) for each broker that `own`
+    concerns. `settings` are those of this broker, `topics` the own settings of the cluster's
+    topics. Raises InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an
+    invalid value, and for a contradiction between settings.
     """
     fixed = [name for name in own if name not in DYNAMIC]
     if fixed:
@@ -105,26 +109,67 @@ def check_change(
     for name, text in own.items():
         parse_value(DYNAMIC[name], text)
     static = settings.at_start or settings
-    changed = in_force(static, own, {})
-    known = contradictions(static)
-    for name, reason in contradictions(changed):
-        if (name, reason) not in known:
-            raise InvalidValue(f"Invalid value for configuration {name}: {reason}")
-    for topic_settings in ({}, *topics.values()):
-        topic_values(changed, topic_settings)
+    for broker, defaults in layers:
+        changed = _with(static, _valid(broker), _valid(defaults))
+        _check(static, changed)
+        for topic_settings in topics.values():
+            topic_values(changed, topic_settings)
 
 
 def in_force(static: Settings, own: Mapping[str, str], defaults: Mapping[str, str]) -> Settings:
     """Return the settings in force: those of the start, with the dynamic settings of all brokers,
-    and over these the broker's own. A setting that this version cannot apply keeps the value of the
-    start."""
+    and over these the broker's own.
+
+    A dynamic setting has no effect if this version cannot read its value, or if it contradicts the
+    settings of this start: another broker has accepted it, or the settings of the start have
+    changed.
+    """
     own, defaults = _valid(own), _valid(defaults)
+    whole = _with(static, own, defaults)
+    if _fits(static, whole):
+        return whole
+    kept: dict[bool, dict[str, str]] = {True: {}, False: {}}
+    left = [(False, *row) for row in defaults.items()] + [(True, *row) for row in own.items()]
+    found = static
+    while True:
+        # Two settings may fit only together with a third one, so the others are tried again.
+        tried, left = left, []
+        for is_own, name, text in tried:
+            layers = {**kept, is_own: {**kept[is_own], name: text}}
+            changed = _with(static, layers[True], layers[False])
+            if _fits(static, changed):
+                kept, found = layers, changed
+            else:
+                left.append((is_own, name, text))
+        if len(left) == len(tried):
+            return found if found is not static else _with(static, {}, {})
+
+
+def _with(static: Settings, own: Mapping[str, str], defaults: Mapping[str, str]) -> Settings:
+    """Return the settings with these dynamic ones, which have valid values."""
     values: dict[str, Any] = {
         row.attribute: parse_value(row, text)
         for name, text in {**defaults, **own}.items()
         if (row := HONOURED.get(name)) is not None
     }
     return replace(static, at_start=static, dynamic=own, dynamic_defaults=defaults, **values)
+
+
+def _check(static: Settings, changed: Settings) -> None:
+    """Raise InvalidValue for a contradiction that the settings of the start do not have."""
+    known = contradictions(static)
+    for name, reason in contradictions(changed):
+        if (name, reason) not in known:
+            raise InvalidValue(f"Invalid value for configuration {name}: {reason}")
+    topic_values(changed, {})
+
+
+def _fits(static: Settings, changed: Settings) -> bool:
+    try:
+        _check(static, changed)
+    except InvalidValue:
+        return False
+    return True
 
 
 def _valid(texts: Mapping[str, str]) -> dict[str, str]:
