@@ -487,8 +487,8 @@ class ReplicaManager:
     def _remove_moved(self, topic: TopicImage, name: TopicPartition) -> None:
         """Remove a partition that has moved to other brokers (Kafka's StopReplica).
 
-        The brokers of the new replicas have every record, or the partition would not have moved. A
-        log that could not be opened stays on disk, and the next start puts it aside as a stray.
+        The new replicas have every record, or an unclean election has given them up. A log that
+        could not be opened stays on disk, and the next start puts it aside as a stray.
         """
         if self._partitions.get(name) is not None:
             log.info("partition has moved to other brokers", partition=str(name))

@@ -32,9 +32,10 @@ BROKER_SETTINGS_MUTANTS: Final = (
         "D3",
         "open logs keep the settings of the start",
         f"{_SERVER}/replica_manager.py",
-        "        self._configs = configs\n        for topic in self._image.topics.values():\n"
+        "        self._configs = LogConfigs(self._settings)\n"
+        "        for topic in self._image.topics.values():\n"
         "            self._due.add(topic)\n",
-        "        self._configs = configs\n",
+        "        self._configs = LogConfigs(self._settings)\n",
         _RUNNING,
     ),
     Mutant(

@@ -39,7 +39,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "G4",
         "a cancellation trusts a replica that may have lost records",
         f"{_CLUSTER}/reassignment_changes.py",
-        "        isr = live_members(Candidates(image, partition), partition)\n",
+        "        isr = live_members(candidates, partition) or "
+        "staying_members(candidates, partition)\n",
         "        isr = dict.fromkeys(partition.isr)\n",
         _RULES,
     ),

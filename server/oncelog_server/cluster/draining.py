@@ -1,7 +1,8 @@
 """A broker that stops gives its partitions to other replicas first (Kafka's controlled shutdown).
 
 The broker writes `draining/<id>`. The controller then moves its leaders and takes it out of every
-ISR (`partition_change.py`), and no leader adds it to an ISR (`isr_changes.py`).
+ISR, unless no other replica can lead (`partition_change.py`), and no leader adds it to an ISR
+(`isr_changes.py`).
 """
 
 from __future__ import annotations

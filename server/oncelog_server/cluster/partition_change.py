@@ -182,7 +182,7 @@ def next_record(
         )
         if found != NO_LEADER:
             isr = {found: elr.pop(found)}
-    if found == NO_LEADER and (staying := _staying(candidates, partition, recorded)):
+    if found == NO_LEADER and (staying := staying_members(candidates, partition)):
         elr = _elr(candidates, partition, staying, rules.min_isr(topic, partition))
         return _changed(before, _record(partition, staying, elr, leader, kept_epoch))
     if found == NO_LEADER and (rules.allows_unclean(topic) or len(partition.replicas) == 1):
@@ -196,7 +196,7 @@ def next_record(
         elr = {}
     elr = {broker_id: elr[broker_id] for broker_id in elr if broker_id in partition.replicas}
     if found == leader == NO_LEADER:
-        return _changed(before, _record(partition, isr, elr, NO_LEADER, partition.leader_epoch))
+        return _changed(before, _record(partition, isr, elr, NO_LEADER, kept_epoch))
     return _changed(before, _record(partition, isr, elr, found, next_epoch))
 
 
@@ -279,9 +279,10 @@ def _first(partition: PartitionImage, members: Members) -> int:
     return next((b for b in partition.replicas if b in members), NO_LEADER)
 
 
-def _staying(candidates: Candidates, partition: PartitionImage, recorded: Members) -> Members:
+def staying_members(candidates: Candidates, partition: PartitionImage) -> Members:
     """Return the ISR of a draining leader that no other replica can replace, {} without such a
     leader. Its partition is served until the broker stops. Kafka makes it leaderless at once."""
+    recorded = members_of(partition.isr, partition.isr_epochs)
     staying = {
         broker_id: epoch
         for broker_id, old in recorded.items()

@@ -17,6 +17,7 @@ from oncelog_server.cluster.partition_change import (
     add_change,
     live_members,
     next_record,
+    staying_members,
 )
 from oncelog_server.cluster.placement import check_assignment
 from oncelog_server.cluster.reassignment import Reassignment
@@ -98,7 +99,9 @@ def _wanted(
         if not present.is_in_progress:
             raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         cancelled = present.cancelled()
-        isr = live_members(Candidates(image, partition), partition)
+        candidates = Candidates(image, partition)
+        # A draining leader that no other replica can replace stays the leader.
+        isr = live_members(candidates, partition) or staying_members(candidates, partition)
         if isr.keys().isdisjoint(cancelled.replicas) and not rules.allows_unclean(topic):
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

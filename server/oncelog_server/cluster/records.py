@@ -64,7 +64,8 @@ class RegistrationRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DrainingRecord(msgspec.Struct, frozen=True):
-    """`draining/<id>`, leased: the broker stops. It leads no partition and joins no ISR."""
+    """`draining/<id>`, leased: the broker stops. It joins no ISR, and leads only partitions
+    that no other replica can lead."""
 
 
 class FailedRecord(msgspec.Struct, frozen=True):

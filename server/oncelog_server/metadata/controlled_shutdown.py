@@ -75,6 +75,7 @@ class ControlledShutdown:
     async def _drain(self) -> None:
         """Raises OSError and LeaseEnded if the store fails, Refused if the image does not follow
         it."""
+        is_draining = False
         while True:
             self._changes.clear()
             image = self._follower.image
@@ -83,8 +84,14 @@ class ControlledShutdown:
                 return  # the registration has ended, so the controller elects other leaders
             if self._broker_id not in image.draining:
                 await self._write_key(epoch)
-            elif not still_to_move(image, self._broker_id, self._led):
-                return
+            else:
+                if not is_draining:
+                    # Elections before this image did not know that the broker drains.
+                    is_draining = True
+                    led = led_by(image, self._broker_id)
+                    self._led = tuple(dict.fromkeys((*self._led, *led)))
+                if not still_to_move(image, self._broker_id, self._led):
+                    return
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S):
                     await self._changes.wait()

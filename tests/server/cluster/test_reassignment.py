@@ -293,6 +293,21 @@ def test_a_cancellation_never_leaves_an_empty_isr(unclean: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_cancellation_keeps_a_draining_leader_that_no_other_replica_can_replace(
+    unclean: bool,
+) -> None:
+    """The leader epoch increases, because a replica is removed."""
+    own = {"unclean.leader.election.enable": str(unclean).lower()}
+    cluster = cluster_with((1,), own=own)
+    moved(cluster, (1, 3))
+    before = cluster.partition("t")
+    cluster.drain(1)
+    found = moved(cluster, None)
+    assert (found.replicas, found.leader, found.isr) == ((1,), 1, (1,))
+    assert found.leader_epoch == before.leader_epoch + 1
+
+
 def test_a_cancellation_needs_a_live_replica() -> None:
     """Otherwise it would make the partition unavailable."""
     cluster = cluster_with((1, 2))

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from oncelog_server.cluster import records
+from oncelog_server.cluster.draining import led_by
 from oncelog_server.cluster.image import NO_LEADER, PartitionImage
 from oncelog_server.cluster.store import Compare, Put, TxnResult, UnknownOutcome, WriteOperation
 from oncelog_server.cluster.topics import NewTopic
@@ -169,3 +170,30 @@ async def test_a_single_broker_and_one_without_the_setting_write_no_key(enabled:
     await metadata.move_leaders()
     assert store.transactions == before
     await metadata.stop()
+
+
+async def test_a_partition_that_is_gained_while_the_stop_begins_is_moved_too(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A neighbor stops at the same moment, and its leader moves here before the others see that
+    this broker drains."""
+    started = await three(brokers)
+    stopping = started[1]
+    stop = shutdown(stopping, 2, 5.0)
+    # What the broker led at the beginning, before the last elections.
+    monkeypatch.setattr(controlled_shutdown, "led_by", late_view(led_by))
+    with structlog.testing.capture_logs() as events:
+        await stop.run()
+    assert all(partition.leader != 2 for partition in partitions(stopping))
+    assert not warnings(events)
+
+
+def late_view(seen_by: Any) -> Any:
+    """Return a `led_by` that sees no partition at its first call."""
+    calls = [0]
+
+    def seen(*arguments: Any) -> Any:
+        calls[0] += 1
+        return () if calls[0] == 1 else seen_by(*arguments)
+
+    return seen
