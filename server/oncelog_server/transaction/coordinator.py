@@ -252,13 +252,18 @@ class TransactionCoordinator:
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = self._partition_of(key, count)
-        if self.runtime.is_loading and not self._has_pointers:
+        if not self._has_pointers and (self.runtime.is_loading or not self._are_pointed()):
             # A transactional id with a group is in the shard of the group, and the id alone does
             # not say which shard that is. So all shards must be loaded first. With several brokers,
             # the shard of the id points to the group.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        shard = self.runtime.shard(index)
+        # Not before a shard is in service: a broker that has begun to lead none has none to load.
         self._has_pointers = self._owners is not None
-        return index, self.runtime.shard(index)
+        return index, shard
+
+    def _are_pointed(self) -> bool:
+        return self._owners is None or self._owners.are_pointed()
 
     def keeps_id(self, command: InitProducerId, group_id: str | None) -> bool:
         """Return True if the transactional id exists, and the caller need not get a new producer id

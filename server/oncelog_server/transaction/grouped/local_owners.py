@@ -98,6 +98,9 @@ class LocalOwners:
     def on_loaded(self, index: int, shard: TransactionShard) -> None:
         pass  # a search needs no preparation
 
+    def are_pointed(self) -> bool:
+        return True  # a search needs no pointers
+
     def expire_pointers(self, before_ms: int) -> Steps[None]:
         yield from ()  # there are no pointers
 

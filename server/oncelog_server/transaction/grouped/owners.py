@@ -54,7 +54,12 @@ class Owners(Protocol):
         ...
 
     def on_loaded(self, index: int, shard: TransactionShard) -> None:
-        """Take notice of a shard that is in service now."""
+        """Prepare for a newly loaded shard."""
+        ...
+
+    def are_pointed(self) -> bool:
+        """Return False while an id of a group in a loaded shard may lack its pointer. Another
+        shard could then take the id too."""
         ...
 
     def expire_pointers(self, before_ms: int) -> Steps[None]:

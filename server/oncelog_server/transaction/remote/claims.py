@@ -109,13 +109,14 @@ def _leaving(
     return fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
 
 
-def decide_pointers(groups: Iterable[tuple[str, str]], *, wall_ms: int) -> Decision[None]:
-    """Decide that these ids, each with its group, point to their groups."""
+def decide_pointers(groups: Iterable[tuple[str, str]], *, wall_ms: int) -> Decision[bool]:
+    """Decide that these ids, each with its group, point to their groups. The response is True when
+    the pointers are committed, else False."""
     records, effects = [], []
     for transactional_id, group_id in groups:
         records.append(to_record(transactional_id, group_id, wall_ms))
         effects.append(PointerPending(transactional_id))
-    return Decision(None, tuple(records), effects=tuple(effects))
+    return Decision(True, tuple(records), effects=tuple(effects), failed=lambda code: False)
 
 
 def decide_pointer_removal(

@@ -13,6 +13,7 @@ from oncelog_protocol.messages.coordinator_call import (
     Operation,
 )
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import Steps
@@ -52,6 +53,10 @@ class PointedOwners:
         self._claims = claims
         self._shard_count = shard_count
         self._wall_ms = wall_ms
+        # Batches of missing pointers that are not committed yet, and the shards for which a batch
+        # has failed.
+        self._in_flight = 0
+        self._failed: set[int] = set()
 
     def refusal(
         self,
@@ -230,8 +235,28 @@ class PointedOwners:
         ]
         for begin in range(0, len(wrong), POINTERS_PER_BATCH):
             batch = wrong[begin : begin + POINTERS_PER_BATCH]
-            decision = decide_pointers(batch, wall_ms=self._wall_ms())
-            self._transactions.runtime.run(index, decision)
+            self._write(index, decide_pointers(batch, wall_ms=self._wall_ms()))
+
+    def _write(self, index: int, decision: Decision[bool]) -> None:
+        def written(is_committed: bool) -> None:
+            self._in_flight -= 1
+            if not is_committed:
+                self._failed.add(index)
+
+        self._in_flight += 1
+        result = self._transactions.runtime.run(index, decision)
+        if isinstance(result, Deferred):
+            result.on_complete(written)
+            result.on_abandon(lambda: written(False))
+        else:
+            written(result)
+
+    def are_pointed(self) -> bool:
+        failed, self._failed = self._failed, set()
+        shards = dict(self._transactions.runtime.shards()) if failed else {}
+        for index in failed & shards.keys():
+            self.on_loaded(index, shards[index])
+        return not self._in_flight and not self._failed
 
     def expire_pointers(self, before_ms: int) -> Steps[None]:
         for index, shard in list(self._transactions.runtime.shards()):

@@ -10,12 +10,14 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
+from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.results import TransactionResult
+from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.remote.brokers import SHARDS, Answer, Brokers
 from tests.server.transaction.world import A0, World, value_of
 
@@ -241,9 +243,17 @@ def named_everywhere() -> list[str]:
 
 
 def of_a_single_broker() -> Brokers:
-    """Return a cluster with one broker, on a disk that a single broker has written: some ids are in
-    a group, and have no pointer. An id may have an older pointer from an earlier time as a
-    cluster."""
+    """Return a cluster with one broker, on a disk that a single broker has written."""
+    return first_start(written_by_a_single_broker())
+
+
+def first_start(files: MemoryFiles) -> Brokers:
+    return Brokers(size=1, files=files, epoch=2, next_producer_id=9_000)
+
+
+def written_by_a_single_broker() -> MemoryFiles:
+    """Return a disk with ids that are in a group, and have no pointer. An id may have an older
+    pointer from an earlier time as a cluster."""
     cluster = Brokers(size=1)
     for name in named_everywhere():
         init(cluster, H, name)
@@ -254,7 +264,7 @@ def of_a_single_broker() -> Brokers:
             command, GroupAssignment(G, 1, frozenset({IN0}))
         )
         assert code_of(response) is NONE
-    return Brokers(size=1, files=world.files.after_kill(), epoch=2, next_producer_id=9_000)
+    return world.files.after_kill()
 
 
 def test_the_ids_of_a_single_brokers_groups_get_their_pointers_at_the_first_start() -> None:
@@ -263,6 +273,39 @@ def test_the_ids_of_a_single_brokers_groups_get_their_pointers_at_the_first_star
         assert (cluster.owners(name), pointer_of(cluster, name)) == ([G], G)
         init(cluster, H, name)
         assert (cluster.owners(name), pointer_of(cluster, name)) == ([H], H)
+
+
+def test_no_id_is_initialized_while_the_pointers_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise an id could be in its group and in its own shard at once."""
+
+    def too_few(partition: Partition) -> None:
+        raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    files = written_by_a_single_broker()
+    with monkeypatch.context() as below_min_isr:
+        below_min_isr.setattr(Partition, "check_in_sync_replicas", too_few)
+        cluster = first_start(files)
+        for name in named_everywhere():
+            assert code_of(ask(cluster, None, name)) is LOADING
+            assert cluster.owners(name) == [G]
+    for name in named_everywhere():
+        init(cluster, None, name)
+        assert cluster.owners(name) == [None]
+
+
+def test_a_broker_that_leads_nothing_yet_knows_no_pointers() -> None:
+    cluster = of_a_single_broker()
+    (broker,) = cluster.brokers.values()
+    transactions = broker.transactions
+    transactions._has_pointers = False
+    for index in range(SHARDS):
+        transactions.resign(index)
+    with pytest.raises(Refused) as refused:
+        transactions.owner(ID)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    assert not transactions._has_pointers
 
 
 def test_a_load_writes_no_pointer_that_is_there() -> None:
