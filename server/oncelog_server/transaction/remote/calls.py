@@ -26,9 +26,17 @@ from oncelog_server.transaction.results import TransactionResult
 
 Called = CoordinatorCallResult | Deferred[CoordinatorCallResult]
 
-# Codes of a shard that is somewhere else, or nowhere now. The client's own coordinator is still the
-# right one, so it must not get NOT_COORDINATOR.
-_UNAVAILABLE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+# Codes of a shard that is somewhere else, or nowhere now, and of a broker that does not serve this
+# one: it has an older version, or lacks a rule. The own coordinator of the client is still right,
+# and the rights of the client are not in question, so the client must not get these codes.
+_UNAVAILABLE: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
 
 
 class ShardLeader(NamedTuple):

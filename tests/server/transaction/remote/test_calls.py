@@ -73,6 +73,8 @@ def routes(
         (ShardLeader(2, 4), 3, ErrorCode.NONE, LOADING, [2]),
         (ShardLeader(2, 4), -1, ErrorCode.NOT_COORDINATOR, LOADING, [2]),
         (ShardLeader(1, 4), -1, ErrorCode.NOT_COORDINATOR, LOADING, [1]),
+        (ShardLeader(2, 4), -1, ErrorCode.UNSUPPORTED_VERSION, LOADING, [2]),
+        (ShardLeader(2, 4), -1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, LOADING, [2]),
         (
             ShardLeader(2, 4),
             4,
