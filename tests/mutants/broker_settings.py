@@ -79,4 +79,20 @@ BROKER_SETTINGS_MUTANTS: Final = (
         " and False:\n",
         ("tests/server/cluster/test_feature_changes.py",),
     ),
+    Mutant(
+        "D9",
+        "settings that contradict those of the other layer are accepted",
+        "server/oncelog_server/cluster/broker_alterations.py",
+        "        return [(own, image.broker_config(ALL_BROKERS).settings)]\n",
+        "        return [(own, {})]\n",
+        _RUNNING,
+    ),
+    Mutant(
+        "D10",
+        "stored settings that contradict others come into force",
+        "server/oncelog_server/settings/dynamic.py",
+        "    if _fits(static, whole):\n",
+        "    if True:\n",
+        _RUNNING,
+    ),
 )

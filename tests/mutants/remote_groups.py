@@ -82,4 +82,20 @@ REMOTE_GROUP_MUTANTS: Final = (
         "    return Decision(SUCCESS, (record,), effects=(pending,), failed=gone.failed)\n",
         _MOVES,
     ),
+    Mutant(
+        "RG9",
+        "a departure writes nothing where the id is unknown",
+        "server/oncelog_server/transaction/groups.py",
+        "        return (CoordinatorRecord(_key(transactional_id, group_id), None),)\n",
+        "        return ()\n",
+        _MOVES,
+    ),
+    Mutant(
+        "RG10",
+        "ids are initialized before their pointers are committed",
+        "server/oncelog_server/transaction/coordinator.py",
+        " and (self.runtime.is_loading or not self._are_pointed()):\n",
+        " and self.runtime.is_loading:\n",
+        _MOVES,
+    ),
 )

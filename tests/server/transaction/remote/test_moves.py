@@ -16,6 +16,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.remote.claims import decide_departure_from
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.remote.brokers import SHARDS, Answer, Brokers
@@ -463,3 +464,21 @@ def test_b27_an_id_has_one_owner_whatever_happens(seed: int, flush_on_ack: bool)
             assert begin(cluster, where, producer) not in (NONE, BUSY)
         assert begin(cluster, place, final) is NONE
         got.append((place, final))
+
+
+# --- what a departure writes
+
+
+@pytest.mark.parametrize("group_id", [G, H])
+def test_a_departure_is_a_record_even_where_the_id_is_unknown(group_id: str) -> None:
+    """A deposed leader, which may not know the id any more, cannot commit it, and so cannot say
+    that the id has left."""
+    cluster = Brokers()
+    init(cluster, G)
+    coordinator = cluster.coordinator(group_id).transactions
+    _, shard = coordinator.owner(group_id)
+    for name in (ID, "unknown"):
+        decision = decide_departure_from(
+            shard, name, group_id, producer=(-1, -1), keep_prepared=False, caller=None, wall_ms=1
+        )
+        assert decision.records
