@@ -49,10 +49,12 @@ Outcome = Refused | None
 
 
 class Elections(msgspec.Struct, frozen=True):
-    """The writes of the elections that are possible, and the outcome for each partition."""
+    """The writes of the elections that are possible, and the outcome for each partition. `unclean`
+    are the partitions whose new leader was neither in the ISR nor in the ELR."""
 
     writes: list[Write]
     outcomes: Mapping[TopicPartition, Outcome]
+    unclean: tuple[TopicPartition, ...] = ()
 
 
 def requested_elections(
@@ -68,6 +70,7 @@ def requested_elections(
     rules = msgspec.structs.replace(rules, is_forced=kind is ElectionType.UNCLEAN)
     batches: Batches[PartitionImage] = Batches(())
     outcomes: dict[TopicPartition, Outcome] = {}
+    unclean: list[TopicPartition] = []
     for name in wanted:
         topic = image.topics.get(name.topic)
         partition = image.partition(*name)
@@ -84,7 +87,9 @@ def requested_elections(
         else:
             add_change(batches, image, topic, partition, record)
             outcomes[name] = None
-    return Elections(batches.writes(), outcomes)
+            if record.leader not in (*partition.isr, *partition.elr):
+                unclean.append(name)
+    return Elections(batches.writes(), outcomes, tuple(unclean))
 
 
 def _has_leader(partition: PartitionImage, kind: ElectionType) -> bool:

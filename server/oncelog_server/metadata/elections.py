@@ -71,15 +71,17 @@ async def _elect(
 ) -> Outcomes:
     """Elect these leaders. Raises Refused if the store fails."""
     outcomes: Outcomes = {}
+    # A later attempt finds what an earlier one has elected, so the names of both count.
+    unclean: dict[TopicPartition, None] = {}
 
     def decide(image: ClusterImage) -> list[Write]:
         elections = requested_elections(image, rules, kind, part)
         outcomes.update(elections.outcomes)
+        unclean.update(dict.fromkeys(elections.unclean))
         return elections.writes
 
     await writer.write(decide)
-    if kind is ElectionType.UNCLEAN:
-        _log_unclean([name for name, outcome in outcomes.items() if outcome is None])
+    _log_unclean(tuple(unclean))
     return {name: _after_a_decision(outcome) for name, outcome in outcomes.items()}
 
 

@@ -65,6 +65,18 @@ def test_an_unclean_election_prefers_a_replica_that_has_every_record() -> None:
     assert cluster.partition("t").leader == 2
 
 
+@pytest.mark.parametrize(("dead", "unclean"), [((), ()), ((2,), (NAME,))])
+def test_only_a_leader_from_outside_of_isr_and_elr_is_unclean(
+    dead: tuple[int, ...], unclean: tuple[TopicPartition, ...]
+) -> None:
+    """Broker 2 is in the ELR, and has every record. A warning about it would be a false alarm."""
+    cluster = cluster_with(OFFLINE)
+    cluster.stop(*dead)
+    elections = requested_elections(cluster.image, RULES, UNCLEAN, [NAME])
+    assert elections.outcomes == {NAME: None}
+    assert elections.unclean == unclean
+
+
 def test_unknown_topics_and_partitions() -> None:
     cluster = cluster_with(WHOLE)
     wanted = [TopicPartition("t", 7), TopicPartition("t", -1), TopicPartition("u", 0)]
