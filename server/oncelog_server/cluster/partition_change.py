@@ -186,7 +186,7 @@ def next_record(
         elr = _elr(candidates, partition, staying, rules.min_isr(topic, partition))
         return _changed(before, _record(partition, staying, elr, leader, kept_epoch))
     if found == NO_LEADER and (rules.allows_unclean(topic) or len(partition.replicas) == 1):
-        found = _unclean(candidates, partition, has_members=bool(elr))
+        found = _unclean(candidates, partition, has_members=bool(elr), may_be_empty=rules.is_forced)
         if found != NO_LEADER:
             isr, elr = {found: candidates.present_epoch(found)}, {}
     # A leader from outside of the old ISR may be the replica that was still missing.
@@ -294,11 +294,20 @@ def staying_members(candidates: Candidates, partition: PartitionImage) -> Member
     return staying if leader in staying and staying[leader] == recorded[leader] else {}
 
 
-def _unclean(candidates: Candidates, partition: PartitionImage, *, has_members: bool) -> int:
+def _unclean(
+    candidates: Candidates, partition: PartitionImage, *, has_members: bool, may_be_empty: bool
+) -> int:
     """Return the leader of an unclean election: the last known leader if there is no ELR, else the
-    first replica that can lead. Replicas that are being added come last: they may be empty."""
+    first replica that can lead.
+
+    A replica that is being added may be empty. Its election would complete the reassignment, and
+    the brokers of the other replicas would delete their logs. So it comes last, and only with
+    `may_be_empty`: an operator requests the election.
+    """
     last = partition.last_known_elr
     replicas = sorted(partition.replicas, key=partition.adding.__contains__)
+    if not may_be_empty:
+        replicas = [b for b in replicas if b not in partition.adding or b in last]
     if not has_members and len(last) == 1 and last[0] in replicas and candidates.serves(last[0]):
         return last[0]
     return next((b for b in replicas if candidates.serves(b)), NO_LEADER)

@@ -21,11 +21,13 @@ from oncelog_server.cluster.reassignment_changes import (
     reassign_partitions,
 )
 from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.requested_elections import ElectionType, requested_elections
 from oncelog_server.cluster.store import Delete, Put, Write
 from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
+from oncelog_server.topic_partition import TopicPartition
 from tests.server.cluster.clusters import Cluster
 
 RULES = ElectionRules(min_insync_replicas=1)
@@ -346,6 +348,20 @@ def test_an_unclean_election_takes_an_added_replica_last() -> None:
     join(cluster, 1)
     cluster.stop(1)
     assert decided(cluster).leader == 2
+
+
+def test_only_an_operator_elects_an_added_replica_that_may_be_empty() -> None:
+    """Its election completes the move, and the old replica would then delete the only records."""
+    cluster = cluster_with((1,), own={"unclean.leader.election.enable": "true"})
+    cluster.stop(1)
+    found = moved(cluster, (2,))
+    assert (found.leader, assignment(found)) == (NO_LEADER, ((2, 1), (2,), (1,)))
+    assert decided(cluster) == found
+    elections = requested_elections(
+        cluster.image, RULES, ElectionType.UNCLEAN, [TopicPartition("t", 0)]
+    )
+    assert cluster.apply(elections.writes)
+    assert cluster.partition("t").leader == 2
 
 
 def test_a_moving_partition_gets_another_leader_when_its_own_ends() -> None:
