@@ -28,6 +28,10 @@ from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
+from oncelog_server.hosting.directory_removal import DirectoryRemoval
+from oncelog_server.hosting.last_stop import LastStop, read_last_stop
+from oncelog_server.hosting.log_opening import LogOpening
+from oncelog_server.hosting.replica_manager import ReplicaManager
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.late_replication import LateReplication
@@ -45,7 +49,6 @@ from oncelog_server.producer_id_supply import ProducerIdSupply
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.replica_manager import LastStop, ReplicaManager
 from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.settings.listeners import (
     Endpoint,
@@ -239,7 +242,9 @@ class Broker:
         """Build the parts and connect them. Nothing starts here."""
         settings, clock = self.settings, self._clock
         self.security = BrokerSecurity(settings, self._environment, self._timers, self.metadata)
-        self._replica_manager = self._new_replica_manager(was_clean)
+        boot = self._environment.boot()
+        last_stop = read_last_stop(self.directory, boot, was_clean=was_clean)
+        self._replica_manager = self._new_replica_manager(last_stop)
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
         self._other_brokers = OtherBrokers(
@@ -280,7 +285,7 @@ class Broker:
             self.directory,
             self._files,
             self._slices,
-            forgotten=self._replica_manager.unknown_topics(self.metadata.image),
+            forgotten=last_stop.unknown_topics(self.metadata.image.topics),
             refused_work=self._refused_work,
         )
         self._follow_metadata()
@@ -332,29 +337,26 @@ class Broker:
         self.metadata.subscribe(cleaner.follow)
         return cleaner
 
-    def _new_replica_manager(self, was_clean: bool) -> ReplicaManager:
-        directory = self.directory
-        last_stop = LastStop(
-            was_clean,
-            directory.was_kept_by(self._environment.boot()),
-            directory.recovery_points(),
-            directory.log_start_offsets(),
-            directory.closed_logs() if was_clean else {},
-            directory.high_watermarks(),
-        )
-        return ReplicaManager(
-            self.settings.node_id,
+    def _new_replica_manager(self, last_stop: LastStop) -> ReplicaManager:
+        environment, wall_ms = self._environment, self._clock.now_ms
+        opening = LogOpening(
             self.settings,
             self._files,
             self.partitions,
             last_stop,
-            wall_ms=self._clock.now_ms,
+            wall_ms=wall_ms,
             request_flush=self._group_flush.request,
-            jitter=lambda most: self._environment.random.randrange(most + 1) if most > 0 else 0,
-            new_uuid=self._environment.new_uuid,
-            broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
+            jitter=lambda most: environment.random.randrange(most + 1) if most > 0 else 0,
             refused_ids=self._refused_ids,
             is_given_id=self._producer_ids.is_given,
+            refused_work=self._refused_work,
+        )
+        return ReplicaManager(
+            self.settings.node_id,
+            self.partitions,
+            opening,
+            DirectoryRemoval(self._files, self._refused_work, wall_ms, environment.new_uuid),
+            broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
             slices=self._slices,
             refused_work=self._refused_work,
             follow=self._late_replication.follow,

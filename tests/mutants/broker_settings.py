@@ -31,11 +31,11 @@ BROKER_SETTINGS_MUTANTS: Final = (
     Mutant(
         "D3",
         "open logs keep the settings of the start",
-        f"{_SERVER}/replica_manager.py",
-        "        self._configs = LogConfigs(self._settings)\n"
+        f"{_SERVER}/hosting/replica_manager.py",
+        "        self._opening.settings_changed()\n"
         "        for topic in self._image.topics.values():\n"
         "            self._due.add(topic)\n",
-        "        self._configs = LogConfigs(self._settings)\n",
+        "        self._opening.settings_changed()\n",
         _RUNNING,
     ),
     Mutant(

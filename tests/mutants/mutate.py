@@ -36,7 +36,7 @@ _SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_do
 _ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
 # Tests that use most modules of the server, and tests that use a client with a scripted broker and
 # with a real one.
-_USERS: Final = ("tests/server/handlers", "tests/server/test_replica_manager.py")
+_USERS: Final = ("tests/server/handlers", "tests/server/hosting/test_replica_manager.py")
 _SCRIPTED: Final = (
     "tests/client/test_block_time.py",
     "tests/client/test_consumer.py",

@@ -63,10 +63,10 @@ REASSIGNMENT_MUTANTS: Final = (
     Mutant(
         "G7",
         "a partition that has moved stays on its broker",
-        "server/oncelog_server/replica_manager.py",
+        "server/oncelog_server/hosting/replica_manager.py",
         "            self._leave(topic, name)\n        elif",
         "            pass\n        elif",
-        ("tests/server/test_moved_partitions.py",),
+        ("tests/server/hosting/test_moved_partitions.py",),
     ),
     Mutant(
         "G8",

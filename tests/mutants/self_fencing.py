@@ -64,9 +64,9 @@ SELF_FENCING_MUTANTS: Final = (
     Mutant(
         "SF7",
         "a leader that is elected while it is suspended serves",
-        f"{_SERVER}/replica_manager.py",
+        f"{_SERVER}/hosting/replica_manager.py",
         "                is_suspended=self._partitions.is_suspended,\n",
         "",
-        ("tests/server/test_replica_manager.py",),
+        ("tests/server/hosting/test_replica_manager.py",),
     ),
 )

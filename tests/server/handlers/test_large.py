@@ -59,9 +59,9 @@ from oncelog_server.slices import SLICE_MS, SMALL, Slices, at_its_end
 from tests.server.between_steps import Calls
 from tests.server.handlers import requests as requests_about
 from tests.server.handlers.nodes import ask, broker, context
+from tests.server.hosting.test_replica_manager import life
 from tests.server.log.driver import batch
 from tests.server.manual_timers import ManualTimers
-from tests.server.test_replica_manager import life
 
 COUNT = 3 * SMALL
 # The maximum number of steps in a turn of the event loop, in the test of Produce. Each step appends

@@ -37,8 +37,8 @@ from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.between_steps import Calls
 from tests.server.handlers.nodes import DEADLINE_S, ask
+from tests.server.hosting.test_replica_manager import life
 from tests.server.log.driver import batch
-from tests.server.test_replica_manager import life
 
 COUNT = SMALL + SMALL // 2
 SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)

@@ -22,7 +22,7 @@ from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.states import State
 from tests.server.handlers.nodes import DEADLINE_S, context
-from tests.server.test_replica_manager import life
+from tests.server.hosting.test_replica_manager import life
 from tests.server.transaction.world import transactional_batch, value_of
 
 P = ParamSpec("P")

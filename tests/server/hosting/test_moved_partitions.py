@@ -14,7 +14,7 @@ from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.test_replica_manager import (
+from tests.server.hosting.test_replica_manager import (
     damage,
     directories,
     life,

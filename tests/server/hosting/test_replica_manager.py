@@ -16,10 +16,10 @@ from oncelog_server.broker import Broker
 from oncelog_server.clock import Clock, SystemClock
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.environment import OsEnvironment
+from oncelog_server.hosting.directory_removal import DELETED_WITHIN_MS
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
-from oncelog_server.replica_manager import DELETED_WITHIN_MS
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import Done, StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
