@@ -253,7 +253,7 @@ class Consumer(Generic[K, V]):
 
     def put_back(self, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """Move the positions back to these records, so that `poll` returns them again. Do nothing
-        for a partition that the consumer has no more."""
+        for a partition that is no longer assigned."""
         for record in reversed(records):
             if record.topic_partition in self._subscription.partitions:
                 state = self._subscription[record.topic_partition]

@@ -26,7 +26,8 @@ TIMEOUT_S: Final = 4.0
 _REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 # The size of the response, which is not checked, its correlation id and its error code.
 _RESPONSE: Final = struct.Struct(">iih")
-# A listener that demands a client certificate ends the handshake so. The broker is alive then.
+# A listener that demands a client certificate ends the handshake with this alert. The broker is
+# alive then.
 _DEMANDS_CERTIFICATE: Final = (
     "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     "SSLV3_ALERT_BAD_CERTIFICATE",

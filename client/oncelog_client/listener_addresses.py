@@ -72,8 +72,9 @@ def listeners(environment: Mapping[str, str], lines: Iterable[str] = ()) -> list
 
 
 def _of_advertised(environment: Mapping[str, str]) -> str:
-    """Return the listeners that the image's entrypoint makes of KAFKA_ADVERTISED_LISTENERS, empty
-    if it makes none. A health check runs beside the broker's process, without its variables."""
+    """Return the listeners that the image's entrypoint derives from KAFKA_ADVERTISED_LISTENERS,
+    empty if it derives no listeners. A health check runs beside the broker's process, without its
+    variables."""
     advertised = environment.get("KAFKA_ADVERTISED_LISTENERS", "")
     is_set = any(environment.get(f"{prefix}LISTENERS") for prefix in _PREFIXES)
     if is_set or not any(sign in advertised for sign in (",", "SSL://", "SASL_")):

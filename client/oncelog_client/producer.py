@@ -457,7 +457,8 @@ class Producer(Generic[K, V]):
         """Write the buffered records, then commit, within `max_block_ms`.
 
         Raises AbortableError (abort, and do the work again), FatalError (close), or
-        CommitOutcomeUnknown: the only allowed call is then this one, which repeats the request.
+        CommitOutcomeUnknown. After CommitOutcomeUnknown only this method may be called, which
+        repeats the request.
         """
         await self._transactional().commit(self._open())
 

@@ -101,8 +101,8 @@ class DecoderSource(Source):
         """Write lines that read the length of records in a flexible version, and return its name.
 
         Two bytes hold the length of nearly every batch. Both are read together with the fields
-        before them. If the length has one byte, the second one is a byte after it: at least the
-        number of tagged fields follows.
+        before them. If the length has one byte, the second byte belongs to the next field. It
+        always exists, because the number of tagged fields follows.
         """
         name, second = self._take("B"), self._take("B")
         self._flush()
@@ -152,7 +152,8 @@ class DecoderSource(Source):
         if kind is records and self.lines[1] != _VIEW:
             self.lines.insert(1, _VIEW)
         self.line(f"{stop} = p + {length}")
-        # Only an int may be negative, and only a varint that may not be null is 0 here.
+        # Only an int32 can be negative. A compact length of 0 means null, which is an error here,
+        # so `stop` is below the position.
         wrong = f"{stop} > end" if nullable and self.flexible else f"not p <= {stop} <= end"
         self.line(f"if {wrong}: raise fail({'length of ' + name!r}, p)")
         read = {

@@ -215,7 +215,7 @@ class EncoderSource(Source):
 
 
 def _holds_records(kind: Array, version: int) -> bool:
-    """Return True if elements may have `records`, which may be other parts than bytes."""
+    """Return True if an element may contain `records`, because such a part need not be bytes."""
     if isinstance(kind.of, Primitive):
         return kind.of is records
     return any(field.type is records for field in schema_of(kind.of).present(version))

@@ -191,4 +191,4 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Errors that may go away by themselves. The client sends the request again after such an error."""
+"""Errors that a retry may resolve. The client sends the request again after such an error."""

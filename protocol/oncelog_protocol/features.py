@@ -56,7 +56,7 @@ OWN_TAGS: Final[dict[str, int]] = {
     "time_left_ms": 10_034,
     "fences": 10_035,
     # InitProducerId v2+: an operator ends the open transaction, and no producer begins. Other
-    # brokers skip the tag and end the transaction all the same, so the client sends the tag to
+    # brokers skip the tag and end the transaction nevertheless, so the client sends the tag to
     # every broker.
     "by_operator": 10_036,
     # ListOffsets v6+: `count_from` of the request, the offset from which the broker counts records;

@@ -1,6 +1,6 @@
 """The frames of requests and responses: a 4-byte size, then that many bytes. This module does no
-IO. The client uses it, and the broker for its own requests to other brokers. For requests from
-clients, the broker has a reader of its own (`requests/frame_reader.py`).
+IO. The client uses this module, and the broker uses it for its own requests to other brokers. For
+requests from clients, the broker has a reader of its own (`requests/frame_reader.py`).
 """
 
 from __future__ import annotations

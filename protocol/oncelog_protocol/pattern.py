@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from oncelog_protocol.character_ranges import DIGIT, WORD, Ranges, others
 
 # The first limit is RE2's maximum of a repetition (`x{1000}`). The other limits are for one
-# pattern: the number of its steps, of the steps that all matches reach together, of cached results,
-# and of groups inside each other.
+# pattern: the number of its steps, of the steps that all its matches reach together, of cached
+# results, and of nested groups.
 MOST_REPEATS: Final = 1_000
 MOST_STEPS: Final = 10_000
 MOST_EFFORT: Final = 300_000

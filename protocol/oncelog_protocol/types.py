@@ -69,7 +69,7 @@ class Primitive(NamedTuple):
     ) -> Any:
         """Declare a field: present from version `since` to `until` inclusive.
 
-        The field may be null in all versions (`nullable`) or from `nullable_since` on, also if its
+        The field may be null in all versions (`nullable`) or from `nullable_since` on, even if its
         default is not null. The repr of a message hides the value of a `secret` field.
         """
         if default is Default:

@@ -1,8 +1,8 @@
 """Wait for the other brokers of this machine.
 
-A broker waits for the first one before it makes its directory, which is in that of the first: a new
-data directory must be empty. All wait for each other before they serve clients, because a topic of
-the first client would otherwise be on one broker alone.
+Every other broker waits for the first broker before it makes its data directory: that directory is
+inside the first broker's, which must be empty when it is new. All wait for each other before they
+serve clients, because a topic of the first client would otherwise be on one broker alone.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ log = structlog.get_logger("oncelog.upkeep")
 
 # Kafka's log manager also applies retention for the first time after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
-# Maximum number of aborts in one turn of the loop. An abort takes a third of a millisecond, so they
-# take less than 20 ms (scenario T9).
+# Maximum number of aborts in one turn of the loop. An abort takes a third of a millisecond, so a
+# turn takes less than 20 ms (scenario T9).
 ABORTS_PER_TURN: Final = 50
 # Interval of the checks of flush.ms. In Kafka, a topic's flush.ms has no effect unless
 # log.flush.scheduler.interval.ms is set. Here flush.ms always has an effect.

@@ -139,7 +139,7 @@ class BrokerProcesses:
         return _Broker(process, ours)
 
     async def _stop(self) -> None:
-        """Stop all brokers, the first one after the others."""
+        """Stop all brokers, the first broker last."""
         first = self._running.get(FIRST)
         others = [broker for number, broker in self._running.items() if number != FIRST]
         for stopped in (others, [first] if first is not None else []):

@@ -110,8 +110,8 @@ class Deferred(Generic[T]):
     def abandon(self, failure: Exception | None = None) -> None:
         """End the wait without a response, because of a defect.
 
-        The `on_abandon` callbacks run, so that nothing waits for ever. They pass `failure` on or
-        log it. None means that the failure is logged already.
+        The `on_abandon` callbacks run, so that nothing waits forever. They pass `failure` on or log
+        it. None means that the failure is logged already.
         """
         if self.done or self.cancelled or self.abandoned:
             if failure is not None:

@@ -87,8 +87,8 @@ class IsrDuty:
             self._timer.cancel()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Check at once after a change of the brokers: a broker that has gone no longer holds the
-        high watermark back."""
+        """Check at once after a change of the brokers: a broker that has stopped no longer holds
+        the high watermark back."""
         if delta.brokers_changed:
             self._check()
 

@@ -1,6 +1,6 @@
 """Import the modules that the start leaves out, soon after the broker's start.
 
-So the first request of an API does not wait for an import, and no import fails later for want of
+So the first request of an API does not wait for an import, and no import fails later for lack of
 free descriptors.
 """
 

@@ -15,7 +15,7 @@ _BUCKETS: Final = _EXACT + (34 - _EXACT_BITS) * _PARTS
 
 
 class Latencies:
-    """`add` counts a duration, and `rotate` forgets the durations before the rotation before.
+    """`add` counts a duration, and `rotate` drops the durations from before the previous rotation.
 
     `count` and `total_us` are the number and the sum of all durations since the start.
     """

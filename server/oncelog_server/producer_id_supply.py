@@ -26,7 +26,7 @@ class ProducerIdSupply:
 
     def is_given(self, producer_id: int) -> bool:
         """Return True if a broker may have assigned the id. The blocks of other brokers are
-        unknown, so that with other brokers each id may be given."""
+        unknown, so if there are any, every id may have been assigned."""
         if self.ids.is_given(producer_id):
             return True
         self._has_had_others = self._has_had_others or len(self._metadata.image.brokers) > 1

@@ -31,7 +31,8 @@ TASKS, BATCHES, KILLS = 4, 8, 6
 
 class Sink:
     """The driver of a sink. It fences the older producers, reads the sink's progress and writes the
-    next batch. A killed broker may stop it at any moment, and it begins again."""
+    next batch. A kill of the broker may stop the driver at any moment. The driver then begins
+    again."""
 
     def __init__(self, broker: Oncelog) -> None:
         self.broker = broker

@@ -166,7 +166,7 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
 
 def test_the_list_is_filtered_by_duration(wire: Wire, topic: str) -> None:
     """KIP-994: the list has only transactions that have been open longer than the filter in ms. An
-    id that never began a transaction counts as open for ever."""
+    id that never began a transaction counts as open forever."""
     opened(wire, topic)
     new_identity(wire, f"{topic}-idle")
     wait_until(

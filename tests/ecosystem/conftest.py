@@ -66,7 +66,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
     After a kill -9, Apache Kafka 4.3.1 sometimes completes a transaction (CompleteCommit in
     `__transaction_state`) without a marker in each of its partitions. The readers of committed
-    records then wait for ever.
+    records then wait forever.
     """
     try:
         return (yield)

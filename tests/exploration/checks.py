@@ -193,4 +193,4 @@ def _unfinished(world: WorldModel) -> Iterator[str]:
         yield "I8: a transaction is not decided in the end"
     for index, partition in enumerate(world.partitions):
         if partition.last_stable_offset() != len(partition.log):
-            yield f"I8: readers of partition {index} are held back for ever"
+            yield f"I8: readers of partition {index} are held back forever"

@@ -277,7 +277,7 @@ def everything(count: int, of_one_topic: bool) -> FetchRequest:
 
 
 def test_h28_a_parked_fetch_ends_with_its_connection(broker: Oncelog) -> None:
-    """The client's Fetch waits for ever, because it asks for more bytes than will come."""
+    """The client's Fetch waits forever, because it asks for more bytes than will come."""
     descriptors = Folder(f"/proc/{broker.pid}/fd")
     before = len(list(descriptors.iterdir()))
     waiting = [Wire(broker.address) for _ in range(50)]

@@ -139,7 +139,7 @@ class CopyLoop:
 
 def committed(broker: SecuredOncelog) -> int:
     """Return the committed offset of the copiers. A call of the copier's own consumer would wait
-    for ever, because the consumer polls in another thread."""
+    forever, because the consumer polls in another thread."""
     reader = Consumer(
         {"bootstrap.servers": broker.address_of("PLAINTEXT"), "group.id": GROUP, "log_level": 0}
     )

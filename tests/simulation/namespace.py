@@ -42,8 +42,9 @@ class NameChange:
 
     def apply(self) -> None:
         """Make the change durable. Skip a change that does not fit, because an earlier change may
-        have been lost. A file replaces another file of its name. A directory never does, and a
-        change of one directory never touches another directory of the same name."""
+        have been lost. A file replaces another file of its name. A directory never replaces
+        another. If a directory was replaced by a new one of the same name, a change of the old
+        directory does not affect the new one."""
         durable = self.directory.durable
         is_named = durable.get(self.name) is self.node
         is_file = isinstance(self.node, Inode)
@@ -91,7 +92,7 @@ class Namespace:
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory inside its directory. Raise ValueError for a move to another
-        directory: oncelog makes none, and it would need a sync of both."""
+        directory: oncelog makes no such move, which would need a sync of both directories."""
         if parent(source) != parent(target):
             raise ValueError(f"a move from {source} to {target} has no rule")
         directory = self.directories.get(parent(source))
@@ -134,7 +135,7 @@ class Namespace:
     # The platter.
 
     def sync(self, directory: Directory, begun: Collection[NameChange] | None = None) -> None:
-        """Make the changes in a directory durable, or of these the changes in `begun`."""
+        """Make the changes in a directory durable. If `begun` is given, only the changes in it."""
         left = []
         removed: set[Directory] = set()
         for change in self.journal:

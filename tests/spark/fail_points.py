@@ -67,7 +67,7 @@ class FailPoints:
         taken = self._taken(name)
         if taken is not None:
             # The process may be about to stop itself. If SIGCONT comes before that, the process
-            # sleeps for ever.
+            # sleeps forever.
             self.wait_for(name)
             _wake(taken)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-# The broker needs a moment for its response only if it waits for a request.
+# Usually the broker responds at once. It takes longer only if the command waits for a request.
 RESPONSE_TIMEOUT_S: Final = 10.0
 ARRIVAL_TIMEOUT_S: Final = 30.0
 _EVERY_PATH: Final = "."

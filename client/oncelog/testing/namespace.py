@@ -99,8 +99,8 @@ class Namespace:
         self._thread.run(fence())
 
     def hang(self, transactional_id: str, topic: Topic | str, value: bytes = b"hanging") -> None:
-        """Leave a transaction open, with a record in partition 0 of the topic, as a producer does
-        that dies. Readers wait behind it until it times out, or until `fence`."""
+        """Leave a transaction open, with a record in partition 0 of the topic, as a killed producer
+        does. Readers wait behind it until it times out, or until `fence`."""
 
         async def hang() -> None:
             async with Producer(

@@ -40,13 +40,14 @@ class BrokerAdmin:
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elect leaders. Return None for each elected partition, else its error. Without
-        `partitions`, elect those of all partitions, and leave out those that need no election."""
+        `partitions`, elect the leaders of all partitions, and leave out the partitions that need no
+        election."""
         from oncelog_client.admin.elections import elect_leaders
 
         return await elect_leaders(self._cluster, election_type, partitions, self._timeout_ms)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a stopped broker that will not come back (KIP-500)."""
+        """Remove the registration of a stopped broker that will not come back (KIP-500)."""
         from oncelog_client.admin import brokers
 
         await brokers.unregister_broker(self._cluster, broker_id, self._timeout_ms)

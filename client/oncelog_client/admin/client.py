@@ -495,9 +495,9 @@ class Admin(BrokerAdmin):
         generation, by `init_producer` or `init_transactions` with a TransactionGroup's values. The
         call first adds `offsets` of the group to the parent's transaction. This transaction must
         not be empty. Each commit gives the parent another epoch (KIP-890). This Admin object
-        remembers it, so `parent` may be the member of before. Another Admin object needs the
-        returned member. Afterwards the members' producers need another `init_transactions` or
-        `init_producer`.
+        remembers it, so `parent` may still be the member that `init_producer` returned. Another
+        Admin object needs the returned member. Afterwards the members' producers need another
+        `init_transactions` or `init_producer`.
 
         Nothing is committed after GroupCommitError (the named member cannot commit, or the parent
         was not initialized with the group), FencedInGroupError (of the parent), RecordTooLargeError

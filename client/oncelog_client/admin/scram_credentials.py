@@ -10,8 +10,8 @@ from oncelog_protocol.security.scram_credential import ScramMechanism as ScramMe
 
 
 class ScramCredentialInfo(NamedTuple):
-    """A credential without its secrets. More iterations make a login, and the search for a stolen
-    credential's password, take longer."""
+    """A credential without its secrets. With more iterations, a login takes longer, and so does the
+    search for the password of a stolen credential."""
 
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
     iterations: int = LEAST_ITERATIONS

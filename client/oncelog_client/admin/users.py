@@ -32,7 +32,7 @@ from oncelog_protocol.security.scram_credential import (
     salted_password,
 )
 
-# A salt as long as the entropy of Kafka's, which is a number of 130 bits as text.
+# More than the random bits of Kafka's salt, which is a random number of 130 bits as text.
 _SALT_BYTES = 20
 
 

@@ -18,7 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Grant = tuple[ResourcePattern, AclOperation]
 
 _PROTOCOLS: Final = ("group", "record")
-# The resources that an option takes from the command line. It names all others by itself.
+# The resources that an option takes from the command line. The option itself names all other
+# resources.
 _OF_SOURCE: Final = ("topic", "group")
 _OF_SINK: Final = ("topic",)
 _RESOURCES: Final = ("topic", "group", "transactional_id", "delegation_token", "user", "cluster")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 
 def import_asyncio(words: Sequence[str]) -> None:
-    """Import asyncio. Import it as in a Python without TLS if the command line `words` have no
-    option with settings, unless asyncio or `ssl` is imported already."""
+    """Import asyncio. If the command line `words` have no option with settings, asyncio is imported
+    without `ssl`, unless one of the two is imported already."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
     if any(map(_may_hold_settings, words)):
-        import ssl  # noqa: F401 - asyncio looks whether it can be imported
+        import ssl  # noqa: F401 - asyncio uses it if it is imported
     else:
         # The import system raises ImportError for a module that is None in sys.modules. asyncio
         # handles that as in a Python built without TLS. typeshed does not know this use of None.

@@ -57,7 +57,7 @@ COLUMNS: Final = (
     "--force",
     is_flag=True,
     help="Do not check with the coordinators. Dangerous: other partitions may be committed."
-    " A broker of oncelog checks all the same.",
+    " A broker of oncelog still checks.",
 )
 @former_name("--even-known", "force", is_flag=True)
 def abort(

@@ -25,7 +25,7 @@ ENTITY_COLUMNS: Final = (
 )
 COLUMNS: Final = (*ENTITY_COLUMNS, Column("Limit"))
 ALTERED_COLUMNS: Final = (*ENTITY_COLUMNS, Column("Old limit"), Column("Limit"))
-# Shown for a default; the filters and the options of Kafka's tools name it so, too.
+# The name of a default entity in tables, in filters and in the options of Kafka's tools.
 DEFAULT_TEXT: Final = "<default>"
 
 
@@ -130,7 +130,7 @@ def set_(*, limits: tuple[str, ...], output: str, **flags: Any) -> None:
 @click.argument("names", metavar="[QUOTA]...", nargs=-1)
 @output_option
 def remove(*, names: tuple[str, ...], output: str, **flags: Any) -> None:
-    """Remove quotas of an entity, without names all of them."""
+    """Remove the named quotas of an entity, or all of its quotas."""
     _alter(flags, dict.fromkeys(names), output)
 
 

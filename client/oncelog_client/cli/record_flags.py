@@ -1,5 +1,5 @@
 """The flags -k, -H and --tombstone of `produce`, which set the parts that all records of a call
-share. Also the partitions and offsets that `produce -v` prints."""
+share, and the partitions and offsets that `produce -v` prints."""
 
 from __future__ import annotations
 

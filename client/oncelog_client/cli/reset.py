@@ -12,8 +12,7 @@ import click
 from oncelog_client.cli.names import INT32_MAX
 from oncelog_client.values import TopicPartition
 
-# This is a text and not a compiled pattern, so that only a command that parses a duration compiles
-# it.
+# A text instead of a compiled pattern, because few commands parse a duration.
 _DURATION: Final = (
     r"P(?:(?P<days>\d{1,18})D)?"
     r"(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?"

@@ -28,7 +28,7 @@ async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to:
         given = ",".join(policy)
         raise Failed(
             f"POLICY_VIOLATION: {topic} is compacted ({POLICY}={given}); its records are not"
-            " deleted by position, only by newer ones of the same key. Nothing was changed. To"
+            " deleted by position, only by newer records with the same key. Nothing was changed. To"
             f" allow it: oncelog config --alter --topic {topic}"
             f" --add-config {POLICY}=[{','.join((*filter(None, policy), DELETE))}]"
         )

@@ -37,5 +37,5 @@ def refuse_two_phase(known: TransactionDescription) -> None:
             " has decided to commit, an abort loses this part of the commit. Ask its operators"
             " first: the database of an application that has decided to commit contains the state"
             " that `oncelog transactions prepared` prints. --include-two-phase aborts the"
-            " transaction all the same"
+            " transaction nevertheless"
         )

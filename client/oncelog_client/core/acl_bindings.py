@@ -30,7 +30,8 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """Codes as in Kafka's AclOperation. ANY is for filters, UNKNOWN for a name that is none."""
+    """Codes as in Kafka's AclOperation. ANY is for filters, UNKNOWN for a name that is no
+    operation."""
 
     UNKNOWN = 0
     ANY = 1

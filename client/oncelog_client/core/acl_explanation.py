@@ -24,7 +24,7 @@ from oncelog_protocol.security.hosts import host_text
 
 WILDCARD: Final = "*"
 ANY_PRINCIPAL: Final = "User:*"
-# Operations that a rule includes if it allows the operations of the value.
+# Operation -> operations that imply it: a rule that allows one of these also allows the operation.
 IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     AclOperation.DESCRIBE: frozenset(
         {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
@@ -55,7 +55,7 @@ class AclQuestion(NamedTuple):
 
 
 class NearRule(NamedTuple):
-    """A rule that would allow the operation, except that these parts of it differ."""
+    """A rule that would allow the operation if these parts of the rule were different."""
 
     binding: AclBinding
     differs: tuple[str, ...]
@@ -142,7 +142,8 @@ def _differences(question: AclQuestion, rule: AclBinding) -> tuple[str, ...]:
 
 
 def _near(question: AclQuestion, rules: Iterable[AclBinding]) -> list[NearRule]:
-    """Return the rules that allow and differ in as few parts as any, but not in all."""
+    """Return the allowing rules with the fewest differences from the question. Return no rules if
+    all parts but one differ."""
     found = [NearRule(rule, _differences(question, rule)) for rule in rules if not _denies(rule)]
     fewest = min((len(near.differs) for near in found), default=len(_PARTS))
     if fewest >= len(_PARTS) - 1:

@@ -208,8 +208,8 @@ class FetchedRecords:
                         more = part.take(state, limit - len(records), records)
                     except KafkaError as error:
                         self._parts.popleft()
-                        # After the jump, later records that are here or in flight are dropped. They
-                        # would leave a gap.
+                        # After the jump, later records that are buffered or in flight are dropped.
+                        # They would leave a gap.
                         state.jump(state.position, state.leader_epoch)
                         if not records:
                             raise

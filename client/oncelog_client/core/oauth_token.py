@@ -45,9 +45,10 @@ class RefreshWindow(NamedTuple):
     def refresh_ms(self, token: AccessToken, now_ms: int, randomness: float) -> int | None:
         """Return the time after which the token is replaced, None if it does not expire.
 
-        Between `window_factor` and `window_factor + window_jitter` of the lifetime, `randomness` in
-        0..1 chooses the time. It is at least `buffer_seconds` before the end, and at least
-        `min_period_seconds` from `now_ms`. A token with a shorter life has no room for these two.
+        `randomness` in 0..1 chooses a time between `window_factor` and `window_factor +
+        window_jitter` of the lifetime. The time is at least `buffer_seconds` before the end, and at
+        least `min_period_seconds` after `now_ms`, unless the token ends too soon for these two
+        limits.
         """
         expires_ms = token.expires_ms
         if expires_ms is None:
@@ -100,7 +101,7 @@ def token_of_callback(value: object) -> AccessToken:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Return the claims of a JWT without a look at its signature, or nothing for other tokens. The
+    """Return the claims of a JWT without a check of its signature, or nothing for other tokens. The
     client needs only the times; the broker verifies the token."""
     parts = token.split(".")
     if len(parts) != 3:

@@ -24,9 +24,9 @@ class PreparedTxnState(NamedTuple):
         try:
             parsed = cls(int(producer_id), int(producer_epoch))
         except ValueError:
-            raise ConfigError(f"{text!r} is no prepared transaction: want id:epoch") from None
+            raise ConfigError(f"{text!r} is no prepared transaction: use id:epoch") from None
         if not colon or min(parsed.producer_id, parsed.producer_epoch) < 0:
-            raise ConfigError(f"{text!r} is no prepared transaction: want id:epoch")
+            raise ConfigError(f"{text!r} is no prepared transaction: use id:epoch")
         return parsed
 
     @property

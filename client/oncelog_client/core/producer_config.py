@@ -133,7 +133,7 @@ def producer_config(
     values = checked_values(ProducerConfig, bootstrap_servers, settings)
     acks = values["acks"]
     if not isinstance(acks, int | str) or acks not in _ACKS:
-        raise ConfigError(f"acks={acks!r} is none of all, -1, 0, 1")
+        raise ConfigError(f"acks={acks!r} is not one of all, -1, 0, 1")
     values["acks"] = _ACKS[acks]
     check_ranges(values, _PRODUCER_LIMITS)
     check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})

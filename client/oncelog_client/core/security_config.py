@@ -183,6 +183,6 @@ def _check_sasl(values: Mapping[str, Any]) -> None:
         raise ConfigError(f"sasl_mechanism=GSSAPI: {_KERBEROS}; use one of {known}")
     if mechanism not in tuple(SaslMechanism):
         raise ConfigError(
-            f"sasl_mechanism={displayed('sasl_mechanism', mechanism)} is none of {known}"
+            f"sasl_mechanism={displayed('sasl_mechanism', mechanism)} is not one of {known}"
         )
     check_login(values)

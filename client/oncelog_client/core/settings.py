@@ -101,4 +101,4 @@ def check_choices(values: Mapping[str, Any], choices: Mapping[str, Sequence[Any]
     for name, allowed in choices.items():
         if values[name] not in allowed:
             known = ", ".join(str(choice) for choice in allowed)
-            raise ConfigError(f"{name}={values[name]!r} is none of {known}")
+            raise ConfigError(f"{name}={values[name]!r} is not one of {known}")

@@ -57,7 +57,7 @@ class Login:
 
     async def prepare(self, client: SaslClient, response: SaslResponse) -> None:
         """Run the slow part of the step that follows a response on a thread. Connections that open
-        at the same time need its result once."""
+        at the same time do the work once, because its result is cached."""
         work = preparation(client, response)
         if work is not None:
             async with self._preparing:

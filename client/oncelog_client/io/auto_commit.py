@@ -18,9 +18,8 @@ from .positions import Positions
 log = logging.getLogger(__name__)
 
 # Time limit of a commit. A commit with a partition that the broker refuses is retried. Without the
-# limit, a partition of a deleted topic would be retried for ever. The offsets that are missing
-# after the limit are in the next commit, or the next owner of the partition reads the records
-# again.
+# limit, a partition of a deleted topic would be retried forever. The offsets that are missing after
+# the limit are in the next commit, or the next owner of the partition reads the records again.
 _COMMIT_MS: Final = 2_000
 
 
@@ -64,7 +63,7 @@ class AutoCommit:
     async def finish(self) -> None:
         """Commit the positions before partitions are revoked, or for the last time. A failure is
         logged. A refused commit is retried for two seconds at most, because a deleted topic is
-        refused for ever."""
+        refused forever."""
         if not self._config.enable_auto_commit:
             return
         self.give_way()

@@ -153,7 +153,7 @@ class Cluster:
 
     def refusal(self, node_id: int) -> AuthenticationError | None:
         """Return the error of the last connect to a broker if one side refused the identity of the
-        other: requests to this broker fail until the cause is gone."""
+        other: requests to this broker fail until the cause is removed."""
         node = self.metadata.brokers.get(node_id)
         return None if node is None else self._connections.refusal((node.host, node.port))
 

@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
         The caller must then call `negotiate`.
 
         Raises AuthenticationError for a certificate that is not trusted, and ConnectError for any
-        other failure, also if the resolver raises OverflowError or ValueError (for a port of -1, or
+        other failure, even if the resolver raises OverflowError or ValueError (for a port of -1, or
         a NUL in a host): metadata may hold any address.
         """
         host, port = address

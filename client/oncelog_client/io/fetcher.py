@@ -193,8 +193,8 @@ class Fetcher:
         # partitions stay in the order of the request. Each draws a random pause, so another order
         # would give them other pauses in a test with a seed.
         refused = dict.fromkeys(asked)
-        # The first retry of these partitions needs no pause, because what follows the error
-        # usually resolves it.
+        # The first retry of these partitions needs no pause, because a new position, or a Fetch to
+        # the leader, usually resolves the error.
         resolved: list[TopicPartition] = []
         for topic in response.responses:
             for data in topic.partitions:

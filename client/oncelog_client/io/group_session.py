@@ -51,7 +51,7 @@ class RebalanceListener:
     """The callbacks of a rebalance. A subclass overrides the needed callbacks.
 
     The callbacks are awaited inside `poll`, and may commit or change positions. `poll` raises their
-    exceptions. After an exception the partitions are revoked or assigned all the same, and the next
+    exceptions. After an exception the partitions are revoked or assigned nevertheless, and the next
     poll continues the rebalance.
     """
 

@@ -158,8 +158,9 @@ class Sender:
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return the reason why a batch is not written yet, with the partition of the batch. Of all
-        batches with a known reason, the oldest counts. The text is empty if no reason is known."""
+        """Return the reason why a batch is not written yet, with the partition of the batch. If
+        several batches have a known reason, return that of the oldest batch. The text is empty if
+        no reason is known."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:

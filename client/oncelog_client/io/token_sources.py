@@ -80,7 +80,7 @@ class RefreshingTokens:
             self._retrieving = asyncio.get_running_loop().create_task(self._replace())
             self._retrieving.add_done_callback(self._retrieved)
         try:
-            # A caller that is cancelled must not end the retrieval of the others.
+            # The cancellation of a caller must not end the retrieval for other callers.
             return (await asyncio.shield(self._retrieving)).token
         except OAuthTokenError:
             if known is None or known.has_expired(self._now_ms()):

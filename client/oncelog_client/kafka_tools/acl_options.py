@@ -130,7 +130,7 @@ def _is_complete_consumer(given: Given) -> bool:
 
 
 def pattern_type(given: Given) -> PatternType:
-    """Return the type of the pattern. Raises OptionError for a text that is none."""
+    """Return the type of the pattern. Raises OptionError for a text that is no type."""
     text = given.value("resource-pattern-type") or ""
     try:
         return PatternType[text.upper()]
@@ -187,7 +187,7 @@ def entries(given: Given) -> Entries:
 
 
 def principals(given: Given, option: str) -> list[str]:
-    """Return the principals of an option. Raises JavaError for a text that is none."""
+    """Return the principals of an option. Raises JavaError for a text that is no principal."""
     names = [name.strip() for name in given.values(option)]
     for name in names:
         if ":" not in name:

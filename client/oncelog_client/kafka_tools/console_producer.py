@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _command(given: Given) -> list[str]:
     """Return the words of `oncelog produce`. Raises JavaError for what only Java can do, and
-    OptionError for a number that is none."""
+    OptionError for an invalid number."""
     reader = (given.value("line-reader") or "").rpartition(".")[2]
     if reader != _READER.rpartition(".")[2] or given.has("reader-config"):
         raise JavaError(

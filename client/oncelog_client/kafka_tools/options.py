@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from oncelog_client.kafka_tools.failures import Ended, JavaError
 from oncelog_client.kafka_tools.usage import usage
 
-# The version of Apache Kafka whose tools these tools follow.
+# These tools follow those of this version of Apache Kafka.
 KAFKA_VERSION: Final = "4.3.1"
 _JOPT: Final = "joptsimple"
 _INTEGERS: Final = {"Integer": 31, "Long": 63}

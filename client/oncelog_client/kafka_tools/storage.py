@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     if command == "format" and any(word.startswith(_USER_OPTIONS) for word in arguments):
         oncelog(["storage", *arguments], prog_name="oncelog")
-    # Without users, the arguments of `format` have no effect, whatever they are.
+    # Without users, the arguments of `format` have no effect.
     sys.stdout.write(f"{_NEEDLESS if command == 'format' else random_uuid()}\n")
     return 0
 

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45, versions 0 to 1): moves partitions to other brokers, or
 cancels such moves (KIP-455).
 
-* v1: the number of replicas may have to stay (KIP-860)
+* v1: a request may forbid a change of the number of replicas (KIP-860)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, string
 
 @struct
 class ReassignablePartition:
-    """The replicas that one partition shall have; null cancels its reassignment."""
+    """The new replicas of a partition; null cancels its reassignment."""
 
     partition_index: int = int32()
     replicas: list[int] | None = array(int32, nullable=True, default=None)

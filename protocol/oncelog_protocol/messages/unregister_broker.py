@@ -1,4 +1,5 @@
-"""UnregisterBroker (key 64, version 0): forgets a broker that will not come back (KIP-500)."""
+"""UnregisterBroker (key 64, version 0): removes the registration of a broker that will not come
+back (KIP-500)."""
 
 from __future__ import annotations
 

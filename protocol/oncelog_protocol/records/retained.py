@@ -1,8 +1,8 @@
 """A batch after compaction: it has fewer records, or only its header (Kafka's
 MemoryRecords.filterTo, KIP-534).
 
-Offsets do not change. A batch keeps its base offset and its last offset, and so the sequence
-numbers of its producer.
+Offsets do not change. A batch keeps its base offset and its last offset, so it keeps the sequence
+numbers of its producer too.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
 def build_retained_batch(
     header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None
 ) -> bytearray:
-    """Return the batch of `header` with only these records, at least one, in the batch's codec. A
-    given `delete_horizon_ms` replaces the base timestamp, and a flag of the attributes marks the
-    replacement. The timestamps of the records do not change.
+    """Return the batch of `header` with only these records, at least one, in the batch's codec. If
+    `delete_horizon_ms` is not None, it replaces the base timestamp, and a flag in the attributes
+    says so. The timestamps of the records do not change.
     """
     base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
     parts: list[Bytes] = []

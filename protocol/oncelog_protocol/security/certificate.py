@@ -76,8 +76,8 @@ def ordered_chain(leaf: bytes, others: list[bytes]) -> tuple[bytes, ...]:
 
 
 def gap_in(chain: tuple[bytes, ...]) -> int | None:
-    """Return the position (from 1) of the first certificate that its successor in the chain has not
-    issued, by the names; None if there is none. Raises DerError."""
+    """Return the position (from 1) of the first certificate with an issuer that is not the subject
+    of the next certificate. Return None if the order is right. Raises DerError."""
     certificates = [parsed(der) for der in chain]
     for position, (issued, issuer) in enumerate(pairwise(certificates), 1):
         if issued.issuer != issuer.subject:

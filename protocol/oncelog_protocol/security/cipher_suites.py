@@ -43,8 +43,8 @@ class Offer(NamedTuple):
 def offer_of(settings: TlsSettings, *, is_server: bool) -> Offer:
     """Return the versions and suites of `ssl.enabled.protocols` and `ssl.cipher.suites`.
 
-    A list of suites without those of TLS 1.3 disables that version, and the other way round, as in
-    Java. Raises TlsSettingsError.
+    As in Java, a list of suites disables a version if it names no suite of that version. Raises
+    TlsSettingsError.
     """
     versions = _versions(settings.enabled_protocols)
     names = settings.cipher_suites

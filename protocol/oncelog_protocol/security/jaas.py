@@ -32,7 +32,7 @@ class LoginModule(StrEnum):
     OAUTHBEARER = "OAuthBearerLoginModule"
 
 
-# Login modules that Kafka has and oncelog has not, with the reason.
+# Login modules of Kafka that oncelog does not have, with the reason.
 _REFUSED: Final = {"Krb5LoginModule": "GSSAPI (Kerberos) is not supported"}
 
 

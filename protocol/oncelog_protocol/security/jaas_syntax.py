@@ -110,12 +110,12 @@ class _FileReader:
         return token
 
     def match(self, sign: str) -> None:
-        """Skip a sign. Raises JaasError if something else is there."""
+        """Skip a sign. Raises JaasError if another token follows."""
         if self.advance().kind != sign:
             raise JaasError(f"has something else in place of {sign!r}")
 
     def text(self, name: str) -> str:
-        """Return a word or a text in double quotes. Raises JaasError if something else is there."""
+        """Return a word or a text in double quotes. Raises JaasError if another token follows."""
         token = self.advance()
         if token.text is None or token.kind not in (WORD, '"'):
             raise JaasError(

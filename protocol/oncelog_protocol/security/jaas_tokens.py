@@ -125,8 +125,8 @@ class _Tokenizer:
         return "".join(parts)
 
     def _escaped(self) -> str:
-        """Return the character of an escape: up to three octal digits (the first up to 3 then), a
-        letter of `_ESCAPES`, or the character itself."""
+        """Return the character of an escape: one to three octal digits (of three, the first is at
+        most 3), a letter of `_ESCAPES`, or the character itself."""
         first = self._peek()
         self._at += 1
         if not first or first not in _OCTAL:

@@ -96,7 +96,8 @@ def write_failure(status: str, scope: str | None = None) -> bytes:
 
 
 def read_failure(message: bytes) -> str:
-    """Return the status in the broker's message, or the begin of the message if it has none."""
+    """Return the status in the broker's message, or the beginning of the message if it has no
+    status."""
     text = message.decode(errors="replace")
     try:
         status = json.loads(text)["status"]

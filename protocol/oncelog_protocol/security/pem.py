@@ -17,7 +17,7 @@ _COLUMNS: Final = 64
 
 
 class PemError(ValueError):
-    """The text is not PEM. The message holds nothing of the text but labels."""
+    """The text is not PEM. The message contains no part of the text except labels."""
 
 
 class PemBlock(NamedTuple):

@@ -43,7 +43,7 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
             "the format PKCS12, which needs the extra `security`: pip install 'oncelog[security]'"
         ) from None
     try:
-        # The library warns of stores in BER, which it reads all the same.
+        # The library warns of stores in BER, which it reads nevertheless.
         with warnings.catch_warnings(action="ignore"):
             found = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -36,8 +36,8 @@ from oncelog_protocol.security.scram_messages import (
     signature_of,
 )
 
-# Kafka's brokers have at most 16,384 iterations, others may have more. A million takes 2 s: a
-# broker cannot stop a client for longer.
+# Kafka's brokers have at most 16,384 iterations, other brokers may have more. A million takes 2 s,
+# so a broker cannot keep a client busy for longer.
 _MOST_CLIENT_ITERATIONS: Final = 1_000_000
 
 
@@ -110,8 +110,8 @@ class ScramClient:
         return None
 
     def preparation(self, challenge: bytes) -> Callable[[], object] | None:
-        """Return the slow part of `next(challenge)`, None if there is none. After a call of it, on
-        any thread, `next` takes no time. An invalid challenge has no slow part."""
+        """Return the slow part of `next(challenge)`, None if there is none. After a call of this
+        function, on any thread, `next` takes no time. An invalid challenge has no slow part."""
         if self._complete or self._server_signature is not None:
             return None
         try:

@@ -54,7 +54,8 @@ _SERVER_FINAL: Final = re.compile(
 
 
 class InvalidScramMessage(Exception):
-    """A message does not match the grammar. The text names the message and has none of it."""
+    """A message does not match the grammar. The error names the message and quotes no part of
+    it."""
 
 
 class ClientFirst(NamedTuple):

@@ -24,7 +24,7 @@ _KEY_STORE_RULES: Final = (
     _Rule(
         lambda s: s.keystore_type.upper() not in STORE_TYPES,
         "ssl.keystore.type",
-        "is none of JKS, PKCS12 and PEM",
+        "is not one of JKS, PKCS12 and PEM",
     ),
     _Rule(
         lambda s: s.keystore_key is not None and s.keystore_type.upper() != PEM,
@@ -75,7 +75,7 @@ _TRUST_STORE_RULES: Final = (
     _Rule(
         lambda s: s.truststore_type.upper() not in STORE_TYPES,
         "ssl.truststore.type",
-        "is none of JKS, PKCS12 and PEM",
+        "is not one of JKS, PKCS12 and PEM",
     ),
     _Rule(
         lambda s: s.truststore_certificates is not None and s.truststore_type.upper() != PEM,
@@ -122,7 +122,7 @@ def check_listener(settings: TlsSettings) -> None:
             "ssl.keystore.location", "is not set: a listener with TLS needs a key and a certificate"
         )
     if settings.client_auth not in CLIENT_AUTH:
-        raise TlsSettingsError("ssl.client.auth", f"is none of {', '.join(CLIENT_AUTH)}")
+        raise TlsSettingsError("ssl.client.auth", f"is not one of {', '.join(CLIENT_AUTH)}")
     if (
         settings.client_auth != "none"
         and settings.truststore_location is None

@@ -22,7 +22,7 @@ class StoreError(ValueError):
 
 class KeyPair(NamedTuple):
     """A private key, which may be encrypted with `ssl.key.password`, and its certificates in DER:
-    the own certificate first, each issued by the next."""
+    first the certificate of the key, then those of the issuers, each issued by the next."""
 
     key: PemBlock
     chain: tuple[bytes, ...]

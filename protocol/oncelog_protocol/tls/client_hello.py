@@ -2,7 +2,7 @@
 
 OpenSSL needs 50 KiB for a connection from its first byte on, and reserves memory for all of a
 ClientHello when it knows the length, up to 128 KiB. So a client could take much memory with a few
-bytes. Here it takes as much as it has sent.
+bytes. With this module, a client takes no more memory than it has sent bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _MESSAGE_HEADER_BYTES: Final = 4
 
 
 class ClientHelloReader:
-    """Collects the first bytes of a client, until its ClientHello is whole or they cannot be one.
+    """Collects the first bytes of a client, until its ClientHello is complete, or the bytes cannot
+    be a ClientHello.
 
     The caller then gives `collected` to OpenSSL, which judges everything but `refusal`.
     """
@@ -48,8 +49,7 @@ class ClientHelloReader:
         """Return the reason to refuse the client, or None."""
         if len(self.collected) < FIRST_BYTES or self.collected[0] != _HANDSHAKE:
             return None
-        # The length of the message would be in several records. No client divides its first four
-        # bytes.
+        # A shorter record would divide the header of the message. No client does that.
         if int.from_bytes(self.collected[_RECORD_LENGTH], "big") < _MESSAGE_HEADER_BYTES:
             return "a first record that is too short for a ClientHello"
         if self.collected[_RECORD_HEADER_BYTES] != _CLIENT_HELLO:

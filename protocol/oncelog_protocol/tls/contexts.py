@@ -40,8 +40,8 @@ _MOST_STORE_BYTES: Final = 16 << 20
 
 
 class LoadedTls(NamedTuple):
-    """A context, with the certificates in DER that it presents: the own certificate first. A client
-    without a key store has none."""
+    """A context, with the certificates in DER that it presents: its own certificate, then those of
+    the issuers. A client without a key store has none."""
 
     context: ssl.SSLContext
     chain: tuple[bytes, ...]
@@ -70,9 +70,9 @@ def load_server(settings: TlsSettings) -> LoadedTls:
     context.num_tickets = 0
     context.set_ecdh_curve(_CURVE)
     _choose_suites(context, settings, is_server=True)
-    # OpenSSL completes its chain from the trust store, with each handshake anew: that takes a
-    # quarter of the time of a handshake. Java does not. So a context that asks for no certificate
-    # has no trust store, which is only checked.
+    # In each handshake OpenSSL would complete the listener's chain from the trust store, which
+    # takes a quarter of the time of a handshake. Java does not. So a context that asks for no
+    # certificate has no trust store, which is only checked.
     asks = context.verify_mode != ssl.CERT_NONE
     _load_trust(context if asks else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings)
     return LoadedTls(context, _load_key(context, settings))
@@ -120,7 +120,7 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> bool:
         raise TlsSettingsError(
             setting, f"{name} has a certificate with {reason_of(error)}"
         ) from None
-    # Java trusts each certificate of the store, also one that another authority has issued.
+    # Java trusts each certificate of the store, even if another authority has issued it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return True
 
@@ -184,7 +184,7 @@ def _read(setting: str, path: str) -> bytes:
 @contextmanager
 def _file_with(data: bytes) -> Iterator[str]:
     """Give OpenSSL a path to secret bytes: of a file in memory on Linux, elsewhere of a temporary
-    file that only the user can read. Python loads a key from nothing but a path."""
+    file that only the user can read. Python loads a key only from a path."""
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("key")
         path, is_temporary = f"/proc/self/fd/{descriptor}", False

@@ -79,8 +79,8 @@ class TlsEngine:
 
     @property
     def unread(self) -> int:
-        """Return the number of received bytes that `read` has not returned, encrypted ones as they
-        are. A caller that pauses its socket above a limit compares this."""
+        """Return the number of received bytes that `read` has not returned. Bytes that are still
+        encrypted count too. A caller that pauses its socket above a limit compares this."""
         if self._hello is not None:
             return len(self._hello.collected)
         return self._incoming.pending + self._tls.pending()

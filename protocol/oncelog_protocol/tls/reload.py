@@ -35,8 +35,8 @@ def refused_reload(
     allow_dn_changes: bool = False,
     allow_san_changes: bool = False,
 ) -> str | None:
-    """Return the reason against replacing the current certificates of a listener, None if there is
-    none. `now_ms` is in ms since the epoch.
+    """Return the reason for which `new` must not replace the current certificates of a listener,
+    None if it may. `now_ms` is in ms since the epoch.
 
     A new certificate has the subject of the current one, and at least its alternative names, unless
     `ssl.allow.dn.changes` or `ssl.allow.san.changes` allow a change (SslFactory.ensureCompatible).

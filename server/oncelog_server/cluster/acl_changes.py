@@ -31,7 +31,8 @@ def create_acls(image: ClusterImage, created: Iterable[tuple[Pattern, Acl]]) -> 
     """Return the writes that add these rules. A rule that exists needs none.
 
     The rules of more than MAX_OPERATIONS patterns take several transactions. The patterns with a
-    rule that denies come first, so that an interrupted request rather allows too little.
+    rule that denies come first, so that an interrupted request allows too little rather than too
+    much.
     """
     after: dict[Pattern, dict[Acl, None]] = {}
     for pattern, acl in created:

@@ -37,8 +37,8 @@ class FeatureUpdate(msgspec.Struct, frozen=True):
 def update_features(
     image: ClusterImage, broker_id: int, supported: Ranges, updates: Sequence[FeatureUpdate]
 ) -> list[Write]:
-    """Return the writes that make all updates, none if no level changes. Of several updates of a
-    feature, the last counts.
+    """Return the writes that make all updates, none if no level changes. If a feature has several
+    updates, the last one counts.
 
     `supported` are the levels of this broker, `broker_id`. Each live broker must support a new
     level. Raises Refused with INVALID_UPDATE_VERSION at the first update that is not allowed.

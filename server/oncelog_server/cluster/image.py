@@ -75,8 +75,8 @@ class PartitionImage(msgspec.Struct, frozen=True):
         return bool(self.adding or self.removing)
 
     def joined(self, broker_id: int) -> int:
-        """Return the broker epoch in which a broker became a member of the ISR, -1 if it is none or
-        if the epoch is unknown."""
+        """Return the broker epoch in which a broker became a member of the ISR, -1 if it is no
+        member or if the epoch is unknown."""
         for member, epoch in zip(self.isr, self.isr_epochs, strict=False):
             if member == broker_id:
                 return epoch
@@ -253,7 +253,8 @@ class _Draft:
         self._quota_revisions: dict[Entity, int] = {}
         self._owners: dict[int, Principal] | None = None
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
-        # The inner mappings of `_partitions` that this draft has copied, and so may change.
+        # The inner mappings of `_partitions` that this draft may change, because it has copied
+        # them.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
         # Ids of the topics to assemble again.
         self._touched: dict[bytes, None] = {}

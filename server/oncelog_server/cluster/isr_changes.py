@@ -62,8 +62,8 @@ def isr_writes(
     """Return the transactions for the proposed changes.
 
     Each compares the leader's registration: a leader with an ended lease changes nothing. It also
-    compares the partition epochs, and for the followers to add their registrations and that they
-    do not drain. Other members keep the epoch that is recorded for them.
+    compares the partition epochs. For each follower to add, it compares the registration, and that
+    the follower does not drain. Other members keep the epoch that is recorded for them.
     """
     batches: Batches[IsrChange] = Batches(
         [Created(records.broker_key(leader.broker_id), leader.broker_epoch)]

@@ -71,8 +71,8 @@ class Candidates:
         )
 
     def may_stay(self, broker_id: int) -> bool:
-        """Return True if the broker can serve the partition until it stops: it is alive, also if it
-        drains, and its replica has not failed."""
+        """Return True if the broker can serve the partition until it stops: it is alive (it may
+        drain), and its replica has not failed."""
         return broker_id in self._brokers and not self.has_failed(broker_id)
 
     def has_failed(self, broker_id: int) -> bool:
@@ -81,12 +81,11 @@ class Candidates:
         return bool(self._failed) and replica in self._failed
 
     def epoch(self, broker_id: int, recorded: int) -> int | None:
-        """Return the epoch of a member that became one in the epoch `recorded`: the present epoch
-        if it has kept its records, `recorded` if it is not alive. Return None if the member may
-        have lost records.
+        """Return the present epoch of a broker that became a member in the epoch `recorded`. Return
+        `recorded` if the broker is not alive, and None if it may have lost records.
 
-        Without another replica nothing better exists, so the only replica always counts. A
-        replica that is still being added is no other one.
+        The only replica of a partition always counts, because no other replica has more. A replica
+        that is still being added does not count as another replica.
         """
         broker = self._brokers.get(broker_id)
         if broker is None or broker.epoch == recorded:
@@ -160,7 +159,7 @@ def next_record(
     candidates = Candidates(image, partition)
     is_alone = partition.replicas == partition.isr == (partition.leader,)
     if is_alone and wanted is None and candidates.serves(partition.leader):
-        # The start of a single broker comes here for each partition, and is twice as fast so.
+        # A single broker's start decides this for each partition: this case halves the time.
         return _leads_alone(partition, candidates.present_epoch(partition.leader))
     isr = live_members(candidates, partition)
     # Membership counts by the replicas before the change: while there are others, a replica that

@@ -83,8 +83,8 @@ def _has_repeated_name(alteration: QuotaAlteration) -> bool:
 
 
 def _altered(image: ClusterImage, alteration: QuotaAlteration) -> EntityLimits:
-    """Return the quotas of the entity after the changes. A quota that does not exist may be
-    removed, as in Kafka also one with an unknown name. Raises Refused."""
+    """Return the quotas of the entity after the changes. As in Kafka, a quota that does not exist
+    may be removed, even if its name is unknown. Raises Refused."""
     entity = alteration.entity
     check_entity(entity)
     limits = dict(image.quotas.get(entity, {}))

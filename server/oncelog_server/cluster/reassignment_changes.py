@@ -47,8 +47,8 @@ def reassign_partitions(
 ) -> tuple[list[Refused | None], list[Write]]:
     """Return the outcome of each target, and the write of all accepted ones.
 
-    `targets` are at most MAX_REASSIGNED_AT_ONCE. Of several targets of a partition, the last one
-    holds. Without `may_change_factor`, a target with another number of replicas is refused
+    `targets` are at most MAX_REASSIGNED_AT_ONCE. If a partition has several targets, the last one
+    counts. Without `may_change_factor`, a target with another number of replicas is refused
     (KIP-860). A reassignment that needs no further replica in the ISR is completed by the same
     write. The others are completed by the controller (`next_record`).
     """

@@ -162,7 +162,7 @@ class ProducerIdBlockRecord(msgspec.Struct, frozen=True):
 class ServerSecretRecord(msgspec.Struct, frozen=True):
     """`server_secret`: random bytes that no client knows, the same for all brokers.
 
-    From them comes the salt of users that do not exist (RFC 5802, section 5.1).
+    The salt of a user that does not exist is derived from them (RFC 5802, section 5.1).
     """
 
     secret: bytes

@@ -117,7 +117,8 @@ def with_controller(write: Write, broker_id: int, lease_id: int) -> Write:
 
 
 def kept_epochs(last: Registration | None, new: NewRegistration) -> tuple[int, ...]:
-    """Return the epochs of earlier registrations with records that the directory still has all.
+    """Return the epochs of those earlier registrations for which the directory still has every
+    record.
 
     After a clean stop, or a kill without a reboot, every written record is in the directory. After
     a power loss only what was synced is certain, so the last registration must have had

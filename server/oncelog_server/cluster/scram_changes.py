@@ -95,8 +95,8 @@ def _decided(
 ) -> tuple[WriteOperation, Written]:
     """Return the operation for a user, and its condition. Raises Refused.
 
-    If the first alteration is invalid, its error counts. An alteration after a valid one is the
-    error, whatever it would do.
+    If the first alteration of the user is invalid, raise its error. Otherwise a second alteration
+    of the user is the error.
     """
     alteration, *others = alterations
     user = _checked(image, alteration)

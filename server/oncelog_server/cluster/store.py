@@ -77,9 +77,10 @@ class Write(msgspec.Struct, frozen=True):
 class TxnResult(msgspec.Struct, frozen=True):
     """The result of a transaction.
 
-    `revision` is the revision of the change. It is 0 if nothing changed: the revision of another
-    change may be one of foreign keys, which no watch of this cluster ever shows. If a condition
-    failed, `current` has the present entry of each key of `compare`, in the order of `compare`.
+    `revision` is the revision of the change. It is 0 if nothing changed, because the store's newest
+    revision may belong to a change of foreign keys, which no watch of this cluster shows. If a
+    condition failed, `current` has the present entry of each key of `compare`, in the order of
+    `compare`.
     """
 
     succeeded: bool
@@ -127,9 +128,9 @@ class Lease(Protocol):
     async def keep_alive(self) -> int:
         """Renew the lease. Return its time to live in ms, as `ttl_ms`.
 
-        The time counts from the sending of the request. A caller that takes its clock before the
-        call is on the safe side. Raises LeaseEnded. Raises OSError if no response comes in
-        time.
+        The time counts from the sending of the request. A caller that reads its clock before the
+        call never assumes too long a time. Raises LeaseEnded. Raises OSError if no response comes
+        in time.
         """
         ...
 

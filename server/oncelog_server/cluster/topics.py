@@ -448,7 +448,7 @@ def _topic_last(
 
     The topic's record makes the partitions visible. If several transactions are needed, the first
     one writes the key `creating`, so that the controller does not take the partitions for orphans.
-    The last one deletes this key, and fails if it is gone.
+    The last one deletes this key, and fails if it does not exist any more.
     """
     if len(partitions) < MAX_OPERATIONS:
         return [Write((condition,), (topic, *partitions))]

@@ -28,7 +28,7 @@ class Patience(NamedTuple):
     is_repeatable: bool
 
 
-# An election takes about a second. At its begin, members do not respond; then they refuse.
+# An election of etcd takes about a second. The members first do not respond, then they refuse.
 READ: Final = Patience(1.0, 5.0, is_repeatable=True)
 WRITE: Final = Patience(5.0, 5.0, is_repeatable=False)
 RENEWAL: Final = Patience(1.0, 1.0, is_repeatable=True)

@@ -86,7 +86,7 @@ class Members:
     def failed(self, member: Member) -> None:
         """Use the next member, and cut the connections to this one.
 
-        A stopped member leaves a watch silent for ever. So a failed call to the member ends its
+        A stopped member leaves a watch silent forever. So a failed call to the member ends its
         watches too, and they resume at the next member.
         """
         self.leave(member)

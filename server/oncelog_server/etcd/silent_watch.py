@@ -15,7 +15,8 @@ LATE_S: Final = 2.0
 
 
 class SilentWatch(OSError):
-    """The watch is late, or the changes are those of foreign keys. A new watch shows which."""
+    """Either the watch has missed changes, or only foreign keys have changed. A new watch shows
+    which."""
 
 
 async def heard(
@@ -24,7 +25,8 @@ async def heard(
     """Yield the bytes of a watch.
 
     `newest` returns the highest revision in all responses of etcd. Raises SilentWatch if nothing
-    arrives for `LATE_S`, and etcd has had a newer revision than at the last arrival for this time.
+    arrives for `LATE_S`, although during all of this time etcd has had a newer revision than at the
+    last arrival.
     """
     at_arrival = before = newest()
     arriving = asyncio.ensure_future(anext(received))

@@ -43,7 +43,7 @@ PAGE_KEYS: Final = 1000
 # Pauses before a watch resumes: doubled after each failure.
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 2.0
-# The revision of an etcd without a change. From 0 on, a watch would begin at the present.
+# The revision of an etcd without a change. A watch from revision 0 would begin at the present.
 FIRST_REVISION: Final = 1
 
 log = structlog.get_logger("oncelog.etcd")
@@ -52,7 +52,7 @@ log = structlog.get_logger("oncelog.etcd")
 class EtcdStore:
     """The keys below `prefix`, without the prefix. Nothing is sent before the first call.
 
-    `addresses` are the client listeners of the members. `context` is the TLS of those that have it.
+    `addresses` are the client listeners of the members. `context` is for the members with https.
     """
 
     def __init__(

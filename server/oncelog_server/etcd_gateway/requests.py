@@ -1,6 +1,6 @@
 """The bodies of requests to etcd's JSON gateway, one function for each call.
 
-The fields are those of etcd's rpc.proto. In JSON, bytes are base64; msgspec encodes them so.
+The fields are those of etcd's rpc.proto. In JSON, bytes are base64, as msgspec encodes them.
 """
 
 from __future__ import annotations

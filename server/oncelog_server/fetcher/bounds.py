@@ -7,7 +7,8 @@ from oncelog_server.partition.follower_log import Cut
 
 
 def cut_into(leader_start: int, leader_end: int, own_end: int) -> Cut | None:
-    """Return the cut that brings the follower's end into the leader's log, None if it is there.
+    """Return the cut that brings the follower's end into the leader's log, None if the end is in
+    it.
 
     The leader's log ends before the follower's: after an unclean election, the follower drops what
     the leader does not have. The leader's log begins after the follower's end: the follower was

@@ -14,8 +14,8 @@ class Reaction(Enum):
     AWAIT_LEADER = "wait for metadata with another leader epoch"
 
 
-# A code without a row is delayed: the leader may not have the follower's metadata yet, or the
-# follower not the leader's.
+# A code without a row delays the partition: leader and follower may have different metadata for a
+# moment.
 _REACTIONS: Final[dict[int, Reaction]] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: Reaction.ASK_OFFSETS,
     # The leader has a newer epoch. The metadata of this broker will have it, too.

@@ -42,7 +42,7 @@ from oncelog_server.topic_partition import TopicPartition
 # More partitions than these are added to a session by several requests, so that no request blocks
 # the loop of the leader.
 MOST_ROWS: Final = 5_000
-# The longest time after which the throttle is looked at again.
+# The longest time between two checks of the throttle.
 MOST_HELD_MS: Final = 1_000
 # Kafka waits replica.fetch.backoff.ms (1 s) from the first error on, and acks=all with it.
 FIRST_DELAY_MS: Final = 20

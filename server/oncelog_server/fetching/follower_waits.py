@@ -12,14 +12,14 @@ from typing import Final
 
 from oncelog_server.partition.waiting import ReadWaiters
 
-# A follower may see the metadata later than the leader. For so long after a new leadership, its
+# A follower may see the metadata later than the leader. For this time after a new leadership, its
 # fetches wait only briefly.
 BRIEF_FOR_MS: Final = 1_000
 BRIEF_WAIT_MS: Final = 20
 
 
 class FollowerWaits:
-    """The parked fetches of followers. `parked` has a function for each that ends it."""
+    """The parked fetches of followers. `parked` has a function for each Fetch, which ends it."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self.parked = ReadWaiters()
@@ -33,7 +33,7 @@ class FollowerWaits:
         self.parked.wake_all()
 
     def limit(self, max_wait_ms: int) -> int:
-        """Return how long a Fetch may wait that allows `max_wait_ms`."""
+        """Return how long a Fetch may wait. The Fetch itself allows `max_wait_ms`."""
         if self._monotonic_ms() >= self._brief_until_ms:
             return max_wait_ms
         return min(max_wait_ms, BRIEF_WAIT_MS)

@@ -17,8 +17,8 @@ from oncelog_server.views.groups import GroupView
 
 
 class GroupFilter:
-    """Matches groups in one of the states and of one of the types. Upper and lower case are the
-    same. An empty filter matches all groups."""
+    """Matches groups in one of the states and of one of the types. Upper and lower case do not
+    matter. An empty filter matches all groups."""
 
     __slots__ = ("_states", "_types")
 

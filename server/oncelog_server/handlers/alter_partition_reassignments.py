@@ -1,7 +1,7 @@
 """AlterPartitionReassignments: move partitions to other brokers, or cancel such moves (KIP-455).
 
 v0: the wanted replicas of each partition; null cancels
-v1: the number of replicas may have to stay (KIP-860)
+v1: a request may forbid a change of the number of replicas (KIP-860)
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """AlterReplicaLogDirs: move replicas to other data directories. A broker has one directory, so a
-replica can only be sent where it is (KIP-113).
+replica can only be moved to the directory where it is (KIP-113).
 
 v1: the first version of Kafka 4
 v2: flexible

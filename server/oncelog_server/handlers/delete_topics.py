@@ -58,11 +58,11 @@ def _steps(
         yield
         try:
             known = _resolve(services, context, name, topic_id, count)
-            # A client that may describe the topic gets to know that it does not exist, as in Kafka.
+            # A client that may describe the topic learns that it does not exist, as in Kafka.
             if known not in services.metadata.image.topics:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if not _may_delete(context, known):
-                # A client that may describe the topic gets its name, also for an id.
+                # A client that may describe the topic gets its name, even if it has named the id.
                 denied = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 results.append(_result(known, topic_id, denied))
                 continue

@@ -65,7 +65,8 @@ async def _elect(
                 [
                     _result(number, outcome)
                     for number in topic.partitions
-                    # A request for all partitions leaves out those with the requested leader.
+                    # If all partitions were requested, the response omits those that needed no
+                    # election.
                     if not _is_not_needed(outcome := outcomes[TopicPartition(topic.topic, number)])
                     or not is_for_all
                 ],

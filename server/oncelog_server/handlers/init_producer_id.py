@@ -104,8 +104,8 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Gro
 
 
 def _require_idempotent_write(context: RequestContext) -> None:
-    """Raise Refused if the principal neither has IDEMPOTENT_WRITE on the cluster, nor may write to
-    a topic, even one that does not exist yet. The right to write includes idempotent writes
+    """Raise Refused unless the principal has IDEMPOTENT_WRITE on the cluster, or may write to a
+    topic (perhaps one that does not exist yet). The right to write includes idempotent writes
     (KIP-679)."""
     if not (
         context.may(Operation.IDEMPOTENT_WRITE, CLUSTER, logged=False)

@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget the registration of a broker that will not come back.
+"""UnregisterBroker: remove the registration of a broker that will not come back.
 
 v0: the id of a fenced broker
 """

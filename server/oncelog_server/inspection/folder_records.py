@@ -1,4 +1,4 @@
-"""All batches and records of a partition's folder, also if the folder is damaged."""
+"""All batches and records of a partition's folder, even if the folder is damaged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def walk_folder(files: Files, path: str) -> Iterator[FolderBatch]:
 def records_in_folder(files: Files, path: str) -> Iterator[Record]:
     """Yield the records of each valid batch, without markers. Raises StorageError.
 
-    A damaged batch is left out. The start of a broker and `oncelog logs verify` name it.
+    A damaged batch is left out. A start of the broker and `oncelog logs verify` report it.
     """
     for batch in walk_folder(files, path):
         if isinstance(batch.found, WalkedBatch) and not batch.found.header.is_control:

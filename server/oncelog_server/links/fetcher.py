@@ -126,8 +126,8 @@ class ReplicaFetchers:
 
 
 class FetcherLink:
-    """Drives the fetcher of one leader. The next request leaves as soon as the response to the last
-    one is appended, and with `synced` on disk."""
+    """Drives the fetcher of one leader. The next request leaves as soon as the last response is
+    appended. With `synced`, that response must also be on disk."""
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
         self._leader_id = leader_id

@@ -71,7 +71,8 @@ async def _elect(
 ) -> Outcomes:
     """Elect these leaders. Raises Refused if the store fails."""
     outcomes: Outcomes = {}
-    # A later attempt finds what an earlier one has elected, so the names of both count.
+    # An earlier attempt may have elected leaders although it seemed to fail, so its names count
+    # too.
     unclean: dict[TopicPartition, None] = {}
 
     def decide(image: ClusterImage) -> list[Write]:

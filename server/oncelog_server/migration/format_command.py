@@ -1,7 +1,7 @@
 """`oncelog storage format`: make a new data directory, with its first users (KIP-900).
 
-A broker formats an empty directory itself when it starts. The command is for directories whose
-brokers let only users in. It has the options of Kafka's storage tool.
+A broker formats an empty directory itself when it starts. The command is for brokers that admit
+only authenticated users. It has the options of Kafka's storage tool.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _note_without_effect(given: Mapping[str, object]) -> None:
 
 
 def _snapshot(cluster_id: str, users: Sequence[ScramArgument]) -> Snapshot:
-    """Return the first records of a cluster with these users. Of two credentials of a user and a
+    """Return the first records of a cluster with these users. If a user has two credentials for a
     mechanism, the last one counts."""
     levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     values: dict[str, Any] = {

@@ -73,8 +73,8 @@ def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> Non
 
     Topics with their ids and settings, partitions, leader epochs, committed offsets, open
     transactions, producer ids and the level of transaction.version are kept. The logs stay as they
-    are. Whatever oncelog cannot keep is named, and then nothing is changed. An interrupted import
-    can be run again.
+    are. If oncelog cannot keep something, the command names it and changes nothing. An interrupted
+    import can be run again.
     """
     source = directory.absolute()
     target = source if into is None else into.absolute()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oncelog_server.network.listener_tls import ListenerTls
     from oncelog_server.tokens.oauth_tokens import OAuthTokens
 
-# Time between two looks at the files of certificates.
+# Time between two checks of the files of certificates.
 FILES_MS: Final = 60_000
 
 log = structlog.get_logger("oncelog.network")

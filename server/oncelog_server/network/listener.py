@@ -122,7 +122,7 @@ class Listener:
         )
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
-        # A client that is closed connects again, perhaps for ever.
+        # A client that is closed connects again, perhaps forever.
         self._closings = BoundedEvents(partial(log.info, "connection closed"), clock.monotonic_ms)
         self._excesses = BoundedEvents(_log_excess, clock.monotonic_ms)
 

@@ -60,8 +60,8 @@ class SecuredAdmission:
 
     def refused(self, session: Session, reason: str) -> None:
         self.failures += 1
-        # One reason must not hide another one of the same address, and many addresses none of
-        # another listener.
+        # An address may have events for several reasons. Many addresses share an event only within
+        # a listener and a reason.
         group = self.listener, kind_of(reason)
         self._events.add(
             (session.host, *group),

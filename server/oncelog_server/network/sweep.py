@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
 SWEEP_MS: Final = 5_000
-# The limits of one turn of the loop, for half a millisecond: to close a connection takes some 50
-# microseconds, to look at one takes 1. Clients that came together are late together (scenario H7).
+# The limits keep one turn of the loop at half a millisecond: a close takes some 50 microseconds, a
+# check of one connection takes 1. Clients that connect together are late together (scenario H7).
 CLOSED_IN_A_TURN: Final = 10
 SEEN_IN_A_TURN: Final = 200
 

@@ -197,8 +197,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Write, unless the connection is closing: a response may come after its end. It may also
-        find a failure that the connection has not read yet."""
+        """Write, unless the connection is closing: a response may come after the connection's end.
+        The write may also raise a failure of TLS that the connection has not read yet."""
         if not self.is_closing():
             self._guard(lambda: self._encrypt(list_of_data))
 

@@ -44,8 +44,8 @@ class ConnectionRates:
         return of_broker, {name: limited.limit for name, limited in self._of_listeners.items()}
 
     def record(self, listener: str, now_ms: int) -> int:
-        """Count a new connection. Return for how long (ms) the listener must not accept it, nor any
-        other: at most one window."""
+        """Count a new connection. Return for how long (ms) the listener must accept no connection:
+        at most one window."""
         longest = max(
             (limited.throttle_ms(1.0, now_ms, self._windows) for limited in self._rates(listener)),
             default=0,

@@ -58,8 +58,8 @@ _FRACTION: Final = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the entity of these types and names. Of a type that is repeated, the last name
-    counts, as in Kafka."""
+    """Return the entity of these types and names. If a type is repeated, its last name counts, as
+    in Kafka."""
     return tuple(sorted(dict(parts).items(), key=lambda part: part[0]))
 
 
@@ -73,8 +73,8 @@ def check_entity(entity: Entity) -> None:
     """Raise Refused with INVALID_REQUEST, and Kafka's message, for an entity that cannot have
     quotas.
 
-    Kafka resolves host names. This broker does not, because a name may mean another address
-    tomorrow: an `ip` is an address.
+    Kafka resolves host names. This broker accepts only addresses, because a name may mean another
+    address tomorrow.
     """
     if not entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")

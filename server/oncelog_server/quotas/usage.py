@@ -32,9 +32,9 @@ class Used(Generic[M]):
 class Usage(Generic[M]):
     """The limits of one quota, and the meter of each client that has a limit.
 
-    The meters are in two generations. A meter that is used moves to the younger one. When that is
-    full, the older one is dropped. So the meters that were not used for the longest time are
-    forgotten, and a meter in use costs a single look-up.
+    The meters are in two generations. A meter that is used moves to the younger generation. When
+    the younger generation is full, the older one is dropped. So the least recently used meters are
+    dropped, and a meter in use costs a single look-up.
     """
 
     def __init__(self, limits: Limits, new_meter: Callable[[], M]) -> None:

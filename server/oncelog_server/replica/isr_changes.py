@@ -13,7 +13,7 @@ import msgspec
 class IsrOutcome(Enum):
     COMMITTED = "the store has the proposed ISR"
     REFUSED = "the proposal was not applied, and can never be applied any more"
-    UNKNOWN = "the proposal may have been applied, or may still be"
+    UNKNOWN = "the proposal may have been applied, or may be applied later"
 
 
 class IsrProposal(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The time limit of an incomplete frame. Without it a client could hold memory for ever with a byte
+"""The time limit of an incomplete frame. Without it a client could hold memory forever with a byte
 every few seconds (scenario H6)."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from oncelog_protocol.security.hosts import host_text
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
-# Kafka's name and version of a client that sends none.
+# The name and the version that Kafka shows for a client that has sent neither.
 UNKNOWN_SOFTWARE: Final = "unknown"
 
 
@@ -35,10 +35,10 @@ def _ignore(throttle_ms: int) -> None:
 
 class Session(msgspec.Struct, frozen=True):
     """The client of a connection. `host` is the client's address as Java writes it. `has_hung_up`
-    returns True if the client has closed the connection; it does not wait. `mute` serves no further
-    request for a time in ms, because the client has exceeded a quota (KIP-219). `is_established`:
-    False until the client is authenticated, and its requests count against no quota. A request
-    keeps the session with which it arrived."""
+    returns True if the client has closed the connection; it does not wait. `mute(ms)` stops the
+    service of this connection for that time, because the client has exceeded a quota (KIP-219).
+    `is_established` is False until the client is authenticated; until then no request counts
+    against a quota. A request keeps the session with which it arrived."""
 
     principal: Principal
     host: str

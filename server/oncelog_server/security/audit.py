@@ -16,8 +16,8 @@ MOST_KEYS: Final = 1_000
 
 
 class _Seen(msgspec.Struct):
-    """An event that was logged at `logged_ms`, and `count` like it since then. `fields` are those
-    of the last one."""
+    """An event that was logged at `logged_ms`, and the number of equal events since then. `fields`
+    are those of the last event."""
 
     logged_ms: int
     fields: Mapping[str, object]

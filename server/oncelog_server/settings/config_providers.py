@@ -122,8 +122,8 @@ class Provider(NamedTuple):
 def resolve(given: Sequence[SettingAssignment], source: Source) -> Resolved:
     """Return the assignments with the values of providers in place of variables.
 
-    Of several assignments of a provider's setting, the last counts. A variable with the name of no
-    provider stays as it is, as in Kafka.
+    If a provider's setting has several assignments, the last one counts. A variable with the name
+    of no provider stays as it is, as in Kafka.
     """
     own = {item.name: item for item in given if item.name == NAMES or item.name.startswith(PREFIX)}
     problems: list[ProviderProblem] = []

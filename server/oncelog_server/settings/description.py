@@ -125,7 +125,8 @@ def _synonym_names(name: str) -> tuple[str, ...]:
 
 
 def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
-    """Return the values of these settings, those of each from the strongest to its default."""
+    """Return the values of these settings. Those of each setting begin with the value in force and
+    end with the default."""
     static = settings.at_start or settings
     synonyms = []
     for name in names:

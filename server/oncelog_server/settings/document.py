@@ -66,9 +66,10 @@ IncrementalAlterConfigs and AlterConfigs change these settings while the broker 
       --add-config log.retention.ms=3600000
 
 `--broker-defaults` instead of `--broker 1` changes a setting for all brokers. A broker's own value
-overrides that of all brokers, and this one the value of the start. The values are in the metadata
-store, so they survive a restart. `min.insync.replicas` can be changed for all brokers only, and not
-be removed afterwards, as in Kafka (KIP-966). Any other setting is refused with INVALID_REQUEST.
+overrides that of all brokers, and both override the value of the start. The values are in the
+metadata store, so they survive a restart. `min.insync.replicas` can be changed for all brokers
+only, and cannot be removed afterwards, as in Kafka (KIP-966). Any other setting is refused with
+INVALID_REQUEST.
 """
 
 

@@ -85,8 +85,8 @@ def name_of_variable(variable: str) -> str:
 def from_environment(
     environment: Mapping[str, str], known: Iterable[str]
 ) -> list[SettingAssignment]:
-    """Return the settings of KAFKA_*, then those of KAFKA_CFG_* and of ONCELOG_*. Of several
-    assignments of a setting, the last counts.
+    """Return the settings of KAFKA_*, then those of KAFKA_CFG_* and of ONCELOG_*. If a setting has
+    several assignments, the last one counts.
 
     Variables of other programs are left out. With the prefix ONCELOG_ the name of an oncelog
     setting needs no second prefix: ONCELOG_FLUSH_ON_ACK is oncelog.flush.on.ack, as

@@ -1,5 +1,5 @@
-"""The principals that the clients of each listener can have, and so the super users that could ever
-log in.
+"""The principals that the clients of each listener can have. A super user that is none of these can
+never log in.
 
 | listener | principals of its clients |
 |---|---|
@@ -72,8 +72,7 @@ def clients_of(
 def unreachable_super_users(settings: Settings, scram_users: ScramUsers) -> str:
     """Return the reason why no client could ever be a super user, "" if one could.
 
-    A principal of another type than User is that of no client, because there are no principal
-    builders.
+    No client has a principal of another type than User, because there are no principal builders.
     """
     super_users = split_principals(settings.super_users)
     if not super_users:

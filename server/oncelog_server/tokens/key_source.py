@@ -23,13 +23,13 @@ from oncelog_server.tokens.endpoint import FETCH_S, FileEndpoint, JwksEndpoint, 
 
 log = structlog.get_logger("oncelog.tokens")
 
-# Kafka looks at the time of a JWKS file at every token. A file costs nothing to read, and a key
-# that is removed from it must not be valid for the whole refresh interval.
+# Kafka checks the modification time of a JWKS file for every token. A file is cheap to read, and a
+# key that is removed from it must not stay valid for the whole refresh interval.
 FILE_REFRESH_MS: Final = 10_000
 
 
 class KeySource:
-    """The keys that the endpoint had last. While it cannot be reached, they stay in use.
+    """The keys of the last successful fetch. They stay in use while the endpoint cannot be reached.
 
     `now_ms` is a monotonic clock. All methods belong to the thread of the event loop.
     """
@@ -105,7 +105,7 @@ class KeySource:
         try:
             keys = await self._fetch()
         except Exception as error:
-            # Also after a defect the next refresh must follow.
+            # The next refresh must follow, even if a defect has caused the error.
             self._failed(str(error) or type(error).__name__)
         else:
             self._adopt(keys)

@@ -258,7 +258,7 @@ class TransactionCoordinator:
             # the shard of the id points to the group.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         shard = self.runtime.shard(index)
-        # Not before a shard is in service: a broker that has begun to lead none has none to load.
+        # Set only when a shard is in service: before the first load, no shard is loading either.
         self._has_pointers = self._owners is not None
         return index, shard
 

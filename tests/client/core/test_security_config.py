@@ -124,13 +124,13 @@ def test_a_token_comes_from_a_function() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"security_protocol": "TLS"}, "security_protocol='TLS' is none of PLAINTEXT, SSL"),
+    ({"security_protocol": "TLS"}, "security_protocol='TLS' is not one of PLAINTEXT, SSL"),
     ({"security_protocol": 1}, "security_protocol=1 is not a text"),
     ({"ssl_truststore_location": "x"}, "no effect without security_protocol: .* SSL or SASL_SSL"),
     (USER, "sasl_username has no effect without security_protocol: .* SASL_PLAINTEXT or SASL_SSL"),
     ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism, one of PLAIN, SCRAM-SHA-256"),
     ({**PLAIN, "sasl_mechanism": "GSSAPI"}, r"GSSAPI \(Kerberos\) is not supported"),
-    ({**PLAIN, "sasl_mechanism": "plain"}, "sasl_mechanism='plain' is none of PLAIN"),
+    ({**PLAIN, "sasl_mechanism": "plain"}, "sasl_mechanism='plain' is not one of PLAIN"),
     (PLAIN, "needs sasl_jaas_config, or sasl_username and sasl_password"),
     ({**PLAIN, "sasl_username": "u"}, "sasl_username needs sasl_password"),
     ({**PLAIN, "sasl_password": CANARY}, "sasl_password needs sasl_username"),
@@ -155,7 +155,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": "ldap"},
         "neither https",
     ),
-    ({"security_protocol": "SSL", "ssl_truststore_type": "DER"}, "ssl_truststore_type: is none of"),
+    ({"security_protocol": "SSL", "ssl_truststore_type": "DER"}, "ssl_truststore_type: is not one"),
     ({"security_protocol": "SSL", "ssl_keystore_key": CANARY}, "ssl_keystore_key: is only for"),
     (
         {"security_protocol": "SSL", "ssl_keystore_type": "PEM", "ssl_keystore_key": CANARY},

@@ -41,7 +41,7 @@ def test_what_is_no_address_is_refused(given: str) -> None:
         ("enable_idempotence", "false", "enable_idempotence='false' is not True or False"),
         ("transactional_id", 7, "transactional_id=7 is not a text"),
         ("client_id", b"x", "client_id=b'x' is not a text"),
-        ("acks", [], r"acks=\[\] is none of all, -1, 0, 1"),
+        ("acks", [], r"acks=\[\] is not one of all, -1, 0, 1"),
     ],
 )
 def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, text: str) -> None:

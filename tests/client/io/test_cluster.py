@@ -62,7 +62,7 @@ async def test_metadata_without_a_leader_are_refreshed_with_a_back_off(
 
 
 async def test_a_closed_client_opens_no_more_connections() -> None:
-    """A former defect: after a failed response during its close, a consumer retried for ever
+    """A former defect: after a failed response during its close, a consumer retried forever
     without a back-off. Each attempt failed at once and its callback began the next attempt."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})

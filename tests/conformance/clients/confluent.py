@@ -111,7 +111,7 @@ class ConfluentConsumer:
             raise _refused(error.args[0]) from error
 
     def close(self) -> None:
-        # librdkafka waits for ever for an assignment that arrives while it closes (its issue 4884).
+        # librdkafka waits forever for an assignment that arrives while it closes (its issue 4884).
         # After `unsubscribe` no assignment arrives, and `poll` handles one that arrived before. A
         # static member keeps its subscription, because `unsubscribe` would make it leave its group.
         if not self._is_static:

@@ -41,7 +41,7 @@ def test_a_committed_offset_has_kafkas_bytes_in_every_version(version: int) -> N
 
 
 def test_the_committed_offset_of_the_deep_dive_has_24_bytes() -> None:
-    """A dump in an article on Kafka's transactions, the deep dive, shows a value of 24 bytes with
+    """The deep dive, an article on Kafka's transactions, shows a dump: a value of 24 bytes with
     offset 121 and timestamp 1709328801657. The last byte of this timestamp is `y`."""
     raw = encode_offset_commit_value(COMMITTED)
     assert len(raw) == 24

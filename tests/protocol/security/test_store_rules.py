@@ -61,8 +61,11 @@ REFUSED = {
         TlsSettings(truststore_password=X),
         "ssl.truststore.password: needs ssl.truststore.location",
     ),
-    "unknown type": (TlsSettings(keystore_type="BCFKS"), "ssl.keystore.type: is none of"),
-    "unknown trust type": (TlsSettings(truststore_type="Windows"), "ssl.truststore.type: is none"),
+    "unknown type": (TlsSettings(keystore_type="BCFKS"), "ssl.keystore.type: is not one of"),
+    "unknown trust type": (
+        TlsSettings(truststore_type="Windows"),
+        "ssl.truststore.type: is not one of",
+    ),
 }
 
 
@@ -89,7 +92,7 @@ def test_other_combinations_pass(settings: TlsSettings) -> None:
     ("settings", "message"),
     [
         (TlsSettings(), "ssl.keystore.location: is not set"),
-        (KEY._replace(client_auth="Required"), "ssl.client.auth: is none of none, requested"),
+        (KEY._replace(client_auth="Required"), "ssl.client.auth: is not one of none, requested"),
         (KEY._replace(client_auth="required"), "ssl.client.auth: required needs ssl.truststore"),
         (KEY._replace(client_auth="requested"), "ssl.client.auth: requested needs ssl.truststore"),
     ],

@@ -25,7 +25,7 @@ def value(offset: int, record_offset: int) -> CommittedOffset:
 
 
 def test_a_tombstone_removes_pending_offsets() -> None:
-    # In KAFKA-19164 the group kept the producer's transaction as open for ever.
+    # In KAFKA-19164 the group kept the producer's transaction as open forever.
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
     offsets.remove("g", "t", 0)

@@ -230,7 +230,7 @@ async def test_partitions_of_a_topic_deleted_during_a_produce_are_refused(broker
 async def test_a_transaction_that_ends_during_a_produce_gets_no_more_records(
     broker: Broker, version: int
 ) -> None:
-    """A batch after the marker would hold back readers for ever (KIP-890)."""
+    """A batch after the marker would hold back readers forever (KIP-890)."""
     owner = await identity(broker, "t")
     if version < ADDING:
         add_all(broker, owner)

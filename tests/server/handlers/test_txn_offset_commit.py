@@ -120,7 +120,7 @@ async def test_r12_waiting_offsets_are_refused_if_their_transaction_ends_meanwhi
 ) -> None:
     """The newer transaction is verified, and then its offsets wait for the abort of the older
     transaction. If they were appended after the end of their own transaction, they would be pending
-    for ever, because no marker follows."""
+    forever, because no marker follows."""
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, version)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)

@@ -78,7 +78,7 @@ def test_a_fetch_that_the_quota_on_time_throttles_is_empty_too() -> None:
 
 
 def test_a_batch_larger_than_the_budget_is_read_once_and_paid_for_afterwards() -> None:
-    """Kafka throttles such a Fetch for ever, and the consumer never gets beyond the batch."""
+    """Kafka throttles such a Fetch forever, and the consumer never gets beyond the batch."""
     fetch = gate(Quota.FETCH, 100.0)
     assert fetch.after_fetch("alice", "app", 2_000, 0, NOW_MS) == (10_000, False)
     half_paid_ms = NOW_MS + 10_000

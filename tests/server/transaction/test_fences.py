@@ -210,7 +210,7 @@ def test_a_refusal_without_a_known_fence_has_its_own_count() -> None:
 
 
 def test_a_group_refuses_a_producer_until_it_has_joined_again() -> None:
-    """The producer may join again, so it is not fenced for ever (KIP-447). A later fence replaces
+    """The producer may join again, so it is not fenced forever (KIP-447). A later fence replaces
     the reason for the refusal."""
     heard = Heard()
     producer = heard.begin()

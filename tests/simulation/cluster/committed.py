@@ -11,7 +11,7 @@ from tests.simulation.cluster.batches import BatchId
 
 class Committed:
     """A batch that is below a high watermark once must stay in the log of each electable replica
-    for ever, at the same offset."""
+    forever, at the same offset."""
 
     def __init__(self) -> None:
         self._batches: defaultdict[str, list[BatchId]] = defaultdict(list)

@@ -75,7 +75,7 @@ def test_an_option_with_choices_accepts_only_these() -> None:
     options = Options({"startingOffsetsByTimestampStrategy": "LATEST", "x": "never"})
     assert options.choice("startingOffsetsByTimestampStrategy", choices, "error") == "latest"
     assert Options({}).choice("x", choices, "error") == "error"
-    with pytest.raises(OptionError, match="option x='never': is none of error, latest"):
+    with pytest.raises(OptionError, match="option x='never': is not one of error, latest"):
         options.choice("x", choices, "error")
 
 

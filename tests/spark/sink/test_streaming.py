@@ -201,7 +201,7 @@ def test_complete_mode_appends_the_whole_result_with_every_batch(copy: Copy) -> 
         ({"kafka.transaction.timeout.ms": "900001"}, "transaction.max.timeout.ms=900000"),
         ({"topic": "no such topic"}, "no such topic"),
         ({"txnAppId": "a", "txnVersion": "1"}, "is for batch writes"),
-        ({"sinkProtocol": "none"}, "sinkProtocol='none': is none of auto, group, record"),
+        ({"sinkProtocol": "none"}, "sinkProtocol='none': is not one of auto, group, record"),
     ],
 )
 def test_the_error_of_the_query_says_what_is_wrong(

@@ -142,7 +142,7 @@ class Options:
         if value is None:
             return default
         if value.lower() not in choices:
-            raise OptionError(name, value, f"is none of {', '.join(choices)}")
+            raise OptionError(name, value, f"is not one of {', '.join(choices)}")
         return value.lower()
 
     def boolean(self, name: str, default: bool) -> bool:

@@ -23,8 +23,8 @@ _LETTER: Final = r"[\w./-]"
 
 class Right(NamedTuple):
     """An operation on a resource. With the pattern type PREFIXED, `name` is the beginning of the
-    resources' names; an empty name stands for all. `purpose`: what a query has to do without if it
-    lacks this right, and empty for a right that every query needs."""
+    resources' names; an empty name stands for all. `purpose`: what does not work without this
+    right, empty for a right that every query needs."""
 
     operation: AclOperation
     resource_type: AclResourceType

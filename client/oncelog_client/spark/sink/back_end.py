@@ -26,8 +26,8 @@ class BackEnd(Protocol):
 
     async def perform(self, command: Command) -> Answer:
         """Carry out a command of the driver. The tables of the state machines list the results of
-        each command. Raises SinkError if the broker refuses for a reason that is none of these
-        results (rights, options), and RetriableError if time is up and nothing was decided.
+        each command. Raises SinkError if the broker refuses for another reason (rights, options),
+        and RetriableError if time is up and nothing was decided.
 
         Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, in all
         generations. The state and the ids may be read at the same time. FenceParent: sends

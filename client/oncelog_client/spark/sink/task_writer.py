@@ -32,7 +32,7 @@ from .producers import Taken, drop, give_back, take
 from .row_sender import BATCH_SIZE, RowSender
 
 # Maximum time for one batch of rows, which waits for room in the buffer while a broker is
-# unavailable. Also the maximum time for the hand-over.
+# unavailable. It is also the maximum time for the hand-over.
 SEND_TIMEOUT_S: Final = 600
 ABORT_TIMEOUT_S: Final = 10
 

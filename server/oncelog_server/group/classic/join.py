@@ -152,8 +152,8 @@ class Join:
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
-        """Remove the group after a failed creation. The parked JoinGroups of its members get
-        the error code that `append_error` makes of `code`."""
+        """Remove the group after a failed creation. The parked JoinGroups of its members get the
+        error code that `append_error` returns for `code`."""
         group = self._rebalance.group(effect.group_id)
         if group is None:
             return

@@ -59,7 +59,7 @@ WITHOUT_EFFECT: Final = frozenset(
 # Dynamic settings of brokers with the value that oncelog has anyway. Kafka writes this one into
 # every new cluster (KIP-966).
 USUAL_BROKER_SETTINGS: Final = {"min.insync.replicas": "1"}
-# Ids of directories that are no directory's (Kafka's DirectoryId): unassigned, lost, migrating.
+# Ids that stand for no directory (Kafka's DirectoryId): unassigned, lost, migrating.
 _NO_DIRECTORIES: Final = frozenset(number.to_bytes(16, "big") for number in range(3))
 
 

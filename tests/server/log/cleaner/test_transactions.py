@@ -176,7 +176,7 @@ def test_l11_the_epoch_of_a_producer_with_only_markers_survives_compaction() -> 
 
 def test_l11_an_old_snapshot_reopens_no_transaction_whose_marker_was_removed() -> None:
     """A killed broker recovers from an older recovery point. In the snapshot of that point the
-    transaction is open. Without its marker in the log the transaction would stay open for ever."""
+    transaction is open. Without its marker in the log the transaction would stay open forever."""
     driver = Compacting()
     driver.configure(segment_bytes=200)  # too small for a merge of segments
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)

@@ -1,5 +1,5 @@
-"""The stores that keep the contract of `MetadataStore`: sqlite, the same behind a socket, the
-simulator's, and the store in etcd, on a simulated and on a real etcd."""
+"""The stores that keep the contract of `MetadataStore`: sqlite, sqlite behind a socket, the
+simulator's store, and the store in etcd (with a simulated and with a real etcd)."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def decided_member_lost(sink_id: str, batch: str, member: str, detail: str) -> R
         f"{batch} of sink {sink_id} has lost rows (DECIDED_MEMBER_LOST): the batch was decided,"
         f" but the broker has aborted its transaction {member} ({detail}). The other rows of the"
         " batch are committed. The query cannot continue by itself. With another sinkId and the"
-        " same checkpoint it writes the whole batch again, so the other rows are there twice. For"
+        " same checkpoint it writes the whole batch again, so the other rows appear twice. For"
         ' another way see "The hole of record" in docs/spark.md',
     )
 

@@ -65,7 +65,7 @@ def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
     has read them."""
     return (
         f"{_named(partition)}: offset {start} was next,"
-        f" but the log begins at offset {log_start} now, {log_start - start} offsets are gone"
+        f" but the log begins at offset {log_start} now, {log_start - start} offsets are deleted"
     )
 
 
