@@ -41,7 +41,7 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "rules.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "internals.md", "rules.md"])
 def test_every_source_file_that_a_page_names_exists(name: str) -> None:
     """A page names a file by the end of its path, such as `log/segment.py`."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -49,6 +49,16 @@ def test_every_source_file_that_a_page_names_exists(name: str) -> None:
     named = set(_SOURCE.findall(page))
     assert len(named) > 50
     assert not {file for file in named if not any(path.endswith(f"/{file}") for path in sources)}
+
+
+def test_the_map_names_every_package_and_every_module_beside_the_packages() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    server = ROOT / "server" / "oncelog_server"
+    packages = {path.parent.name for path in server.glob("*/__init__.py")}
+    modules = {path.name for path in server.glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert len(packages) > 30
+    assert not {name for name in packages if not re.search(rf"\b{name}/|/{name}`", page)}
+    assert not {name for name in modules if not re.search(rf"\b{re.escape(name)}`", page)}
 
 
 def test_the_promises_name_their_tests() -> None:

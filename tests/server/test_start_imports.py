@@ -1,4 +1,4 @@
-"""Modules that a start must not import, because listening does not need them (docs/architecture.md,
+"""Modules that a start must not import, because listening does not need them (docs/internals.md,
 "The time of a start")."""
 
 from __future__ import annotations
