@@ -10,14 +10,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
 
 from .connect_failures import ConnectFailure
 from .core.batch import record_size
 from .core.batching import Accumulator
 from .core.metadata import TopicInfo
-from .core.new_records import new_record, partition_number, topic_name
+from .core.new_records import checked_partition, new_record, topic_name
 from .core.partitioner import Partitioner
 from .core.prepared_txn_state import PreparedTxnState
 from .core.producer_config import (
@@ -27,17 +26,17 @@ from .core.producer_config import (
     producer_config,
 )
 from .errors import (
-    BufferExhaustedError,
     ClosedError,
     IllegalStateError,
     KafkaError,
-    RecordTooLargeError,
     error_for,
 )
+from .io.batch_outcomes import Delivery
+from .io.buffer_pool import BufferPool
 from .io.clock import monotonic_ms, wall_ms
 from .io.cluster import Cluster
 from .io.randomness import below
-from .io.sender import Delivery, Sender
+from .io.sender import Sender
 from .payloads import ToBytes, converter, to_bytes
 from .transaction.lifecycle import GroupConsumer, TransactionLifecycle
 from .values import (
@@ -78,6 +77,7 @@ class Producer(Generic[K, V]):
         self._cluster = Cluster(self.config, auto_create=True)
         self._partitioner = Partitioner(self.config.batch_size, below)
         self._accumulator: Accumulator[Delivery] = Accumulator(batching_config(self.config))
+        self._pool = BufferPool(self.config, self._accumulator)
         self._lifecycle: TransactionLifecycle | None = None
         if self.config.transactional_id is not None:
             self._lifecycle = TransactionLifecycle(self._cluster, self.config, self._accumulator)
@@ -121,10 +121,10 @@ class Producer(Generic[K, V]):
                     await lifecycle.abort(sender)
                 else:
                     await sender.flush()
-        sender.fail_all(ClosedError("the producer was closed"))
+        sender.outcomes.fail_all(ClosedError("the producer was closed"))
         await self._cluster.close()
         # This also fails the batches in flight, even on a connection that has just broken.
-        sender.fail_all(ClosedError("the producer was closed"), in_flight=True)
+        sender.outcomes.fail_all(ClosedError("the producer was closed"), in_flight=True)
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
@@ -189,12 +189,14 @@ class Producer(Generic[K, V]):
             raw_key = None if record.key is None else bytes(record.key)
             chosen = self._partitioner.partition(topic, raw_key, len(info.partitions))
         else:
-            chosen = _checked(topic, partition, info)
+            chosen = checked_partition(topic, partition, info)
         size = record_size(record)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
-            raise _too_large(f"a record of {topic} is {size} bytes", self.config)
+            raise self._pool.too_large(f"a record of {topic} is {size} bytes")
         if not self._accumulator.has_room(size):
-            await self._wait_for_room(sender, size)
+            await self._pool.wait(sender, size)
+            # A close also ends the wait.
+            self._open()
         assert self._loop is not None
         delivery: Delivery = self._loop.create_future()
         target = TopicPartition(topic, chosen)
@@ -204,7 +206,7 @@ class Producer(Generic[K, V]):
         first = self._accumulator.queued(target) == 0
         closed = self._accumulator.append(target, record, delivery, monotonic_ms())
         if partition is None and record.key is None:
-            self._given(topic, size, info.partitions, closed)
+            self._buffered(topic, size, info.partitions, closed)
         if first or closed:
             sender.wake()
         if closed:
@@ -251,13 +253,15 @@ class Producer(Generic[K, V]):
         info = self._cluster.metadata.topics.get(topic)
         if info is None or not info.usable:
             info = await self._topic(topic)
-        _checked(topic, number, info)
+        checked_partition(topic, number, info)
         size = len(records.body)
         if size > self.config.max_request_size or size > self.config.buffer_memory:
             what = f"{records.records_count} records of {topic} are {size} bytes together"
-            raise _too_large(what, self.config)
+            raise self._pool.too_large(what)
         if not self._accumulator.has_room(size):
-            await self._wait_for_room(sender, size)
+            await self._pool.wait(sender, size)
+            # A close also ends the wait.
+            self._open()
         assert self._loop is not None
         delivery: Delivery = self._loop.create_future()
         if self._transaction is not None:
@@ -269,34 +273,16 @@ class Producer(Generic[K, V]):
         await asyncio.sleep(0)
         return delivery
 
-    def _given(
+    def _buffered(
         self, topic: str, size: int, partitions: tuple[PartitionInfo, ...], closed: bool
     ) -> None:
-        self._partitioner.given(
+        self._partitioner.buffered(
             topic,
             size,
             available=lambda: [info.partition for info in partitions if info.leader is not None],
             queued=lambda number: self._accumulator.queued(TopicPartition(topic, number)),
             batch_closed=closed,
         )
-
-    async def _wait_for_room(self, sender: Sender, size: int) -> None:
-        self._accumulator.flushes_in_progress += 1
-        sender.wake()
-        try:
-            async with asyncio.timeout(self.config.max_block_ms / 1000):
-                while not self._accumulator.has_room(size):
-                    await sender.progressed()
-        except TimeoutError:
-            raise BufferExhaustedError(
-                f"buffer_memory ({self.config.buffer_memory} bytes) stayed full for max_block_ms "
-                f"({self.config.max_block_ms}): the brokers are slower than the calls of send; "
-                "await the futures of send, or raise buffer_memory"
-            ) from None
-        finally:
-            self._accumulator.flushes_in_progress -= 1
-        # Closing also ends the wait for room.
-        self._open()
 
     async def flush(self) -> None:
         """Send all buffered records now, and wait until each record has its outcome."""
@@ -306,7 +292,7 @@ class Producer(Generic[K, V]):
     def refusals(self) -> tuple[KafkaError, ...]:
         """Return the error of each partition with batches that are retried, such as a full disk or
         too few replicas. A change of the leader is not reported."""
-        return () if self._sender is None else self._sender.refusals
+        return () if self._sender is None else self._sender.outcomes.refusals
 
     def topic_failure(self, topic: str) -> KafkaError | None:
         """Return the brokers' last error for a topic that cannot be used, or None without an
@@ -481,19 +467,3 @@ class Producer(Generic[K, V]):
             if self._transactional().transaction.is_abortable_by_closing:
                 await self.abort_transaction()
             raise
-
-
-def _checked(topic: str, partition: int, info: TopicInfo) -> int:
-    if not 0 <= partition_number(partition) < len(info.partitions):
-        raise KafkaError(
-            f"{topic} has no partition {partition}, only 0 to {len(info.partitions) - 1}",
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        )
-    return partition
-
-
-def _too_large(what: str, config: ProducerConfig) -> RecordTooLargeError:
-    return RecordTooLargeError(
-        f"{what}: more than max_request_size ({config.max_request_size}) or buffer_memory "
-        f"({config.buffer_memory}); raise the exceeded limit, and the topic's max.message.bytes"
-    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from oncelog_client.core.metadata import TopicInfo
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import Header
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import HEADER_KEY_ERRORS, NewRecord
 
 _LAST_TIMESTAMP: Final = (1 << 63) - 1
@@ -43,6 +46,17 @@ def partition_number(number: int) -> int:
     if not isinstance(number, int):
         raise TypeError(f"partition is {type(number).__name__}, not int")
     return number
+
+
+def checked_partition(topic: str, partition: int, info: TopicInfo) -> int:
+    """Return the number of a partition of the topic. Raises KafkaError if the topic does not have
+    the partition, and TypeError for a value that is no number."""
+    if not 0 <= partition_number(partition) < len(info.partitions):
+        raise KafkaError(
+            f"{topic} has no partition {partition}, only 0 to {len(info.partitions) - 1}",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+    return partition
 
 
 def _header(name: str, content: bytes | None) -> Header:

@@ -43,11 +43,11 @@ class _Sticky:
     """The current partition of records without a key, and the number of bytes sent to this
     partition."""
 
-    __slots__ = ("given_bytes", "partition")
+    __slots__ = ("partition", "sent_bytes")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.given_bytes = 0
+        self.sent_bytes = 0
 
 
 class Partitioner:
@@ -70,7 +70,7 @@ class Partitioner:
             sticky = self._sticky[topic] = _Sticky(self._draw(partitions))
         return sticky.partition
 
-    def given(
+    def buffered(
         self,
         topic: str,
         record_bytes: int,
@@ -89,9 +89,9 @@ class Partitioner:
         sticky = self._sticky.get(topic)
         if sticky is None:
             return
-        sticky.given_bytes += record_bytes
-        if (batch_closed and sticky.given_bytes >= self._batch_size) or (
-            sticky.given_bytes >= 2 * self._batch_size
+        sticky.sent_bytes += record_bytes
+        if (batch_closed and sticky.sent_bytes >= self._batch_size) or (
+            sticky.sent_bytes >= 2 * self._batch_size
         ):
             self._sticky[topic] = _Sticky(self._choose(available(), queued, sticky.partition))
 

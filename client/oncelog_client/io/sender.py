@@ -1,4 +1,4 @@
-"""The producer's sender. It sends the accumulator's due batches and completes records' futures.
+"""The producer's sender. It sends the accumulator's due batches to the leaders of their partitions.
 
 There is one task per producer. Requests are pipelined and completed by callbacks, so that each
 connection keeps the order in which batches were drained.
@@ -7,64 +7,38 @@ connection keeps the order in which batches were drained.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from oncelog_client.connect_failures import described
 from oncelog_client.core.batch import Batch
-from oncelog_client.core.batching import Accumulator, SendOutcome
-from oncelog_client.core.leader_hints import hints_of
+from oncelog_client.core.batching import Accumulator
 from oncelog_client.core.producer_config import ProducerConfig
-from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
+from oncelog_client.core.producer_id import NO_IDENTITY
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
-from oncelog_client.core.verdicts import NOT_WRITTEN
 from oncelog_client.errors import (
     AuthenticationError,
     FatalError,
-    IncompleteResponseError,
     KafkaError,
-    RetriableError,
-    StaleLeaderError,
     TimedOutError,
-    check,
-    error_for,
 )
-from oncelog_client.values import RecordMetadata, TopicPartition
+from oncelog_client.values import TopicPartition
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
-    PartitionProduceResponse,
     ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
 )
-from oncelog_protocol.records.record import EncodedRecords
 
+from .batch_outcomes import BatchOutcomes, Delivery
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .connection import Connection
-from .randomness import fraction
-
-Delivery = asyncio.Future[RecordMetadata]
+from .identity_request import IdentityRequest
 
 _EXPLICIT = explicit_versions(ApiKey.PRODUCE)
-
-log = logging.getLogger(__name__)
-
-# Retriable errors that a new leader usually does not resolve. They are logged at once.
-_LASTING = (
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
-# Maximum number of refused records of a batch that an error message names.
-NAMED_RECORDS = 3
-_WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class Sender:
@@ -82,12 +56,9 @@ class Sender:
         self._accumulator = accumulator
         self._transaction = transaction
         self._in_flight: dict[int, int] = {}
-        self._identity_failures = 0
-        self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
-        self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # By partition: the error of `_LASTING` after which a batch is retried. See `refusals`.
-        self._refusals: dict[TopicPartition, KafkaError] = {}
+        self.outcomes = BatchOutcomes(cluster, accumulator, transaction)
+        self._identity = IdentityRequest(cluster, accumulator, self.outcomes, self._identified)
         # The error after which no batch is sent any more.
         self.failure: FatalError | None = None
         # Adds partitions to the transaction, for brokers that leave this to the client (before
@@ -98,15 +69,6 @@ class Sender:
         """Wake the sender, because a change may have made batches due."""
         self._awake.set()
 
-    async def progressed(self) -> None:
-        """Wait until a batch has its outcome, or a request has ended."""
-        await asyncio.shield(self._progress)
-
-    def wake_progressed(self) -> None:
-        """Wake the callers of `progressed`."""
-        self._progress.set_result(None)
-        self._progress = asyncio.get_running_loop().create_future()
-
     async def flush(self) -> None:
         """Send all buffered records now, and wait until each record that was buffered before this
         call has its outcome."""
@@ -116,7 +78,7 @@ class Sender:
         self.wake()
         try:
             while (oldest := accumulator.oldest_serial()) is not None and oldest <= mark:
-                await self.progressed()
+                await self.outcomes.progressed()
         finally:
             accumulator.flushes_in_progress -= 1
 
@@ -126,7 +88,7 @@ class Sender:
             self._awake.clear()
             now_ms = monotonic_ms()
             for batch in self._accumulator.expire(now_ms):
-                self._fail(batch, self._too_late(batch))
+                self.outcomes.fail(batch, self._too_late(batch))
             if self._has_identity():
                 # `_send_ready` and `_idle_ms` use the same time. Otherwise both would miss a batch
                 # that falls due between two readings of the clock.
@@ -178,46 +140,21 @@ class Sender:
         self.failure.__cause__ = cause
         if self._transaction is not None:
             self._transaction.fail_fatal(self.failure)
-        self.fail_all(self.failure, in_flight=True)
+        self.outcomes.fail_all(self.failure, in_flight=True)
 
     # -- identity
 
     def _has_identity(self) -> bool:
         """Return True if the batches have a producer id, or need none. If not, request one, unless
-        `init_transactions` gets the id.
-
-        The call does not wait for the response, because batches may expire meanwhile.
-        """
+        `init_transactions` gets the id."""
         if not self._config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
             return True
-        wanted = self._transaction is None and self._accumulator.partitions()
-        if wanted and self._identifying is None:
-            self._identifying = self._cluster.spawn(self._identify())
-            self._identifying.add_done_callback(self._identified)
+        if self._transaction is None and self._accumulator.partitions():
+            self._identity.begin()
         return False
 
-    async def _identify(self) -> None:
-        """Get a producer id. After a failure wait a little."""
-        try:
-            response = await self._cluster.call_any(
-                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1),
-                InitProducerIdResponse,
-            )
-            check(response.error_code)
-        except RetriableError:
-            self._identity_failures += 1
-            delay_ms = self._cluster.backoff.delay_ms(self._identity_failures, fraction())
-            await asyncio.sleep(delay_ms / 1000)
-            return
-        except KafkaError as error:
-            self.fail_all(error)
-            return
-        self._identity_failures = 0
-        self._accumulator.adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
-
-    def _identified(self, work: asyncio.Task[None]) -> None:
-        self._identifying = None
-        self.ended(work)
+    def _identified(self, attempt: asyncio.Task[None]) -> None:
+        self.ended(attempt)
         self.wake()
 
     # -- sending
@@ -228,7 +165,7 @@ class Sender:
         if transaction is not None:
             if transaction.is_over and transaction.error is not None:
                 # No batch will be sent any more, so the deliveries fail now.
-                self.fail_all(transaction.error)
+                self.outcomes.fail_all(transaction.error)
                 return
             if transaction.partitions_to_add():
                 self.add_partitions()
@@ -274,7 +211,7 @@ class Sender:
         same credentials."""
         if self._transaction is not None:
             self._transaction.batch_failed(error)
-        self.fail_all(error)
+        self.outcomes.fail_all(error)
 
     def _fail_unsendable(self) -> None:
         unsendable, self._accumulator.unsendable = self._accumulator.unsendable, []
@@ -282,7 +219,7 @@ class Sender:
             error = KafkaError(f"{batch.partition}: cannot be encoded: {cause!r}")
             error.not_written = True
             error.__cause__ = cause
-            self._fail(batch, error)
+            self.outcomes.fail(batch, error)
 
     def _send(self, leader: int, connection: Connection, batches: list[Batch[Delivery]]) -> None:
         request = self._request(batches)
@@ -291,15 +228,16 @@ class Sender:
             if self._config.acks == 0:
                 connection.start_unanswered(request)
                 for batch in batches:
-                    self._succeed(batch, -1, -1)
-                self.wake_progressed()
+                    self.outcomes.written(batch, -1, -1)
+                self.outcomes.wake_progressed()
                 return
-            answer = connection.start(request, versions=_EXPLICIT if explicit else ANY_VERSION)
+            response = connection.start(request, versions=_EXPLICIT if explicit else ANY_VERSION)
         except KafkaError as error:
-            self._all_failed(batches, error)
+            self.outcomes.lost(batches, error)
+            self.wake()
             return
         self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
-        answer.add_done_callback(partial(self._answered, leader, batches))
+        response.add_done_callback(partial(self._responded, leader, batches))
 
     def _request(self, batches: list[Batch[Delivery]]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -337,161 +275,14 @@ class Sender:
 
     # -- responses
 
-    def _answered(
-        self, leader: int, batches: list[Batch[Delivery]], answer: asyncio.Future[Any]
+    def _responded(
+        self, leader: int, batches: list[Batch[Delivery]], response: asyncio.Future[Any]
     ) -> None:
         self._in_flight[leader] -= 1
         self.wake()
-        error = None if answer.cancelled() else answer.exception()
-        if answer.cancelled() or error is not None:
+        error = None if response.cancelled() else response.exception()
+        if response.cancelled() or error is not None:
             failure = error if isinstance(error, KafkaError) else TimedOutError("cancelled")
-            self._all_failed(batches, failure)
-            return
-        response: ProduceResponse = answer.result()
-        moved = self._cluster.learn_leaders(hints_of(response))
-        rows = {
-            (topic.name, row.index): row
-            for topic in response.responses
-            for row in topic.partition_responses
-        }
-        self._each(batches, lambda batch: self._taken_up(batch, rows.get(batch.partition), moved))
-
-    def _taken_up(
-        self,
-        batch: Batch[Delivery],
-        row: PartitionProduceResponse | None,
-        moved: frozenset[TopicPartition],
-    ) -> None:
-        if row is None:
-            # The batch may have been written. So this error is the same as for a broken connection.
-            message = f"{batch.partition}: the response to PRODUCE lacks this partition"
-            self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
-        elif row.error_code in _WRITTEN:
-            self._succeed(batch, row.base_offset, row.log_append_time_ms)
+            self.outcomes.lost(batches, failure)
         else:
-            is_moved = batch.partition in moved
-            self._refused(batch, error_for(row.error_code, _message(batch, row)), is_moved=is_moved)
-
-    def _each(
-        self, batches: list[Batch[Delivery]], take: Callable[[Batch[Delivery]], None]
-    ) -> None:
-        """Call `take` with every batch of a response. If it raises an exception, that is a defect:
-        the batch fails, and the other batches are still handled."""
-        for batch in batches:
-            try:
-                take(batch)
-            except Exception as cause:
-                error = FatalError(
-                    f"{batch.partition}: the response could not be handled: {cause!r}"
-                )
-                error.__cause__ = cause
-                if self._transaction is not None:
-                    self._transaction.fail_fatal(error)
-                self._accumulator.give_up(batch)
-                self.fail_deliveries(batch, error)
-        self.wake_progressed()
-
-    def _all_failed(self, batches: list[Batch[Delivery]], error: KafkaError) -> None:
-        self._cluster.refresh_soon()
-        self._each(batches, lambda batch: self._refused(batch, error))
-        self.wake()
-
-    def _refused(
-        self, batch: Batch[Delivery], error: KafkaError, *, is_moved: bool = False
-    ) -> None:
-        if isinstance(error, StaleLeaderError) and not is_moved:
-            self._cluster.refresh_soon()
-        batch.refusal = error
-        code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
-        batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
-        outcome = self._accumulator.failed(
-            batch, code, monotonic_ms(), fraction(), is_moved=is_moved
-        )
-        if outcome is SendOutcome.RETRIED and code in _LASTING:
-            if batch.partition not in self._refusals:
-                log.warning("%s; trying again", error)
-            self._refusals[batch.partition] = error
-        if outcome is SendOutcome.FAILED:
-            error.not_written = not batch.is_doubtful
-            self._fail(batch, error)
-
-    def _succeed(self, batch: Batch[Delivery], base_offset: int, log_append_time_ms: int) -> None:
-        self._accumulator.succeeded(batch)
-        self._refusals.pop(batch.partition, None)
-        topic, partition = batch.partition
-        if batch.encoded is not None:
-            self._complete(batch, batch.encoded, base_offset, log_append_time_ms)
-            return
-        offset = base_offset
-        step = 1 if base_offset >= 0 else 0
-        for record, delivery in zip(batch.records, batch.deliveries, strict=True):
-            if not delivery.done():
-                timestamp = record.timestamp if log_append_time_ms < 0 else log_append_time_ms
-                delivery.set_result(RecordMetadata(topic, partition, offset, timestamp))
-            offset += step
-
-    def _complete(
-        self,
-        batch: Batch[Delivery],
-        encoded: EncodedRecords,
-        base_offset: int,
-        log_append_time_ms: int,
-    ) -> None:
-        """Complete the single delivery of an encoded batch, with the offset of its last record."""
-        (delivery,) = batch.deliveries
-        if batch.completes_delivery and not delivery.done():
-            offset = -1 if base_offset < 0 else base_offset + encoded.records_count - 1
-            timestamp = encoded.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
-            delivery.set_result(RecordMetadata(*batch.partition, offset, timestamp))
-
-    def _fail(self, batch: Batch[Delivery], error: KafkaError) -> None:
-        self._refusals.pop(batch.partition, None)
-        try:
-            if self._transaction is not None:
-                self._transaction.batch_failed(error)
-        finally:
-            self.fail_deliveries(batch, error)
-
-    @property
-    def refusals(self) -> tuple[KafkaError, ...]:
-        """Return the error of each partition with a batch that is retried after an error of
-        `_LASTING`."""
-        return tuple(self._refusals.values())
-
-    def fail_deliveries(self, batch: Batch[Delivery], error: KafkaError) -> None:
-        """Complete the deliveries of a batch with an error."""
-        for delivery in batch.deliveries:
-            if not delivery.done():
-                delivery.set_exception(error)
-                if self._transaction is not None:
-                    # Mark the exception as retrieved, so that asyncio does not warn. The commit
-                    # raises the error as well, so the application need not check each future.
-                    delivery.exception()
-        self.wake_progressed()
-
-    def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
-        """Fail all batches that are not in flight. With `in_flight` also fail the batches in
-        flight."""
-        accumulator = self._accumulator
-        for batch in accumulator.drop_all() if in_flight else accumulator.drop_unsent():
-            self.fail_deliveries(batch, error)
-
-
-def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
-    """Return the partition and the reason of its refusal. If there are errors of single records,
-    the broker's message for the whole batch is left out, because it may repeat these errors."""
-    reasons: dict[str, list[str]] = {}
-    for error in row.record_errors:
-        if error.batch_index_error_message:
-            reasons.setdefault(error.batch_index_error_message, []).append(str(error.batch_index))
-    details = [_of_records(numbers, reason) for reason, numbers in reasons.items()]
-    text = "; ".join(details) or row.error_message
-    return f"{batch.partition}: {text}" if text else str(batch.partition)
-
-
-def _of_records(numbers: list[str], reason: str) -> str:
-    """Return the reason for a batch's refusal, and the records that the reason applies to."""
-    named = ", ".join(numbers[:NAMED_RECORDS])
-    more = len(numbers) - NAMED_RECORDS
-    which = f"{named} and {more} more" if more > 0 else named
-    return f"record{'s' if len(numbers) > 1 else ''} {which}: {reason}"
+            self.outcomes.responded(batches, response.result())

@@ -1,5 +1,5 @@
 """A partition that stores the state of several processes durably. A read returns all batches below
-the high watermark, also markers and batches of open transactions. Each write is a whole transaction
+the high watermark, with markers and batches of open transactions. Each write is a whole transaction
 of a producer that the processes share.
 
 The producer uses transaction version 1, in which a commit keeps the epoch, so that all processes

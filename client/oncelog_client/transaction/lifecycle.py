@@ -21,9 +21,10 @@ from oncelog_client.errors import (
     TimedOutError,
     TransactionAbortedError,
 )
+from oncelog_client.io.batch_outcomes import Delivery
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
-from oncelog_client.io.sender import Delivery, Sender
+from oncelog_client.io.sender import Sender
 from oncelog_client.values import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -218,7 +219,9 @@ class TransactionLifecycle:
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():
-                sender.fail_deliveries(batch, TransactionAbortedError("the transaction is aborted"))
+                sender.outcomes.fail_deliveries(
+                    batch, TransactionAbortedError("the transaction is aborted")
+                )
             try:
                 async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
                     if self._adding is not None:
@@ -240,5 +243,5 @@ class TransactionLifecycle:
     def _partitions_added(self, sender: Sender) -> None:
         self._adding = None
         if self.transaction.error is not None:
-            sender.fail_all(self.transaction.error)
+            sender.outcomes.fail_all(self.transaction.error)
         sender.wake()

@@ -44,7 +44,7 @@ def give(partitioner: Partitioner, size: int, queued: dict[int, int], *, closed:
     """Choose one of three partitions for a record without a key, and count the record as buffered
     there."""
     chosen = partitioner.partition("t", None, 3)
-    partitioner.given(
+    partitioner.buffered(
         "t",
         size,
         available=lambda: [0, 1, 2],

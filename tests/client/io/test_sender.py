@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-import oncelog_client.io.sender
+import oncelog_client.io.batch_outcomes
+import oncelog_client.io.identity_request
 from oncelog_client import Producer, RecordMetadata, TopicPartition
 from oncelog_client.errors import KafkaError, TimedOutError
 from oncelog_client.io.clock import monotonic_ms
@@ -182,7 +183,8 @@ def test_requests_for_a_producer_id_pause_longer_after_each_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pauses start anew when a producer at its last epoch requests the next id."""
-    monkeypatch.setattr(oncelog_client.io.sender, "fraction", lambda: 0.5)
+    for module in (oncelog_client.io.batch_outcomes, oncelog_client.io.identity_request):
+        monkeypatch.setattr(module, "fraction", lambda: 0.5)
     broker = ScriptedBroker()
     times: list[float] = []
     lost = iter([True])

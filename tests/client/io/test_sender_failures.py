@@ -22,8 +22,9 @@ from oncelog_client import (
 from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.errors import DisconnectedError
+from oncelog_client.io.batch_outcomes import Delivery
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.io.sender import Delivery, Sender
+from oncelog_client.io.sender import Sender
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 from tests.harness.broker import Oncelog
@@ -108,12 +109,12 @@ async def test_an_error_of_a_response_fails_every_batch_of_the_request() -> None
     for partition, delivery in zip(partitions, deliveries, strict=True):
         acc.append(partition, NewRecord(0, None, b""), delivery, 0)
     batches = acc.drain(partitions, 1_000, 1 << 20)
-    answer: asyncio.Future[object] = loop.create_future()
-    answer.set_exception(DisconnectedError("gone"))
+    response: asyncio.Future[object] = loop.create_future()
+    response.set_exception(DisconnectedError("the broker has closed the connection"))
     acc.aborting = True
     # Outside a transaction no batch can be in flight, so the test sets the number by hand.
     sender._in_flight[1] = 1
-    sender._answered(1, batches, answer)
+    sender._responded(1, batches, response)
     assert [type(delivery.exception()) for delivery in deliveries] == [DisconnectedError] * 3
     assert acc.oldest_serial() is None
     assert core.state is State.FATAL_ERROR
