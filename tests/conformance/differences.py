@@ -202,7 +202,7 @@ UNKNOWN_SETTING_OF_A_BROKER = Difference(
     case="IncrementalAlterConfigs of a broker with a setting that does not exist",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REQUEST,
-    source="Kafka keeps it for plug-ins; here there are none, so that it is a wrong name",
+    source="Kafka keeps it for plug-ins; oncelog has no plug-ins, so it is an unknown name",
 )
 SETTING_WITHOUT_EFFECT = Difference(
     case="IncrementalAlterConfigs of a broker with log.cleaner.threads",

@@ -1,5 +1,5 @@
-"""The commands, files and programs of the page about security lead from nothing to a broker with
-TLS, users and rules, in their order and with nothing else."""
+"""The commands, files and programs of the page about security, in their order and alone, set up a
+broker with TLS, users and rules."""
 
 from __future__ import annotations
 

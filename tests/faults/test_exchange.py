@@ -1,5 +1,5 @@
 """`oncelog storage import` and `export`: nothing is lost, an interrupted run can be run again, and
-whatever cannot be kept is refused before anything changes."""
+data that cannot be kept is refused before anything changes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def text(data: bytes | str) -> str:
 
 
 class Reply(NamedTuple):
-    """The document of a response: JSON, or the text if it is none."""
+    """The document of a response: JSON, or the text if it is not JSON."""
 
     status: int
     document: Any

@@ -49,12 +49,10 @@ def _summary(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
     lines = [f"{len(rows)} scenarios, {len(covered)} of them shown by tests."]
     if missing:
         lines += ["", f"Open: {', '.join(row.id for row in missing)}."]
-    reasons = sorted({row.needs for row in later})
-    for reason in reasons:
-        names = [row.id for row in later if row.needs == reason]
-        lines += ["", f"Open because they need {reason}: {', '.join(names)}."]
-    for row in partly:
-        lines += ["", f"Open in part because it needs {row.needs}: {row.id}."]
+    for state, needing in (("Open", later), ("Open in part", partly)):
+        for reason in sorted({row.needs for row in needing}):
+            names = [row.id for row in needing if row.needs == reason]
+            lines += ["", f"{state} because they need {reason}: {', '.join(names)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -242,7 +242,7 @@ class SimDisk:
         return True
 
     def damage(self, path: str, how: str) -> None:
-        """Damage a file in the cache and on the platter: flip a bit, cut the end, or remove the
+        """Damage a file in the page cache and on the disk: flip a bit, cut the end, or remove the
         file."""
         inode = self.names.files[path]
         if path.endswith(SNAPSHOT_SUFFIX):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's bytes: `data` in the page cache, and `durable` on the platter. `unsynced`:
+    """One file's bytes: `data` in the page cache, and `durable` on the disk. `unsynced`:
     the writes in between, in order, as (position, bytes), or (size, None) for a truncation.
-    `changes` counts all changes, `synced` the changes on the platter."""
+    `changes` counts all changes, `synced` the changes on the disk."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -23,7 +23,7 @@ class Inode:
 
 @dataclass(slots=True, eq=False)
 class Directory:
-    """One directory, whatever its name. `durable`: the names on the platter. They are lost with the
+    """One directory, whatever its name. `durable`: the names on the disk. They are lost with the
     directory's own name."""
 
     durable: dict[str, Inode | Directory] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Namespace:
         name, new = path.rpartition("/")[2], target.rpartition("/")[2]
         self.journal.append(NameChange(kind, directory, name, node, new))
 
-    # The platter.
+    # The disk.
 
     def sync(self, directory: Directory, begun: Collection[NameChange] | None = None) -> None:
         """Make the changes in a directory durable. If `begun` is given, only the changes in it."""

@@ -73,7 +73,7 @@ SOURCES: Final[dict[str, Names]] = {
     "transactional_id": _ids,
     "id_": _ids,
 }
-# The same for a verb's argument `name`, by the noun: `topic` in `topic describe NAME`.
+# Noun of a command (`topic` in `topic describe NAME`) -> the function that lists the names.
 BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 

@@ -119,7 +119,7 @@ def check_security(values: dict[str, Any], given: Collection[str]) -> None:
     if protocol not in PROTOCOLS:
         raise ConfigError(
             f"security_protocol={displayed('security_protocol', values['security_protocol'])} is "
-            f"none of {', '.join(PROTOCOLS)}"
+            f"not one of {', '.join(PROTOCOLS)}"
         )
     values["security_protocol"] = protocol
     _refuse_without_protocol(values, given)

@@ -123,9 +123,9 @@ class Replicas:
         still be elected, because they have every committed record (KIP-966).
 
         A newer partition epoch ends the change in flight: the change compares the partition epoch,
-        so it has either made this metadata or can never be made any more. Otherwise the change
-        stays in flight, because the metadata may be older than its outcome. Replicas that are not
-        assigned any more are removed from the proposed ISR."""
+        so this metadata is its result, or it can no longer be made. Otherwise the change stays in
+        flight, because the metadata may be older than its outcome. Replicas that are not assigned
+        any more are removed from the proposed ISR."""
         if partition_epoch > self.partition_epoch:
             self.partition_epoch, self._proposed_isr = partition_epoch, ()
         known = self._followers

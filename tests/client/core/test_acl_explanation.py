@@ -1,4 +1,4 @@
-"""The explanation of a decision: the client's decision equals the broker's, and what it suggests
+"""The explanation of a decision: the client's decision equals the broker's, and the suggested rule
 makes the broker allow the operation."""
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_the_client_decides_as_the_broker(first: int) -> None:
             assert bool(found.deciding) == (found.reason in (Reason.ALLOWED, Reason.DENIED))
             reasons.add(found.reason)
             if not found.is_allowed:
-                # What the explanation suggests makes the broker allow the operation.
+                # The suggested rule makes the broker allow the operation.
                 after = [rule for rule in rules if rule not in found.deciding]
                 after += [found.missing] if found.missing is not None else []
                 assert broker_allows(question, after, made), (seed, question)

@@ -58,7 +58,7 @@ _CONNECTOR = {
     # The slot is older than the first row, so a snapshot has nothing to read. A snapshot is not
     # exactly once: after a kill it begins again.
     "snapshot.mode": "no_data",
-    # The records of a customer have one key, and so an order.
+    # The records of a customer have one key, so they have an order.
     "message.key.columns": "public.purchases:customer",
     "topic.creation.default.partitions": "2",
     "topic.creation.default.replication.factor": "1",
@@ -94,7 +94,7 @@ class Purchases(Background):
 
     def _insert(self) -> None:
         with self._database.session() as session:
-            # A lost session leaves it open whether its last transaction took effect.
+            # After a lost session it is unknown whether the last transaction took effect.
             number = int(session.execute(_NEXT)[0])
             while not self.is_over(1 / RATE):
                 session.execute(purchase(number))

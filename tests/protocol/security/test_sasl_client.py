@@ -124,7 +124,7 @@ def test_a_refused_token_has_the_brokers_code_and_message(
 
 @pytest.mark.parametrize("challenge", [b"", b"r=nonce2,s=YWJj,i=1", b"v=YWJj"])
 def test_a_broker_that_does_not_prove_itself_is_refused(challenge: bytes) -> None:
-    """A broker that accepts every client is none that knows the password."""
+    """A broker that accepts every client need not know the password."""
     with pytest.raises(AuthenticationFailed, match=r"^SASL SCRAM-SHA-256: ") as failed:
         exchange(scram(), ACCEPTED, token(challenge))
     assert failed.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -155,7 +155,8 @@ def test_an_exchange_that_is_not_complete_is_no_authentication() -> None:
 
 
 class Reporting(Impatient):
-    """As OAUTHBEARER: the broker's error gets a last token, and then the broker's error code."""
+    """As OAUTHBEARER: the client responds to the broker's error with a last token, and then gets
+    the broker's error code."""
 
     def next(self, challenge: bytes) -> bytes | None:
         return b"\x01"

@@ -64,7 +64,7 @@ def test_a_list_is_appended_to_its_default() -> None:
 INVALID, CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
 
-# The messages are those of Apache Kafka 4.3.1, except where it has none of its own.
+# The messages are those of Apache Kafka 4.3.1, except where Kafka has no message.
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [

@@ -117,7 +117,7 @@ def test_at_its_timeout_it_gets_the_available_records() -> None:
 
 @pytest.mark.parametrize("time_is_up", [True, False])
 def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool) -> None:
-    """A defect must not leave a client without a response forever (A5)."""
+    """A defect must not let a client wait forever for a response (A5)."""
     reader = Reader()
     parked = reader.park()
     failures: list[Exception | None] = []

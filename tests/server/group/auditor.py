@@ -1,7 +1,7 @@
 """The offsets in a log of `__consumer_offsets`, computed by the protocol's rules.
 
 Plain commits and the commits of committed transactions count, if they are after the partition's
-last tombstone. Of these, the commit with the highest log position has the committed offset (I12,
+last tombstone. The commit with the highest log position among these has the committed offset (I12,
 KAFKA-5247).
 """
 

@@ -1,5 +1,4 @@
-"""`retention.ms` counts from the latest timestamp in a segment, at whatever position its record
-is."""
+"""`retention.ms` counts from the latest timestamp in a segment, wherever its record is."""
 
 from __future__ import annotations
 

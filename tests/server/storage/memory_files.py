@@ -17,7 +17,7 @@ IO_ERROR = "Input/output error"
 
 
 class Stopped(BaseException):
-    """Ends the process. Of an append in progress, the first bytes may be written. Any other change
+    """Ends the process. The first bytes of an append in progress may be written. Any other change
     in progress is not made."""
 
 

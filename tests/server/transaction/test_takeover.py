@@ -72,7 +72,7 @@ def test_h49_an_id_of_every_principal_is_replaced_when_a_principal_takes_it_over
     """An older release, or User:ANONYMOUS, has assigned the id."""
     driver = Driver()
     old = init(driver, ANONYMOUS)
-    # The producer itself continues with its id, whatever its principal is.
+    # The producer itself continues with its id, under any principal.
     assert ids(driver.init(*old, caller=ALICE).value) == (old[0], 1)
     alice = init(driver, ALICE)
     assert alice == (old[0] + 1, 0)

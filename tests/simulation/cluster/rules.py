@@ -81,8 +81,8 @@ class Rules:
                 self._violate("JoinedIsr", name, what)
 
     def is_sound(self, broker_id: int, record: PartitionRecord) -> bool:
-        """Return True if a member has lost no records since it became one. A broker that has lost
-        them by a power loss stays a member until the controller notices it."""
+        """Return True if a member has lost no records since it joined. A broker that has lost them
+        by a power loss stays a member until the controller notices it."""
         node = self._world.nodes[broker_id]
         members = (*record.isr, *record.elr)
         epochs = (*record.isr_epochs, *record.elr_epochs)

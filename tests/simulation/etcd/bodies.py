@@ -132,8 +132,8 @@ class WatchBody(Body, frozen=True):
 
 
 def parsed(kind: type[B], body: bytes) -> B:
-    """Return the request in `body`. Raises ValueError if it is none. Raises Unsupported if it has a
-    field that the model does not have."""
+    """Return the request in `body`. Raises ValueError if it is no request. Raises Unsupported if it
+    has a field that the model does not have."""
     content = msgspec.json.decode(body or b"{}")
     try:
         return msgspec.convert(content, kind, strict=False)

@@ -215,7 +215,7 @@ class Kv:
         start = bisect_left(self._commits, revision, key=lambda commit: commit.revision)
         del self._commits[:start]
         if self._commits and self._commits[0].revision == revision:
-            # etcd keeps the newest version of each key, and a deletion is none. So a watch from
+            # etcd keeps the newest version of each key. A deletion is no version. So a watch from
             # exactly this revision misses its deletions.
             kept = tuple(event for event in self._commits[0].events if event.present is not None)
             self._commits[0] = Commit(revision, kept)

@@ -240,7 +240,8 @@ def steps(draw: st.DrawFn) -> Step:
     )
     part: Any = draw(parts)
     if path == "/v3/kv/compaction":
-        # `physical`: the response comes after the compaction, so that both have forgotten the same.
+        # `physical`: the response comes after the compaction, so that both have dropped the same
+        # revisions.
         return lambda run: (path, {"revision": run.revision(part), "physical": True})
     return lambda run: (path, part(run))
 

@@ -164,7 +164,7 @@ async def check_full(connection: GatewayConnection) -> None:
     refused: list[tuple[str, Document]] = [
         ("/v3/kv/put", PUT),
         ("/v3/kv/txn", {"success": [put]}),
-        # Also if the Put is in the branch that is not carried out.
+        # This holds even if the Put is in the branch that is not carried out.
         ("/v3/kv/txn", {"compare": [failing], "success": [put]}),
         ("/v3/lease/grant", {"TTL": "60"}),
     ]

@@ -103,7 +103,8 @@ class GroupSink(Machines):
 
 
 def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
-    """Return the answer that `group_commit` makes of the responses, or None for a KafkaError."""
+    """Return the answer that `group_commit` derives from the responses, or None for a
+    KafkaError."""
     unanswered = any(isinstance(reply, Unanswered) for reply in replies)
     if isinstance(command, Look):
         return None if unanswered else _stored(replies)

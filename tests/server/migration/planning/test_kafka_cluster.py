@@ -52,7 +52,8 @@ def test_types_without_a_table_have_no_effect(record_type: RecordType) -> None:
 
 
 def test_a_change_of_the_leader_raises_the_epoch() -> None:
-    """KIP-631: a PartitionChangeRecord that names a leader, also the same, raises the epoch."""
+    """KIP-631: a PartitionChangeRecord that names a leader raises the epoch, even if the leader
+    stays the same."""
     partition = after(*topic(), change(leader=1), change(leader=-1)).topics[TOPIC_ID].partitions[0]
     assert (partition.leader, partition.leader_epoch) == (-1, 6)
 

@@ -52,7 +52,7 @@ def test_a_good_token_authenticates_its_subject_until_it_expires() -> None:
 
 @pytest.mark.parametrize("response", [b"\x01", b"", b"anything", GOOD])
 def test_a_refused_token_gets_json_and_then_an_error(response: bytes) -> None:
-    """Also a good token in the second message is refused. Kafka would accept it."""
+    """Even a good token in the second message is refused. Kafka would accept it."""
     begun = exchange()
     assert begun.evaluate(BAD) == Challenge(b'{"status":"invalid_token"}', REFUSAL.reason)
     with pytest.raises(AuthenticationRefused) as caught:

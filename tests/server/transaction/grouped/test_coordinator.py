@@ -1,5 +1,6 @@
 """Transactions of a consumer group, from the request to the log. Each id has one coordinator, and
-newer members fence older ones. A group commit is atomic, at whatever point the broker ends."""
+newer members fence older ones. A group commit is atomic, at every point at which the broker may
+end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A transactional id moves between its own shard and the shards of groups on other brokers. It has
-one owner at every moment, whatever call is lost and whatever shard moves (KIP-447, early draft)."""
+one owner at every moment, even if any call is lost and any shard moves (KIP-447, early draft)."""
 
 from __future__ import annotations
 
