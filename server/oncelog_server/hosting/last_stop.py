@@ -1,4 +1,4 @@
-"""What the data directory says about the last stop, for the start after it."""
+"""The facts about the last stop that the data directory has, for the start after it."""
 
 from __future__ import annotations
 
