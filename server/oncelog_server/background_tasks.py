@@ -208,7 +208,8 @@ class BackgroundTasks:
         self._for_each_partition(self._expire_producers_of)
 
     def _expire_producers_of(self, partition: Partition, now_ms: int) -> None:
-        partition.expire_producers(now_ms)
+        # The setting is read at each use, because it is dynamic.
+        partition.expire_producers(now_ms, self._settings.producer_id_expiration_ms)
 
     def _expire_transactional_ids(self) -> None:
         expired, goes_on = self._id_expiry.step()

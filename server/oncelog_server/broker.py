@@ -304,6 +304,11 @@ class Broker:
         """Let the parts follow the image. They are called in this order."""
         self._dynamic_settings.on_change(self._replica_manager.settings_changed)
         self._dynamic_settings.on_change(lambda: follow_settings(self._listener, self.settings))
+        self._dynamic_settings.on_change(
+            lambda: self.services.producer_id_quota.follow(
+                self.settings.producer_id_expiration_ms, self._clock.monotonic_ms()
+            )
+        )
         self.metadata.subscribe(self._dynamic_settings.follow)
         self.metadata.undropped = self._replica_manager.undropped
         self.metadata.subscribe(

@@ -43,7 +43,7 @@ class PartitionModel:
 
     def __init__(self) -> None:
         self.log: tuple[Entry, ...] = ()
-        self.producers = Producers(1 << 40)
+        self.producers = Producers()
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:

@@ -24,6 +24,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, in_force
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
+from tests.server.log.driver import batch
 from tests.server.metadata.brokers import until
 
 ALL_BROKERS = ""
@@ -85,6 +86,19 @@ def config_of(broker: Broker, topic: str = "t") -> Any:
     return partition.config
 
 
+def forgotten(broker: Broker) -> tuple[int, int]:
+    """Return the number of producers that a search for expired ones leaves of one that has written
+    a second ago, and the steps of the quota of producer ids."""
+    partition = broker.partitions.get(TopicPartition("t", 0))
+    assert partition is not None
+    if not len(partition._log.producers):
+        producer_id = broker.services.producer_ids.take()
+        written = batch(producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        partition.append(written, now_ms=broker.services.clock.now_ms() - 1_000)
+    broker._background_tasks._expire_producers()
+    return len(partition._log.producers), broker.services.producer_id_quota._step_ms
+
+
 EFFECTS: dict[str, Effect] = {
     "compression.gzip.level": of_topic("7", 7, "compression_gzip_level"),
     "compression.lz4.level": of_topic("7", 7, "compression_lz4_level"),
@@ -128,6 +142,7 @@ EFFECTS: dict[str, Effect] = {
     ),
     "message.max.bytes": of_topic("7", 7, "max_message_bytes"),
     "min.insync.replicas": of_topic("2", 2, "min_insync_replicas"),
+    "producer.id.expiration.ms": Effect("160", (0, 10), forgotten),
     "transaction.partition.verification.enable": Effect(
         "false",
         False,

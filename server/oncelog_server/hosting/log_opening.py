@@ -146,7 +146,6 @@ class LogOpening:
             clean_shutdown=last.was_clean or not known,
             recovery_point=last.recovery_points.get(name, 0) if known else 0,
             log_start_offset=last.log_start_offsets.get(name, 0) if known else 0,
-            producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
             refuses_damage=topic.name in _COORDINATED,
             lost_nothing=last.lost_nothing,
             closed=last.closed_logs.get(name) if known else None,

@@ -78,7 +78,7 @@ class PartitionCheck:
         self._directory = directory
         self._facts = facts
         self._totals = totals
-        self._producers = Producers(_FOR_EVER_MS)
+        self._producers = Producers()
         # True if `_producers` is the state at the current batch: no earlier batch is missing.
         self._known = True
         self._epochs: LeaderEpochs | None = None

@@ -101,11 +101,9 @@ def _any_id(producer_id: int) -> bool:
 
 
 class Producers:
-    """The producers of one partition. The state of an idle producer is kept for `id_expiration_ms`
-    (`producer.id.expiration.ms`)."""
+    """The producers of one partition. The state of an idle producer is kept until it expires."""
 
-    def __init__(self, id_expiration_ms: int) -> None:
-        self._id_expiration_ms = id_expiration_ms
+    def __init__(self) -> None:
         # `oncelog.max.producer.ids.per.partition`. The limit applies to clients only, because
         # coordinators have their own limits.
         self.max_ids = 2**63
@@ -361,16 +359,16 @@ class Producers:
         for first in done:
             del self.decided[first]
 
-    def expire(self, now_ms: int) -> int:
-        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
-        no open transaction. Return the number of forgotten producers. The caller calls this method
-        every few minutes. A forward jump of the clock expires no producer. If the clock was ahead
-        and was set back, idle producers still expire."""
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for `expiration_ms` (`producer.id.expiration.ms`) of
+        the broker's time and have no open transaction. Return the number of forgotten producers.
+        The caller calls this method every few minutes. A forward jump of the clock expires no
+        producer. If the clock was ahead and was set back, idle producers still expire."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)
         self._swept_ms = now_ms
-        before = now_ms - self._id_expiration_ms
+        before = now_ms - expiration_ms
         expired = []
         for entry in self._entries.values():
             updated_ms = entry.updated_ms + jump_ms

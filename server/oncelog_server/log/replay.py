@@ -83,7 +83,7 @@ def decided_from(
     is newer. Raises StorageError and CorruptLog."""
     if not any(_has_marker(segment, offset) for segment in segments):
         return {}
-    producers = Producers(0)
+    producers = Producers()
     replay_from = segments[0].base_offset
     found = snapshots.newest(replay_from, offset, now_ms)
     if found is not None:
@@ -109,7 +109,7 @@ def aborted_rows(
 ) -> list[AbortedTransaction]:
     """Return the txnindex rows of the segment at `base_offset`. The rows come from the newest
     snapshot at or below this offset, and from the log after that snapshot. Raises CorruptLog."""
-    producers = Producers(0)
+    producers = Producers()
     replay_from = segments[0].base_offset
     found = snapshots.newest(replay_from, base_offset, 0)
     if found is not None:

@@ -386,10 +386,9 @@ class Partition:
         )
         return [entry for entry in found if entry is not None]
 
-    def expire_producers(self, now_ms: int) -> None:
-        """Forget producers without an open transaction that wrote nothing for
-        `producer.id.expiration.ms`."""
-        self._log.producers.expire(now_ms)
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction that wrote nothing for `expiration_ms`."""
+        self._log.producers.expire(now_ms, expiration_ms)
 
     # --- transactions that come without AddPartitionsToTxn (KIP-890)
 

@@ -77,6 +77,7 @@ DYNAMIC: Final[dict[str, Setting]] = {
             "max.connections",
             "max.connections.per.ip",
             "max.connections.per.ip.overrides",
+            "producer.id.expiration.ms",
             "transaction.partition.verification.enable",
         )
     },

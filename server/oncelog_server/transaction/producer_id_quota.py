@@ -81,7 +81,7 @@ class ProducerIdQuota:
         refused: RefusedProducerIds | None = None,
     ) -> None:
         self._limit = limit
-        self._step_ms = max(window_ms // STEPS, 1)
+        self._step_ms = _step_ms(window_ms)
         self._given: dict[str, _Given] = {}
         self._swept = 0
         self.refused = RefusedProducerIds() if refused is None else refused
@@ -89,6 +89,17 @@ class ProducerIdQuota:
     def __len__(self) -> int:
         """Return the number of remembered clients."""
         return len(self._given)
+
+    def follow(self, window_ms: int, now_ms: int) -> None:
+        """Use another window from now on. The ids of the former window count as if they were
+        assigned now, because their steps have another length."""
+        if _step_ms(window_ms) == self._step_ms:
+            return
+        self._sweep(now_ms // self._step_ms)
+        self._step_ms = _step_ms(window_ms)
+        self._swept = now_ms // self._step_ms
+        for given in self._given.values():
+            given.steps = deque([[self._swept, given.total]])
 
     def charge(self, client: str, now_ms: int) -> None:
         """Count one more id of this client. Raises Refused (POLICY_VIOLATION) at the limit."""
@@ -132,6 +143,10 @@ class ProducerIdQuota:
                 given.total -= given.steps.popleft()[1]
             if not given.steps:
                 del self._given[key]
+
+
+def _step_ms(window_ms: int) -> int:
+    return max(window_ms // STEPS, 1)
 
 
 def _is_address(client: str) -> bool:

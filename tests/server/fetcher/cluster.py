@@ -91,7 +91,6 @@ class Node:
             clean_shutdown=is_new,
             recovery_point=point,
             log_start_offset=start,
-            producer_id_expiration_ms=86_400_000,
         )
 
     def new_fetcher(self) -> LeaderFetcher:

@@ -75,7 +75,6 @@ class Driver:
     config: LogConfig = SMALL
     files: MemoryFiles = field(default_factory=MemoryFiles)
     now_ms: int = NOW_MS
-    expiration_ms: int = 86_400_000
     leader_epoch: int = 0
 
     def __post_init__(self) -> None:
@@ -95,7 +94,6 @@ class Driver:
             clean_shutdown=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
-            producer_id_expiration_ms=self.expiration_ms,
             closed=closed,
             refuses_damage=refuses_damage,
             lost_nothing=lost_nothing,

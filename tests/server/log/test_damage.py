@@ -46,7 +46,6 @@ def open_again(
         clean_shutdown=clean,
         recovery_point=point,
         log_start_offset=0,
-        producer_id_expiration_ms=driver.expiration_ms,
         refuses_damage=refuses,
         lost_nothing=lost_nothing,
     )

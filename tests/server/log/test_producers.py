@@ -21,6 +21,7 @@ from tests.server.log.driver import NOW_MS, Driver, batch, producers_of
 from tests.server.resident import resident_growth
 
 LAST_SEQUENCE = 2**31 - 1
+EXPIRATION_MS = 86_400_000
 
 
 def refused(append: Callable[[], object]) -> ErrorCode:
@@ -185,14 +186,14 @@ def test_k5_x7_a_producer_expires_by_the_broker_s_clock_and_not_by_record_timest
     driver: Driver, timestamp: int
 ) -> None:
     driver.send(1, 0, 1, timestamp=timestamp)
-    driver.now_ms += driver.expiration_ms - 1
-    driver.log.producers.expire(driver.now_ms)
+    driver.now_ms += EXPIRATION_MS - 1
+    driver.log.producers.expire(driver.now_ms, EXPIRATION_MS)
     assert driver.send(1, 0, 1, timestamp=timestamp).duplicate
     driver.restart()
-    driver.log.producers.expire(driver.now_ms)
+    driver.log.producers.expire(driver.now_ms, EXPIRATION_MS)
     assert driver.send(1, 0, 1, timestamp=timestamp).duplicate
     driver.now_ms += 1
-    assert driver.log.producers.expire(driver.now_ms) == 1
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 1
     assert len(driver.log.producers) == 0
     assert not driver.send(1, 5, 1).duplicate
 
@@ -200,17 +201,17 @@ def test_k5_x7_a_producer_expires_by_the_broker_s_clock_and_not_by_record_timest
 def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver) -> None:
     driver.send(1, 0, 1, transactional=True)
     driver.send(2, 0, 1)
-    driver.now_ms += 10 * driver.expiration_ms
-    assert driver.log.producers.expire(driver.now_ms) == 1
+    driver.now_ms += 10 * EXPIRATION_MS
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 1
     driver.restart()
-    driver.now_ms += 10 * driver.expiration_ms
-    assert driver.log.producers.expire(driver.now_ms) == 0
+    driver.now_ms += 10 * EXPIRATION_MS
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 0
     assert driver.log.first_unstable_offset(2) == 0
     driver.mark(1, coordinator_epoch=3)
     # A marker also renews the producer's state, so that markers of an older coordinator are still
     # refused (KAFKA-9144).
-    driver.now_ms += driver.expiration_ms - 1
-    assert driver.log.producers.expire(driver.now_ms) == 0
+    driver.now_ms += EXPIRATION_MS - 1
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 0
     assert refused(lambda: driver.mark(1, coordinator_epoch=2)) == (
         ErrorCode.TRANSACTION_COORDINATOR_FENCED
     )
@@ -233,27 +234,27 @@ def test_x9_a_producer_is_known_after_its_records_are_deleted(driver: Driver) ->
 def test_k3_a_clock_that_jumps_expires_no_producer(driver: Driver) -> None:
     sweep_ms = 600_000
     driver.send(1, 0, 1)
-    driver.log.producers.expire(driver.now_ms)
-    driver.now_ms += 8 * driver.expiration_ms
-    assert driver.log.producers.expire(driver.now_ms) == 0
+    driver.log.producers.expire(driver.now_ms, EXPIRATION_MS)
+    driver.now_ms += 8 * EXPIRATION_MS
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 0
     assert driver.send(1, 0, 1).duplicate
     expired_after = 0
-    while not driver.log.producers.expire(driver.now_ms):
+    while not driver.log.producers.expire(driver.now_ms, EXPIRATION_MS):
         driver.now_ms += sweep_ms
         expired_after += sweep_ms
-    assert abs(expired_after - driver.expiration_ms) <= 3_600_000 + sweep_ms
+    assert abs(expired_after - EXPIRATION_MS) <= 3_600_000 + sweep_ms
 
 
 def test_k2_k5_a_producer_expires_although_the_clock_was_set_back(driver: Driver) -> None:
-    driver.now_ms += 100 * driver.expiration_ms
+    driver.now_ms += 100 * EXPIRATION_MS
     driver.send(1, 0, 1)
-    driver.now_ms -= 100 * driver.expiration_ms
-    assert driver.log.producers.expire(driver.now_ms) == 0
+    driver.now_ms -= 100 * EXPIRATION_MS
+    assert driver.log.producers.expire(driver.now_ms, EXPIRATION_MS) == 0
     expired_after = 0
-    while not driver.log.producers.expire(driver.now_ms):
+    while not driver.log.producers.expire(driver.now_ms, EXPIRATION_MS):
         driver.now_ms += 600_000
         expired_after += 600_000
-    assert expired_after <= driver.expiration_ms
+    assert expired_after <= EXPIRATION_MS
 
 
 def test_h60_a_partition_refuses_producers_beyond_its_limit(
@@ -281,8 +282,8 @@ def test_h60_a_partition_refuses_producers_beyond_its_limit(
         batch(1, producer_id=9, producer_epoch=0, is_transactional=True), Origin.COORDINATOR
     )
     driver.mark(8)
-    driver.now_ms += driver.expiration_ms
-    producers.expire(driver.now_ms)
+    driver.now_ms += EXPIRATION_MS
+    producers.expire(driver.now_ms, EXPIRATION_MS)
     assert driver.send(3, 0, 1).base_offset == 7, "expired producers make room for new ones"
 
 
@@ -296,14 +297,14 @@ def test_d10_the_expiry_of_a_hundred_thousand_producers_holds_up_no_request() ->
 def seconds_of_sweeps() -> list[float]:
     """Return the times of three sweeps, in s. A sweep checks all of 100,000 producers and removes
     the expired ones: none in the first sweep, half in the second, the rest in the third."""
-    producers = Producers(86_400_000)
+    producers = Producers()
     producers.load(ProducerEntry(number, 0, updated_ms=number) for number in range(100_000))
     used = []
     gc.disable()  # garbage of earlier tests does not count
     try:
         for now_ms in (86_400_000 - 1, 86_400_000 + 50_000, 2 * 86_400_000):
             began = thread_time()
-            producers.expire(now_ms)
+            producers.expire(now_ms, EXPIRATION_MS)
             used.append(thread_time() - began)
     finally:
         gc.enable()
@@ -314,7 +315,7 @@ def seconds_of_sweeps() -> list[float]:
 def hundred_thousand_producers(batches: int) -> Producers:
     """Return 100,000 producers. Each has written `batches` batches, at its own times and
     offsets."""
-    producers = Producers(86_400_000)
+    producers = Producers()
     header = read_header(batch(producer_id=0, producer_epoch=7, base_sequence=1_000))
     for offset in range(batches * 100_000):
         written = replace(

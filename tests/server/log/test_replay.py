@@ -14,7 +14,7 @@ def test_every_snapshot_and_the_log_after_it_give_the_live_state() -> None:
     offsets = [0, *log.snapshots.offsets]
     assert len(offsets) > 2
     for offset in offsets:
-        producers = Producers(driver.expiration_ms)
+        producers = Producers()
         found = log.snapshots.newest(offset, offset, driver.now_ms)
         if found is not None:
             producers.load(found[1])

@@ -75,7 +75,7 @@ def test_jitter_rolls_a_segment_earlier() -> None:
     log = PartitionLog.open(
         driver.files, "other-0", driver.config, topic_id=bytes(16), now_ms=NOW_MS,
         clean_shutdown=False, recovery_point=0, log_start_offset=0,
-        producer_id_expiration_ms=1, jitter=jitter,
+        jitter=jitter,
     )  # fmt: skip
     driver.log = log
     driver.plain(1)
@@ -192,7 +192,6 @@ def test_a_log_with_many_segments_keeps_at_most_two_files_open(tmp_path: Path) -
         log = PartitionLog.open(
             files, DIRECTORY, replace(DEFAULT, segment_bytes=1000), topic_id=bytes(16),
             now_ms=NOW_MS, clean_shutdown=False, recovery_point=0, log_start_offset=0,
-            producer_id_expiration_ms=MANY,
         )  # fmt: skip
         for n in range(60):
             data = batch(

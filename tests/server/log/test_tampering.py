@@ -119,7 +119,6 @@ def look(
             clean_shutdown=stop is Stop.CLEAN,
             recovery_point=point,
             log_start_offset=0,
-            producer_id_expiration_ms=driver.expiration_ms,
             refuses_damage=coordinator,
             lost_nothing=stop is Stop.KILL,
             closed=closed,

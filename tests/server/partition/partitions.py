@@ -43,7 +43,6 @@ def partition(
         clean_shutdown=False,
         recovery_point=0,
         log_start_offset=0,
-        producer_id_expiration_ms=86_400_000,
     )
     flush = flush or GroupFlush(files)
     found = Partition(name, bytes(16), log, flush.request, flush_on_ack=flush_on_ack)

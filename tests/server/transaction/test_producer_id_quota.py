@@ -46,6 +46,19 @@ def test_h60_each_address_has_its_own_limit() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def test_another_window_keeps_the_limit_and_the_ids_of_the_former_window_expire() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    assert given_to(quota, "/10.0.0.1", 0, 3) == 3
+    now_ms = WINDOW_MS // 2
+    quota.follow(WINDOW_MS * 10, now_ms)
+    assert given_to(quota, "/10.0.0.1", now_ms, 9) == 2
+    quota.give_back("/10.0.0.1")
+    assert given_to(quota, "/10.0.0.1", now_ms + WINDOW_MS * 9, 9) == 1
+    quota.follow(WINDOW_MS, now_ms)
+    assert given_to(quota, "/10.0.0.1", now_ms, 9) == 0
+    assert given_to(quota, "/10.0.0.1", now_ms + WINDOW_MS + WINDOW_MS // STEPS, 9) == 5
+
+
 def test_h60_a_principal_has_its_own_limit_at_all_its_addresses() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     alice, bob = (Client("c", "/10.0.0.1", name) for name in ("User:alice", "User:bob::1"))

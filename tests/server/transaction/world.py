@@ -196,7 +196,6 @@ class World:
             clean_shutdown=False,
             recovery_point=0,
             log_start_offset=0,
-            producer_id_expiration_ms=86_400_000,
         )
         partition = Partition(
             name, bytes(16), log, self._request_flush, flush_on_ack=self.flush_on_ack
