@@ -485,6 +485,7 @@ class Broker:
             self.groups,
             self._other_brokers,
             self._clock,
+            self._slices.run,
         )
 
     def _new_fetch_session_id(self) -> int:

@@ -11,6 +11,7 @@ from oncelog_server.transaction.remote.other_coordinators import OtherCoordinato
 
 if TYPE_CHECKING:
     from oncelog_server.clock import Clock
+    from oncelog_server.coordinator.runtime import Work
     from oncelog_server.group.coordinator import GroupCoordinator
     from oncelog_server.links.other_brokers import OtherBrokers
     from oncelog_server.metadata.cluster_metadata import ClusterMetadata
@@ -25,9 +26,10 @@ def other_coordinators(
     groups: GroupCoordinator,
     other_brokers: OtherBrokers,
     clock: Clock,
+    work: Work,
 ) -> OtherCoordinators:
     """Return the coordinators of the other brokers, which follow the metadata. This broker's own
-    coordinators then let them coordinate some of the groups."""
+    coordinators then let them coordinate some of the groups. `work` runs long work in slices."""
 
     def leader_of(name: TopicPartition) -> ShardLeader | None:
         found = metadata.image.partition(*name)
@@ -44,6 +46,7 @@ def other_coordinators(
         leader_of=leader_of,
         send=other_brokers.calls.send,
         shard_count=shard_count,
+        work=work,
         wall_ms=clock.now_ms,
         monotonic_ms=clock.monotonic_ms,
     )

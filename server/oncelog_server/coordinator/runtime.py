@@ -231,6 +231,12 @@ class ShardRuntime(Generic[S]):
         return bool(self._loading)
 
     @property
+    def has_refused(self) -> bool:
+        """Return True if the load of a shard has failed, and this broker still leads its
+        partition."""
+        return bool(self._refused)
+
+    @property
     def loading(self) -> Collection[int]:
         """Return the partitions with shards that are being loaded."""
         return self._loading.keys()

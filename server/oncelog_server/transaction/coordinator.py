@@ -87,7 +87,7 @@ class TransactionCoordinator:
         # of another broker.
         self._owners: Owners | None = None
         # True if the ids of every group have a pointer. The shards of a directory that a single
-        # broker has written get their pointers when they are all loaded.
+        # broker has written get their pointers before the first id is served.
         self._has_pointers = False
         self._owner_of_id = owner_of_id
         self._wall_ms = wall_ms
@@ -186,8 +186,6 @@ class TransactionCoordinator:
 
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
         shard.on_loaded(now_ms=self._monotonic_ms(), wall_ms=self._wall_ms())
-        if self._owners is not None:
-            self._owners.on_loaded(index, shard)
         if shard.stray_markers:
             self._on_stray_markers(index, shard.stray_markers)
         for work in shard.marker_works():
@@ -340,7 +338,7 @@ class TransactionCoordinator:
         """Remove the pointers from before that time (wall clock) to groups that do not have the id
         any more. A single broker has no pointers."""
         if self._owners is not None:
-            self._completion.work(self._owners.expire_pointers(before_ms))
+            self._owners.expire_pointers(before_ms)
 
     def next_producer_id(self, producer_id: int) -> int:
         """Return the id that replaces `producer_id` after its last epoch. It has the same

@@ -10,7 +10,6 @@ nothing if there is a newer pointer. A single broker has no pointers, because it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from oncelog_protocol.internal.transaction_pointer import (
@@ -88,11 +87,9 @@ class TransactionPointers:
     def is_pending(self, transactional_id: str) -> bool:
         return transactional_id in self._pending
 
-    def before(self, before_ms: int) -> Iterator[tuple[str, Pointer]]:
-        """Yield the pointers that are at least as old as `before_ms` (wall clock)."""
-        for transactional_id, pointer in list(self._pointers.items()):
-            if pointer.at_ms <= before_ms:
-                yield transactional_id, pointer
+    def ids(self) -> list[str]:
+        """Return the ids that have a pointer now."""
+        return list(self._pointers)
 
     # --- records in flight
 

@@ -73,10 +73,3 @@ def test_an_id_counts_while_its_record_is_in_flight_and_not_after_the_unload() -
     assert not ids
     pointers.settle("other")
     assert not ids
-
-
-def test_only_old_pointers_may_expire() -> None:
-    pointers = TransactionPointers(Counter())
-    pointers.replay(to_record("old", "g", 7), 3)
-    pointers.replay(to_record("new", "g", 9), 4)
-    assert list(pointers.before(8)) == [("old", Pointer("g", 3, 7))]

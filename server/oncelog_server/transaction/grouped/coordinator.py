@@ -9,7 +9,7 @@ from functools import partial
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.runtime import ShardRuntime
-from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.deferred import Deferred, then, then_ask
 from oncelog_server.refusal import Refused
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.end_txn import EndTxn
@@ -100,23 +100,23 @@ class GroupTransactions:
             return self._runtime.run(index, decision)
         left = self._owners.leave(command, membership, index, shard)
         if isinstance(left, Deferred):
-            again = partial(self._init_later, key=key, command=command, membership=membership)
+            again = partial(self._init_later, shard=shard, command=command, membership=membership)
             return then_ask(left, again)
         if left.code is not ErrorCode.NONE:
             return left
-        return self._init(key, command, membership)
+        return self._init(shard, command, membership)
 
     def _init_later(
         self,
         left: TransactionResult,
-        key: str,
+        shard: TransactionShard,
         command: InitProducerId,
         membership: GroupAssignment | None,
     ) -> Answer:
         if left.code is not ErrorCode.NONE:
             return left
         try:
-            return self._init(key, command, membership)
+            return self._init(shard, command, membership)
         except Refused as refused:
             return TransactionResult(refused.code)
 
@@ -131,8 +131,27 @@ class GroupTransactions:
         return self._runtime.run(index, decision)
 
     def _init(
-        self, key: str, command: InitProducerId, membership: GroupAssignment | None
+        self, shard: TransactionShard, command: InitProducerId, membership: GroupAssignment | None
     ) -> Answer:
+        """Initialize the id, which has left the other shards for `shard`. Raises Refused."""
+        not_taken = partial(self._owners.not_taken, command.transactional_id, shard)
+
+        def ended(result: TransactionResult) -> TransactionResult:
+            if result.code is not ErrorCode.NONE:
+                not_taken()
+            return result
+
+        try:
+            result = self._init_here(command, membership)
+        except Exception:
+            not_taken()
+            raise
+        if isinstance(result, Deferred):
+            result.on_abandon(not_taken)
+        return then(result, ended)
+
+    def _init_here(self, command: InitProducerId, membership: GroupAssignment | None) -> Answer:
+        key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         new_producer_id = partial(self._new_producer_id, command.principal)
         if membership is None:

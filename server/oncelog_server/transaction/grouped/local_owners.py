@@ -8,7 +8,6 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.deferred import gather, then
 from oncelog_server.refusal import Refused
-from oncelog_server.slices import Steps
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.decisions import refuse
@@ -95,14 +94,14 @@ class LocalOwners:
             next_producer_id=self._next_producer_id,
         )
 
-    def on_loaded(self, index: int, shard: TransactionShard) -> None:
-        pass  # a search needs no preparation
+    def not_taken(self, transactional_id: str, shard: TransactionShard) -> None:
+        pass  # a search remembers no claims
 
     def are_pointed(self) -> bool:
         return True  # a search needs no pointers
 
-    def expire_pointers(self, before_ms: int) -> Steps[None]:
-        yield from ()  # there are no pointers
+    def expire_pointers(self, before_ms: int) -> None:
+        pass  # there are no pointers
 
     def _elsewhere(
         self, transactional_id: str, here: int

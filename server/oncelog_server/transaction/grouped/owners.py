@@ -7,7 +7,6 @@ from typing import Protocol
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.slices import Steps
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
@@ -53,18 +52,19 @@ class Owners(Protocol):
         worst result."""
         ...
 
-    def on_loaded(self, index: int, shard: TransactionShard) -> None:
-        """Prepare for a newly loaded shard."""
+    def not_taken(self, transactional_id: str, shard: TransactionShard) -> None:
+        """Forget that the id was about to become one of `shard`. Do nothing if the shard has the
+        id."""
         ...
 
     def are_pointed(self) -> bool:
-        """Return False while an id of a group in a loaded shard may lack its pointer. Another
-        shard could then take the id too."""
+        """Return False while an id of a group in a shard of this broker may lack its pointer.
+        Another shard could then take the id too."""
         ...
 
-    def expire_pointers(self, before_ms: int) -> Steps[None]:
+    def expire_pointers(self, before_ms: int) -> None:
         """Remove the pointers from before that time (wall clock) to groups that do not have the id
-        any more. A step asks for one pointer."""
+        any more. This takes several turns of the loop."""
         ...
 
 

@@ -13,6 +13,7 @@ from oncelog_protocol.messages.coordinator_call import (
 )
 from oncelog_protocol.messages.describe_transactions import TransactionState
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
+from oncelog_server.coordinator.runtime import Work
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.topic_partition import TopicPartition
@@ -46,7 +47,8 @@ class GroupGeneration(NamedTuple):
 class OtherCoordinators:
     """Connects the coordinators of this broker with those of the other brokers. `leader_of` returns
     the leader of a partition, `send` sends a call to another broker (see CoordinatorCalls).
-    `shard_count` returns the number of partitions of `__transaction_state`."""
+    `shard_count` returns the number of partitions of `__transaction_state`. `work` runs long work
+    in slices."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class OtherCoordinators:
         leader_of: Callable[[TopicPartition], ShardLeader | None],
         send: Callable[[int, CoordinatorCall], Called],
         shard_count: Callable[[], int],
+        work: Work,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
     ) -> None:
@@ -69,7 +72,7 @@ class OtherCoordinators:
         self._calls = CoordinatorCalls(broker_id, leader_of, send, operations.table())
         self._leader_of = leader_of
         transactions.share_groups(
-            PointedOwners(transactions, self._calls, claims, shard_count, wall_ms)
+            PointedOwners(transactions, self._calls, claims, shard_count, wall_ms, work)
         )
 
     def serve(self, call: CoordinatorCall) -> Called:

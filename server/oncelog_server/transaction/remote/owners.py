@@ -3,7 +3,7 @@ and the shard of that group (`grouped/owners.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -13,32 +13,31 @@ from oncelog_protocol.messages.coordinator_call import (
     Operation,
 )
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.runtime import Work
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.refusal import Refused
-from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.owners import Answer, belongs, is_here, worst
 from oncelog_server.transaction.groups import GroupAssignment
-from oncelog_server.transaction.pointers import NO_POINTER, Pointer
+from oncelog_server.transaction.pointers import NO_POINTER
 from oncelog_server.transaction.remote.calls import Called, CoordinatorCalls, to_clients, to_result
-from oncelog_server.transaction.remote.claims import decide_pointer_removal, decide_pointers
+from oncelog_server.transaction.remote.missing_pointers import MissingPointers
 from oncelog_server.transaction.remote.pending_claims import PendingClaims
+from oncelog_server.transaction.remote.pointer_expiry import PointerExpiry
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 
-# Maximum number of pointers in one batch of records.
-POINTERS_PER_BATCH: Final = 500
 # Maximum number of producers in one call.
 PRODUCERS_PER_CALL: Final = 100
 
 
 class PointedOwners:
     """Asks the shard of an id for the group that has the id. `transactions` is the coordinator of
-    this broker, `shard_count` returns the number of shards of the cluster."""
+    this broker, `shard_count` returns the number of shards of the cluster. `work` runs long work in
+    slices."""
 
     def __init__(
         self,
@@ -47,16 +46,14 @@ class PointedOwners:
         claims: PendingClaims,
         shard_count: Callable[[], int],
         wall_ms: Callable[[], int],
+        work: Work,
     ) -> None:
         self._transactions = transactions
         self._calls = calls
         self._claims = claims
         self._shard_count = shard_count
-        self._wall_ms = wall_ms
-        # Batches of missing pointers that are not committed yet, and the shards for which a batch
-        # has failed.
-        self._in_flight = 0
-        self._failed: set[int] = set()
+        self._missing = MissingPointers(transactions, work, wall_ms)
+        self._expiry = PointerExpiry(transactions, self._ask, work)
 
     def refusal(
         self,
@@ -131,15 +128,21 @@ class PointedOwners:
         if claim is None:
             return BUSY
 
+        def ended() -> None:
+            # Only this claim: another one may have begun since a departure has withdrawn it.
+            self._claims.end(own_id, group_id, claim)
+
+        def refused(result: TransactionResult) -> TransactionResult:
+            ended()
+            return result
+
         def claimed(result: CoordinatorCallResult, *, again: bool = False) -> Answer:
             if result.error_code != ErrorCode.NONE:
-                self._claims.end(own_id, group_id, claim)
-                return to_result(result)
+                return refused(to_result(result))
             holder = result.group_id
             if holder != group_id:
                 if again or holder is None:
-                    self._claims.end(own_id, group_id, claim)
-                    return BUSY
+                    return refused(BUSY)
                 departed = self._depart(command, holder, result.pointer_offset)
                 return then_ask(departed, lambda done: left(done, result.pointer_offset))
             in_service = self._transactions.runtime.is_in_service(index, shard)
@@ -150,15 +153,18 @@ class PointedOwners:
 
         def left(result: TransactionResult, pointer_offset: int) -> Answer:
             if result.code is not ErrorCode.NONE:
-                self._claims.end(own_id, group_id, claim)
-                return result
+                return refused(result)
             asked = self._ask(own_id, _claim_call(command, group_id, pointer_offset))
             return then_ask(asked, lambda second: claimed(second, again=True))
 
-        first = self._ask(own_id, _claim_call(command, group_id, NO_POINTER))
-        answer = then_ask(first, claimed)
+        try:
+            asked = self._ask(own_id, _claim_call(command, group_id, NO_POINTER))
+            answer = then_ask(asked, claimed)
+        except Exception:
+            ended()
+            raise
         if isinstance(answer, Deferred):
-            answer.on_abandon(lambda: self._claims.withdraw(own_id, group_id))
+            answer.on_abandon(ended)
         return answer
 
     # --- other calls
@@ -209,81 +215,16 @@ class PointedOwners:
         ]
         return then(gather(answers), worst)
 
-    def on_loaded(self, index: int, shard: TransactionShard) -> None:
-        """Write the missing pointers between this shard and the other shards of this broker. A
-        single broker has written none. It had all shards, so they are all here when it begins to be
-        one of several."""
-        missing: dict[int, dict[str, str]] = {}
-        # Not by `runtime.shard`, which refuses a shard while its leadership is suspended.
-        shards = dict(self._transactions.runtime.shards())
-        for other in shards.values():
-            for transactional_id, membership in other.groups.memberships.items():
-                own = self._transactions.shard_of(transactional_id).partition
-                if (other is shard or own == index) and is_here(other, transactional_id):
-                    missing.setdefault(own, {})[transactional_id] = membership.group_id
-        for own, groups in missing.items():
-            if own in shards:
-                self._point(own, shards[own], groups)
-
-    def _point(self, index: int, shard: TransactionShard, groups: Mapping[str, str]) -> None:
-        """Let the ids of a shard point to the groups that have them."""
-        pointers = shard.pointers
-        wrong = [
-            (transactional_id, group_id)
-            for transactional_id, group_id in groups.items()
-            if (pointer := pointers.get(transactional_id)) is None or pointer.group_id != group_id
-        ]
-        for begin in range(0, len(wrong), POINTERS_PER_BATCH):
-            batch = wrong[begin : begin + POINTERS_PER_BATCH]
-            self._write(index, decide_pointers(batch, wall_ms=self._wall_ms()))
-
-    def _write(self, index: int, decision: Decision[bool]) -> None:
-        def written(is_committed: bool) -> None:
-            self._in_flight -= 1
-            if not is_committed:
-                self._failed.add(index)
-
-        self._in_flight += 1
-        result = self._transactions.runtime.run(index, decision)
-        if isinstance(result, Deferred):
-            result.on_complete(written)
-            result.on_abandon(lambda: written(False))
-        else:
-            written(result)
-
     def are_pointed(self) -> bool:
-        failed, self._failed = self._failed, set()
-        shards = dict(self._transactions.runtime.shards()) if failed else {}
-        for index in failed & shards.keys():
-            self.on_loaded(index, shards[index])
-        return not self._in_flight and not self._failed
+        # The ids of a shard that is not loaded are unknown, so their pointers may be missing.
+        return not self._transactions.runtime.has_refused and self._missing.are_written()
 
-    def expire_pointers(self, before_ms: int) -> Steps[None]:
-        for index, shard in list(self._transactions.runtime.shards()):
-            for transactional_id, pointer in shard.pointers.before(before_ms):
-                self._expire(index, shard, transactional_id, pointer)
-                yield
+    def expire_pointers(self, before_ms: int) -> None:
+        self._expiry.sweep(before_ms)
 
-    def _expire(
-        self, index: int, shard: TransactionShard, transactional_id: str, pointer: Pointer
-    ) -> None:
-        """Remove a pointer if the group does not have the id. The departure withdraws a claim of
-        the group that is in flight."""
-
-        def departed(result: CoordinatorCallResult) -> None:
-            stays = result.error_code != ErrorCode.NONE or result.group_id is not None
-            if not stays and self._transactions.runtime.is_in_service(index, shard):
-                decision = decide_pointer_removal(shard, transactional_id, pointer)
-                self._transactions.runtime.run(index, decision)
-
-        call = CoordinatorCall(
-            Operation.DEPART,
-            transactional_id,
-            pointer.group_id,
-            pointer_offset=pointer.offset,
-            only_if_absent=True,
-        )
-        then(self._ask(pointer.group_id, call), departed)
+    def not_taken(self, transactional_id: str, shard: TransactionShard) -> None:
+        if not is_here(shard, transactional_id):
+            shard.pointers.forget_claim(transactional_id)
 
     def _ask(self, key: str, call: CoordinatorCall) -> Called:
         """Ask the shard of a transactional id or a group."""

@@ -21,6 +21,7 @@ from oncelog_server.deferred import Deferred, pass_on, then
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.producing.produce import ACKS_ALL, Produce
+from oncelog_server.slices import Slices
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
@@ -98,6 +99,7 @@ class Broker(World):
             leader_of=cluster.leaders.get,
             send=lambda receiver, call: cluster.send(broker_id, receiver, call),
             shard_count=lambda: cluster.shards,
+            work=cluster.slices.run,
             wall_ms=self.wall,
             monotonic_ms=self.now,
         )
@@ -168,11 +170,13 @@ class Brokers:
         epoch: int = 0,
         wall_ms: int = WALL_MS,
         next_producer_id: int = 0,
+        steps_per_slice: int = 10_000,
     ) -> None:
         self.size, self.shards = size, shards
         self.files = files or MemoryFiles()
         self.flush_on_ack = flush_on_ack
         self.timers = ManualTimers(1_000)
+        self.slices = Slices(self.timers, self.now, steps_per_slice=steps_per_slice)
         self.started_wall_ms = wall_ms
         self.next_producer_id = next_producer_id
         self.scene = _Shared()

@@ -1,0 +1,144 @@
+"""Writes the pointers that a single broker has left out. It had all shards of transactional ids, so
+it found the groups of the ids without pointers. Its shards are all on one broker when that broker
+begins to be one of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Final
+
+from oncelog_server.coordinator.runtime import Work
+from oncelog_server.deferred import Deferred
+from oncelog_server.slices import Steps
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.grouped.owners import is_here
+from oncelog_server.transaction.remote.claims import decide_pointers
+from oncelog_server.transaction.shard import TransactionShard
+
+# The look at an id takes three microseconds, its record takes ten.
+LOOKED_AT_PER_STEP: Final = 200
+POINTERS_PER_BATCH: Final = 200
+# A batch is full once its ids and groups have this size. That is far below every usual
+# `max.message.bytes`, although the last id and its group may add up to 64 KiB.
+BYTES_PER_BATCH: Final = 131_072
+
+
+class MissingPointers:
+    """Searches the groups of all loaded shards, in slices. `transactions` is the coordinator of
+    this broker, and serves no transactional id before the search has ended. So no id moves
+    meanwhile, and a pointer to another group than the one that has the id is older than that
+    group."""
+
+    def __init__(
+        self, transactions: TransactionCoordinator, work: Work, wall_ms: Callable[[], int]
+    ) -> None:
+        self._transactions = transactions
+        self._work = work
+        self._wall_ms = wall_ms
+        self._search: _Search | None = None
+
+    def are_written(self) -> bool:
+        """Return True if all missing pointers between the loaded shards are committed. Otherwise
+        let a search continue or begin, also after a failed one, and after a change of the shards."""
+        shards = dict(self._transactions.runtime.shards())
+        search = self._search
+        if search is None or search.has_failed or search.shards != shards:
+            search = self._search = _Search(shards)
+            self._work(self._steps(search))
+        return search.is_at_its_end and not search.in_flight and not search.has_failed
+
+    def _steps(self, search: _Search) -> Steps[None]:
+        try:
+            for shard in search.shards.values():
+                ids = iter(list(shard.groups.memberships))
+                while some := list(islice(ids, LOOKED_AT_PER_STEP)):
+                    for transactional_id in some:
+                        index = self._look_at(search, shard, transactional_id)
+                        if index is not None and search.found[index].is_full:
+                            self._write(search, index)
+                            yield
+                    yield
+                    if search is not self._search:
+                        return  # a shard was loaded or unloaded, and another search has begun
+            for index in search.found:
+                self._write(search, index)
+                yield
+            search.is_at_its_end = True
+        finally:
+            search.has_failed = search.has_failed or not search.is_at_its_end
+
+    def _look_at(
+        self, search: _Search, shard: TransactionShard, transactional_id: str
+    ) -> int | None:
+        """If the id is in a group of `shard` and lacks its pointer, add it to those that are found,
+        and return its own shard."""
+        index = self._transactions.shard_of(transactional_id).partition
+        own = search.shards.get(index)
+        group_id = shard.group_of(transactional_id)
+        if own is None or group_id is None or not is_here(shard, transactional_id):
+            return None
+        if _points_to(own, transactional_id, group_id):
+            return None
+        search.found.setdefault(index, _Batch()).add(transactional_id, group_id, shard)
+        return index
+
+    def _write(self, search: _Search, index: int) -> None:
+        """Let the found ids of a shard point to their groups."""
+        runtime, own = self._transactions.runtime, search.shards[index]
+        batch, search.found[index] = search.found[index], _Batch()
+        # An id may have expired since the search has found it.
+        groups = [
+            (transactional_id, group_id)
+            for transactional_id, (group_id, shard) in batch.ids.items()
+            if is_here(shard, transactional_id)
+        ]
+        if not groups or not runtime.is_in_service(index, own):
+            return
+
+        def written(is_committed: bool) -> None:
+            search.in_flight -= 1
+            search.has_failed = search.has_failed or not is_committed
+
+        search.in_flight += 1
+        result = runtime.run(index, decide_pointers(groups, wall_ms=self._wall_ms()))
+        if isinstance(result, Deferred):
+            result.on_complete(written)
+            result.on_abandon(lambda: written(False))
+        else:
+            written(result)
+
+
+class _Batch:
+    """The ids of one shard that lack a pointer, each with its group and the group's shard."""
+
+    __slots__ = ("ids", "size")
+
+    def __init__(self) -> None:
+        self.ids: dict[str, tuple[str, TransactionShard]] = {}
+        self.size = 0
+
+    def add(self, transactional_id: str, group_id: str, shard: TransactionShard) -> None:
+        self.ids[transactional_id] = group_id, shard
+        self.size += len(transactional_id) + len(group_id)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.ids) >= POINTERS_PER_BATCH or self.size >= BYTES_PER_BATCH
+
+
+class _Search:
+    """A search of these shards. `found` has the ids without a pointer that are not in a record yet,
+    by the shard of the id. `in_flight` counts the batches of pointers that are not committed."""
+
+    def __init__(self, shards: Mapping[int, TransactionShard]) -> None:
+        self.shards = shards
+        self.found: dict[int, _Batch] = {}
+        self.in_flight = 0
+        self.is_at_its_end = False
+        self.has_failed = False
+
+
+def _points_to(shard: TransactionShard, transactional_id: str, group_id: str) -> bool:
+    pointer = shard.pointers.get(transactional_id)
+    return pointer is not None and pointer.group_id == group_id
