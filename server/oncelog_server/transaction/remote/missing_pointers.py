@@ -40,7 +40,7 @@ class MissingPointers:
 
     def are_written(self) -> bool:
         """Return True if all missing pointers between the loaded shards are committed. Otherwise
-        let a search continue or begin, also after a failed one, and after a change of the shards."""
+        let a search continue or begin, also after a failed one or a change of the shards."""
         shards = dict(self._transactions.runtime.shards())
         search = self._search
         if search is None or search.has_failed or search.shards != shards:

@@ -63,8 +63,8 @@ class PointerExpiry:
             self._work(self._steps(self._rest))
 
     def _steps(self, rest: Iterator[_Old | None]) -> Steps[None]:
-        """Ask until the end of the sweep, or until too many questions are in flight. A response then
-        continues the sweep."""
+        """Ask until the end of the sweep, or until too many questions are in flight. A response
+        then continues the sweep."""
         is_at_its_end = True
         try:
             for old in rest:
