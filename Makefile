@@ -23,7 +23,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore fuzz nightly pins clean
+.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-cluster bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore fuzz nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,10 @@ demo-failures: $(READY)  ## the purchases through each of the seven ways in whic
 bench: $(READY)  ## oncelog beside Apache Kafka, about 70 min (Java 17, Maven, cc, libssl-dev); ROWS="small txn16", QUICK=1, AGAINST=CHECKOUT
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) \
 	    $(if $(TARGETS),--targets "$(TARGETS)") $(if $(AGAINST),--against $(AGAINST))
+
+bench-cluster: $(READY)  ## three brokers and etcd beside three nodes of Apache Kafka, about 60 min; ROWS="small kill", QUICK=1, ETCD=1
+	$(BIN)/python -m benchmarks.cluster $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) $(if $(ETCD),--etcd $(ETCD)) \
+	    $(if $(TARGETS),--targets "$(TARGETS)")
 
 bench-compare: $(READY)  ## several runs of bench in one table, judged by the worst run: RUNS="a.json b.json c.json"
 	$(BIN)/python -m benchmarks --compare $(RUNS)

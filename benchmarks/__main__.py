@@ -6,24 +6,20 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks import compare, document, machine, table
+from benchmarks import compare, document, machine
 from benchmarks.arguments import arguments
 from benchmarks.bench import FULL, QUICK
 from benchmarks.checkout import Checkout, commit_of
 from benchmarks.document import Document
+from benchmarks.report import print_comparison, print_run
 from benchmarks.run import Measured, Plan, places, run
 from benchmarks.targets import AGAINST, KAFKA, ONCELOG, Maker, Makers, kafka, oncelog
 from tests.harness.kafka.jars import KAFKA_VERSION, KafkaUnavailable, classpath
 
 RESULTS = Path(__file__).with_name("results")
-TITLES = {KAFKA: f"Apache Kafka {KAFKA_VERSION}", AGAINST: "another checkout"}
 
 
 def main() -> int:
@@ -31,7 +27,10 @@ def main() -> int:
     run, else 0."""
     args = arguments(__doc__)
     try:
-        return compared(args) if args.compare else measured(args)
+        if args.compare:
+            runs = [document.read(path) for path in args.compare]
+            return int(print_comparison(runs, as_markdown=args.markdown))
+        return measured(args)
     except (
         KafkaUnavailable,
         machine.UnfitMachine,
@@ -51,35 +50,11 @@ def measured(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder:
         rounds = run(plan_of(args, makers_of(args)), Path(folder))
     found = document_of(args, rounds)
-    for place in found.rounds:
-        for baseline in found.baselines:
-            title = f"oncelog / {TITLES[baseline]}, {place}"
-            lines = list(map(table.cells, found.results(place, baseline)))
-            show(title, table.headings(baseline), lines, as_markdown=args.markdown)
+    is_missed = print_run(found, as_markdown=args.markdown)
     path = args.json or RESULTS / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     document.write(found, path)
     print(f"\nwritten to {path}", file=sys.stderr)
-    missed = any(result.reaches(result.row.must) is False for result in found.all_results)
-    return int(missed and not args.quick)
-
-
-def compared(args: argparse.Namespace) -> int:
-    """Compare the files of earlier runs. Return the exit code."""
-    runs = [document.read(path) for path in args.compare]
-    compare.check_alike(runs)
-    for number, found in enumerate(runs, 1):
-        facts = ", ".join(f"{name} {value}" for name, value in found.machine.items())
-        commits = ", ".join(f"{name} {commit}" for name, commit in found.commits.items())
-        print(f"run {number}: {found.when}, {commits}, {facts}")
-    is_missed = False
-    for place in runs[0].rounds:
-        for baseline in runs[0].baselines:
-            rows = compare.compare(runs, place, baseline)
-            title = f"oncelog / {TITLES[baseline]}, {place}"
-            lines = list(map(compare.cells, rows))
-            show(title, compare.headings(baseline, len(runs)), lines, as_markdown=args.markdown)
-            is_missed |= bool(compare.missed(rows))
-    return int(is_missed)
+    return int(is_missed and not args.quick)
 
 
 def makers_of(args: argparse.Namespace) -> Makers:
@@ -126,21 +101,6 @@ def document_of(args: argparse.Namespace, rounds: dict[str, Measured]) -> Docume
         settings=dict(args.set),
         rounds=rounds,
     )
-
-
-def show(
-    title: str, heads: Sequence[str], lines: Sequence[Sequence[str]], *, as_markdown: bool
-) -> None:
-    """Print one table."""
-    if as_markdown:
-        print(f"\n{title}\n\n{table.markdown(heads, lines)}")
-        return
-    shown = Table(title=title, title_justify="left")
-    for heading in heads:
-        shown.add_column(heading, justify="left" if heading in ("what", "unit") else "right")
-    for line in lines:
-        shown.add_row(*line, style="red" if line[-1] == "NO" else "")
-    Console(width=None if sys.stdout.isatty() else 160).print(shown)
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ def write(document: Document, path: Path) -> None:
     path.write_text(json.dumps(document.as_json(), indent=1) + "\n")
 
 
-def read(path: Path) -> Document:
-    """Return a run from its file. The tables are computed from the rounds, not read. Raises
-    UnreadableDocument."""
+def read(path: Path, kind: type[Document] = Document) -> Document:
+    """Return a run from its file. The tables are computed from the rounds, not read. `kind` is the
+    bench that wrote the file. Raises UnreadableDocument."""
     try:
         found = json.loads(path.read_text())
-        return Document(
+        return kind(
             found["when"],
             found["quick"],
             found["kafka_version"],

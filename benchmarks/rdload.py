@@ -13,6 +13,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import confluent_kafka as ck
@@ -118,29 +120,47 @@ def _send_in_transactions(sender: Sender, args: argparse.Namespace, seconds: flo
 
 
 def transactions(args: argparse.Namespace) -> dict[str, float]:
-    """Commit transactions of one message, one after another."""
-    name = f"{args.topic}-{time.time_ns()}"
+    """Commit transactions of one message for each partition, one after another, by `--producers`
+    producers at the same time."""
+    ready = Barrier(args.producers)
+    with ThreadPoolExecutor(args.producers) as pool:
+        running = [
+            pool.submit(_transactions_of_one, args, at, ready) for at in range(args.producers)
+        ]
+        found = [times.result() for times in running]
+    rate = sum(len(took) / sum(took) for took in found)
+    took = [time for times in found for time in times]
+    return {"transactions_per_s": rate, "transactions": len(took)} | percentiles(took)
+
+
+def _transactions_of_one(args: argparse.Namespace, number: int, ready: Barrier) -> list[float]:
+    """Begin when all producers are ready. Return the times of one producer's transactions (s), at
+    least one."""
+    name = f"{args.topic}-{time.time_ns()}-{number}"
     sender = Sender(args, {"transactional.id": name})
     producer, value = sender.producer, bytes(args.size)
     producer.init_transactions(WAIT_S)
+    ready.wait(WAIT_S)
     took: list[float] = []
     begin = now = time.monotonic()
-    while now < begin + SETTLE_S + args.seconds:
+    while now < begin + SETTLE_S + args.seconds or not took:
         producer.begin_transaction()
-        producer.produce(args.topic, value, partition=0)
+        for partition in range(args.partitions):
+            producer.produce(args.topic, value, partition=partition)
         producer.commit_transaction(WAIT_S)
         if now >= begin + SETTLE_S:
             took.append(time.monotonic() - now)
         now = time.monotonic()
-    return {"transactions_per_s": len(took) / sum(took)} | percentiles(took)
+    return took
 
 
 def percentiles(took: list[float]) -> dict[str, float]:
-    """Return p50 and p99 of some times (s)."""
+    """Return p50, p99 and p99.9 of some times (s)."""
     took.sort()
     return {
         "p50_us": took[len(took) // 2] * 1e6,
         "p99_us": took[len(took) * 99 // 100] * 1e6,
+        "p999_us": took[len(took) * 999 // 1000] * 1e6,
     }
 
 
@@ -158,6 +178,56 @@ def single(args: argparse.Namespace) -> dict[str, float]:
         if now >= begin + SETTLE_S:
             took.append(time.monotonic() - now)
         now = time.monotonic()
+    return percentiles(took)
+
+
+def gap(args: argparse.Namespace) -> dict[str, float]:
+    """Produce one message at a time. Return the longest time between two confirmations."""
+    sender = Sender(args, {})
+    longest = 0.0
+    begin = last = time.monotonic()
+    while last < begin + args.seconds:
+        sender.producer.produce(args.topic, bytes(args.size), partition=0)
+        sender.flush()
+        now = time.monotonic()
+        longest, last = max(longest, now - last), now
+    return {"longest_gap_ms": longest * 1000}
+
+
+def offered(args: argparse.Namespace) -> dict[str, float]:
+    """Produce `--rate` messages a second to the partitions in turn, whatever the broker's pace.
+    Return the times from a message's turn to its confirmation."""
+    producer = ck.Producer(
+        {
+            "bootstrap.servers": args.address,
+            **_PRODUCER,
+            "delivery.report.only.error": False,
+            "linger.ms": args.linger_ms,
+        }
+    )
+    values = itertools.cycle([random.Random(1).randbytes(args.size) for _ in range(BATCH)])
+    took: list[float] = []
+    refused: list[str] = []
+
+    def on_delivery(due: float, error: Any) -> None:
+        if error is not None:
+            refused.append(str(error))
+        elif due >= begin + SETTLE_S:
+            took.append(time.monotonic() - due)
+
+    begin = time.monotonic()
+    for number in range(int(args.rate * (SETTLE_S + args.seconds))):
+        due = begin + number / args.rate
+        while (left := due - time.monotonic()) > 0:
+            producer.poll(left)
+        producer.produce(
+            args.topic,
+            next(values),
+            partition=number % args.partitions,
+            on_delivery=lambda error, _, due=due: on_delivery(due, error),
+        )
+    if producer.flush(WAIT_S) or refused:
+        raise Lost(f"messages without a response, or refused: {refused[:3]}")
     return percentiles(took)
 
 
@@ -199,6 +269,8 @@ def _read_from_start(consumer: ck.Consumer, args: argparse.Namespace) -> float:
 MODES: Mapping[str, Callable[[argparse.Namespace], dict[str, float]]] = {
     "produce": produce,
     "single": single,
+    "gap": gap,
+    "offered": offered,
     "transactions": transactions,
     "consume": consume,
 }
@@ -215,6 +287,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--max-bytes", type=int, default=0)
     parser.add_argument("--messages", type=int, default=0)
+    parser.add_argument("--producers", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=0, help="messages a second")
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--commit-ms", type=int, default=0)
     parser.add_argument("--idempotent", action="store_true")

@@ -3,20 +3,19 @@ to one core and then on all cores."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.bench import MB, Bench, Cores, Figures, Pace, Round
+from benchmarks.bench import MB, Bench, Cores, Figures, Pace
 from benchmarks.lifecycle import GROWTH, measure_growth, measure_start
 from benchmarks.loads import LOADS, LOADS_OF
 from benchmarks.musts import PINNED, UNPINNED
 from benchmarks.setups import PLAIN, Setup
-from benchmarks.table import agree
 from benchmarks.targets import Makers, Target, running
+from benchmarks.turns import paces, take_turns, warm
 
 START = "start"
 MEMORY = "memory"
@@ -103,38 +102,16 @@ def _run_load(
     plan: Plan, name: str, targets: list[Target], folder: Path, measured: dict[str, Measured]
 ) -> None:
     with ExitStack() as shares:
-        turns = [
-            (target, shares.enter_context(LOADS[name](Bench(target, plan.pace, folder))))
+        turns = {
+            target.name: shares.enter_context(LOADS[name](Bench(target, plan.pace, folder)))
             for target in targets
-        ]
+        }
         for place, limit_s in zip(plan.places, [plan.warm_s, plan.again_s], strict=False):
-            for target, turn in turns:
-                machine.pin(target.pid, place.broker)
-                _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
-            found: dict[str, list[Figures]] = {target.name: [] for target in targets}
-            for number in range(plan.rounds):
-                # The first broker in one round is the last in the next, so that a drift of the
-                # computer affects all brokers.
-                for target, turn in turns if number % 2 == 0 else reversed(turns):
-                    found[target.name].append(turn(place.load))
-            measured[place.name][name] = found
             for target in targets:
-                plan.say(f"{place.name}: {name}: {target.name}: {_paces(found[target.name])}")
-
-
-def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> None:
-    """Repeat the load until three rounds agree, or until `limit_s` has passed."""
-    values: list[float] = []
-    spent = 0.0
-    while spent < limit_s and not agree(values):
-        begin = time.monotonic()
-        values.append(next(iter(turn(cores).values())))
-        spent += time.monotonic() - begin
-    if values:
-        plan.say(
-            f"{what}: warm after {spent:.0f} s: {' '.join(f'{value:,.0f}' for value in values)}"
-        )
-
-
-def _paces(rounds: list[Figures]) -> str:
-    return " ".join(f"{next(iter(figures.values())):,.0f}" for figures in rounds)
+                machine.pin(target.pid, place.broker)
+                what = f"{place.name}: {name}: {target.name}"
+                warm(plan.say, what, turns[target.name], place.load, limit_s)
+            found = take_turns(turns, plan.rounds, place.load)
+            measured[place.name][name] = found
+            for broker, rounds in found.items():
+                plan.say(f"{place.name}: {name}: {broker}: {paces(rounds)}")

@@ -87,8 +87,6 @@ class EtcdMember:
                     f"--listen-peer-urls={self.peer_url}",
                     f"--initial-advertise-peer-urls={self.peer_url}",
                     f"--initial-cluster={cluster}",
-                    # Nothing here survives the test.
-                    "--unsafe-no-fsync",
                     *options,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -153,6 +151,7 @@ class Etcd:
 
     `certificates`: clients use TLS, and need a certificate if `demands_certificates`. `password`:
     that of the user `root`; clients must log in. `options`: further arguments of each member.
+    `durable`: it syncs its files, which a test does not need.
     """
 
     def __init__(
@@ -164,12 +163,15 @@ class Etcd:
         demands_certificates: bool = False,
         password: str | None = None,
         options: Sequence[str] = (),
+        durable: bool = False,
     ) -> None:
         self.members = [
             EtcdMember(folder, f"member-{number}", certificates) for number in range(members)
         ]
         self._password = password
         self._options = ["--bcrypt-cost=4", *options]
+        if not durable:
+            self._options.append("--unsafe-no-fsync")
         if demands_certificates:
             assert certificates is not None
             self._options += [

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import re
-import uuid
 from pathlib import Path
 from typing import Final
 
-from tests.harness.kafka.kafka import Kafka, formatted_files
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.kafka.node_folder import format_node
 
 NODE_ID: Final = "2"
-_META: Final = "meta.properties"
 
 
 class SecondKafka(Kafka):
@@ -28,11 +25,4 @@ class SecondKafka(Kafka):
         }
 
     def _format(self) -> None:
-        """Create the data folder from the files of the first node, which saves a run of Kafka's
-        storage tool. Only the ids of node and folder differ."""
-        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        meta = formatted_files()[_META].decode()
-        meta = re.sub(r"(?m)^node\.id=.*", f"node.id={NODE_ID}", meta)
-        meta = re.sub(r"(?m)^directory\.id=.*", f"directory.id={directory_id}", meta)
-        self.data.mkdir()
-        (self.data / _META).write_text(meta)
+        format_node(self.data, int(NODE_ID), is_controller=False)

@@ -1,0 +1,2 @@
+"""Three brokers of oncelog with etcd beside three nodes of Apache Kafka:
+`python -m benchmarks.cluster`."""
