@@ -1,0 +1,152 @@
+"""The replicas of all partitions on the brokers, while a plan moves them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from oncelog_client.values import TopicPartition
+
+# The brokers of a partition. The first one is the preferred leader.
+Assignment = tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """A change of a partition's replicas. Only `added` copies records."""
+
+    place: TopicPartition
+    old: Assignment
+    new: Assignment
+
+    @property
+    def added(self) -> Assignment:
+        return tuple(broker for broker in self.new if broker not in self.old)
+
+    @property
+    def moves_leader(self) -> bool:
+        """Return True if the partition gets another preferred leader."""
+        return self.new[:1] != self.old[:1]
+
+
+class ReplicaLayout:
+    """The replicas of partitions, with the number of replicas and of preferred leaders by broker.
+
+    `racks` has all known brokers; brokers without a rack share one. Only brokers in `open_to` get
+    replicas. `sizes` are bytes; smaller partitions move first. `old` never changes.
+    """
+
+    def __init__(
+        self,
+        old: Mapping[TopicPartition, Sequence[int]],
+        racks: Mapping[int, str | None],
+        open_to: Iterable[int],
+        sizes: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.old: dict[TopicPartition, Assignment] = {
+            place: tuple(old[place]) for place in sorted(old) if old[place]
+        }
+        self.new = dict(self.old)
+        self.open_to = sorted(set(open_to))
+        self._racks = racks
+        self._sizes = sizes or {}
+        # By broker and topic, the partitions with a replica there. The dict is a set with an order.
+        self._on: dict[int, dict[str, dict[TopicPartition, None]]] = {}
+        self._led: dict[int, dict[TopicPartition, None]] = {}
+        self.counts: Counter[int] = Counter()
+        for place, replicas in self.old.items():
+            self._add(place, replicas)
+
+    def _add(self, place: TopicPartition, replicas: Assignment) -> None:
+        for broker in replicas:
+            self._on.setdefault(broker, {}).setdefault(place.topic, {})[place] = None
+            self.counts[broker] += 1
+        self._led.setdefault(replicas[0], {})[place] = None
+
+    def assign(self, place: TopicPartition, replicas: Assignment) -> None:
+        """Give a partition these replicas."""
+        for broker in self.new[place]:
+            of_topic = self._on[broker][place.topic]
+            del of_topic[place]
+            if not of_topic:
+                del self._on[broker][place.topic]
+            self.counts[broker] -= 1
+        del self._led[self.new[place][0]][place]
+        self.new[place] = replicas
+        self._add(place, replicas)
+
+    def replace(self, place: TopicPartition, source: int, sink: int) -> None:
+        """Move a replica from one broker to another, at its place in the order."""
+        self.assign(place, replaced(self.new[place], source, sink))
+
+    def lead(self, place: TopicPartition, broker: int) -> None:
+        """Make one of a partition's replicas the preferred leader."""
+        others = (replica for replica in self.new[place] if replica != broker)
+        self.assign(place, (broker, *others))
+
+    def on(self, broker: int) -> Iterator[TopicPartition]:
+        """Yield the partitions with a replica on a broker."""
+        for of_topic in self._on.get(broker, {}).values():
+            yield from of_topic
+
+    def led_by(self, broker: int) -> Collection[TopicPartition]:
+        """Return the partitions with this preferred leader."""
+        return self._led.get(broker, {})
+
+    def leads(self, broker: int) -> int:
+        """Return the number of partitions with this preferred leader."""
+        return len(self.led_by(broker))
+
+    def size(self, place: TopicPartition) -> int:
+        return self._sizes.get(place, 0)
+
+    def count_of(self, broker: int, topic: str) -> int:
+        """Return the number of a topic's partitions with a replica on a broker."""
+        return len(self._on.get(broker, {}).get(topic, {}))
+
+    def spread(self, replicas: Iterable[int]) -> int:
+        """Return the number of racks with a replica."""
+        return len({self.rack(broker) for broker in replicas})
+
+    def rack(self, broker: int) -> str | None:
+        return self._racks.get(broker)
+
+    def may_replace(self, place: TopicPartition, source: int, sink: int) -> bool:
+        """Return True if a replica can move from `source` to `sink`: `sink` has none of the
+        partition, and the partition is in as many racks as before."""
+        replicas = self.new[place]
+        return sink not in replicas and (
+            self.rack(source) == self.rack(sink)
+            or self.spread(replaced(replicas, source, sink)) >= self.spread(replicas)
+        )
+
+    def movable(
+        self, source: int, sink: int, without: Collection[TopicPartition] = ()
+    ) -> TopicPartition | None:
+        """Return the partition that is the best to move from `source` to `sink`, None if no
+        partition can move. Topics with more partitions on `source` than on `sink` come first, so
+        that each topic is spread too; then small partitions."""
+        topics = self._on.get(source, {})
+        surplus = {topic: len(topics[topic]) - self.count_of(sink, topic) for topic in topics}
+        for topic in sorted(topics, key=lambda topic: (-surplus[topic], topic)):
+            found = [
+                place
+                for place in topics[topic]
+                if place not in without and self.may_replace(place, source, sink)
+            ]
+            if found:
+                return min(found, key=lambda place: (self.size(place), place))
+        return None
+
+    def moves(self) -> list[Move]:
+        """Return the changed partitions in their order."""
+        return [
+            Move(place, old, self.new[place])
+            for place, old in self.old.items()
+            if old != self.new[place]
+        ]
+
+
+def replaced(replicas: Assignment, source: int, sink: int) -> Assignment:
+    """Return the replicas with `sink` in place of `source`."""
+    return tuple(sink if broker == source else broker for broker in replicas)
