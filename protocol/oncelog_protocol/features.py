@@ -71,6 +71,14 @@ OWN_TAGS: Final[dict[str, int]] = {
     # ListTransactions: the response leaves out ids that the client may not describe. Only clients
     # that may write markers get this tag.
     "leaves_out": 10_041,
+    # ApiVersions v3+: the time for which the metadata store has not responded to the broker, and
+    # whether the broker therefore leads nothing. Without a tag, the store responds.
+    "store_silence_ms": 10_042,
+    "is_suspended": 10_043,
+    # DescribeCluster: the version of a broker's software.
+    "software_version": 10_044,
+    # DescribeLogDirs v2+: the followers outside of the ISR of a partition that the broker leads.
+    "out_of_sync": 10_045,
 }
 """Field name -> tag of every extension. A peer that does not know a tag skips it."""
 

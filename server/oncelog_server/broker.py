@@ -391,6 +391,7 @@ class Broker:
         self.services.replication = replication.view
         self.services.follower_lag = replication.fetchers.lag_of
         self.services.leader_throttle = replication.throttles.leader
+        self.services.replication_traffic = replication.traffic
         self.metadata.subscribe(replication.changed)
         return replication
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncelog_server.partition.registry import Partitions
     from oncelog_server.quotas.gate import QuotaGate
     from oncelog_server.quotas.replication import ReplicationQuota
+    from oncelog_server.replica.traffic import ReplicationTraffic
     from oncelog_server.security.authorizer import Authorizer
     from oncelog_server.slices import Slices
     from oncelog_server.storage.files import StorageError
@@ -83,6 +84,8 @@ class BrokerServices:
     follower_joins: Callable[[Partition], None] | None = None
     # The throttle of what this broker sends to followers. None if there is no follower.
     leader_throttle: ReplicationQuota | None = None
+    # Counts what this broker sends to followers. None if there is no follower.
+    replication_traffic: ReplicationTraffic | None = None
     # Returns the number of committed records that this broker does not have of a partition, 0 for a
     # leader, -1 if it is unknown.
     follower_lag: Callable[[TopicPartition], int] = lambda name: 0

@@ -12,7 +12,7 @@ from oncelog_server.partition.registry import Partitions
 from oncelog_server.partition.views import PartitionViews
 from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.views.broker import BrokerView, LogDirView
+from oncelog_server.views.broker import BrokerView, LogDirView, StoreView
 from oncelog_server.views.partitions import PartitionState
 
 
@@ -36,6 +36,11 @@ class BrokerViews:
         """Return the data directory with the space of its disk."""
         space = disk_space(self._data_directory)
         return LogDirView(space.path, space.total_bytes, space.usable_bytes)
+
+    def store(self) -> StoreView:
+        """Return whether the metadata store responds, and what follows for this broker."""
+        membership = self._metadata.membership
+        return StoreView(membership.store_silence_ms, membership.is_valid)
 
     def broker(self) -> Steps[BrokerView]:
         """Count the topics and partitions of the image, with a step for each partition."""

@@ -26,6 +26,7 @@ from oncelog_server.metadata.isr_writes import write_isr
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.replica.isr_changes import IsrOutcome, IsrProposal
+from oncelog_server.replica.traffic import ReplicationTraffic
 from oncelog_server.replication_throttles import ReplicationThrottles
 from oncelog_server.settings.listeners import inter_broker_listener
 from oncelog_server.slices import Slices
@@ -69,6 +70,7 @@ class Replication:
             parts.settings, parts.clock.monotonic_ms, parts.metadata.image
         )
         self.follower_waits = FollowerWaits(parts.clock.monotonic_ms)
+        self.traffic = ReplicationTraffic(self._broker_id, self._is_added)
         self.fetchers = ReplicaFetchers(self._fetcher_parts(parts))
         self._isr_duty = IsrDuty(
             parts.partitions,
@@ -108,7 +110,13 @@ class Replication:
             parts.checkpoint,
             parts.files if settings.oncelog_flush_on_ack else None,
             self.throttles.follower,
+            self.traffic,
         )
+
+    def _is_added(self, name: TopicPartition, broker_id: int) -> bool:
+        """Return True if a reassignment adds the replica of the broker to a partition."""
+        partition = self._metadata.image.partition(*name)
+        return partition is not None and broker_id in partition.adding
 
     def _broker_epoch(self) -> int:
         """Return the epoch of this broker's registration, 0 while it is not registered."""
@@ -148,7 +156,10 @@ class Replication:
         updates = self._isr_duty.updates
         return ReplicationView(
             max(self.fetchers.max_lag, 0),
-            self.fetchers.appended_bytes,
+            self.traffic.bytes_in,
+            self.traffic.bytes_out,
+            self.traffic.reassigned_in,
+            self.traffic.reassigned_out,
             updates.shrinks,
             updates.expansions,
             updates.failures,

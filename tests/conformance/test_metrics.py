@@ -142,6 +142,9 @@ OF_REPLICAS = {
     metrics.ISR_EXPANDS.name,
     metrics.FAILED_ISR_UPDATES.name,
     metrics.REPLICATED_BYTES_IN.name,
+    metrics.REPLICATED_BYTES_OUT.name,
+    metrics.REASSIGNED_BYTES_IN.name,
+    metrics.REASSIGNED_BYTES_OUT.name,
 }
 # Kafka has these only with an authorizer, and the Kafka of the tests has none.
 OF_AUTHORIZERS = {metrics.ACLS.name}

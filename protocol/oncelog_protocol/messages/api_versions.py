@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
@@ -61,3 +62,5 @@ class ApiVersionsResponse:
     finalized_features_epoch: int = int64(since=3, tag=1, default=-1)
     finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, since=3, tag=2)
     zk_migration_ready: bool = boolean(since=3, tag=3)
+    store_silence_ms: int = int64(since=3, tag=OWN_TAGS["store_silence_ms"])
+    is_suspended: bool = boolean(since=3, tag=OWN_TAGS["is_suspended"])

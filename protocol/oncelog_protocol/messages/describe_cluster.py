@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
@@ -29,6 +30,7 @@ class DescribeClusterBroker:
     port: int = int32()
     rack: str | None = string(nullable=True, default=None)
     is_fenced: bool = boolean(since=2)
+    software_version: str = string(tag=OWN_TAGS["software_version"])
 
 
 @api_message(ApiKey.DESCRIBE_CLUSTER)

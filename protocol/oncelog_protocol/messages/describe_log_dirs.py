@@ -12,6 +12,7 @@ Returns the directories of the broker, with their partitions and the size of eac
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.features import OWN_TAGS
 from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
@@ -32,6 +33,14 @@ class DescribeLogDirsRequest:
 
 
 @struct
+class OutOfSyncReplica:
+    """A follower outside of the ISR, and the time since it was caught up."""
+
+    broker_id: int = int32()
+    out_of_sync_ms: int = int64()
+
+
+@struct
 class DescribeLogDirsPartition:
     """The size of one partition."""
 
@@ -39,6 +48,9 @@ class DescribeLogDirsPartition:
     partition_size: int = int64()
     offset_lag: int = int64()
     is_future_key: bool = boolean()
+    out_of_sync: list[OutOfSyncReplica] = array(
+        OutOfSyncReplica, since=2, tag=OWN_TAGS["out_of_sync"]
+    )
 
 
 @struct

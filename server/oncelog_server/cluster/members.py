@@ -39,6 +39,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     lease_id: int = 0
     boot_id: str = ""
     kept_epochs: tuple[int, ...] = ()
+    version: str = ""
 
     def endpoint(self, listener: str) -> EndpointRecord | None:
         """Return the broker's address on `listener`, None if it has no such listener.
@@ -93,6 +94,7 @@ def broker_image(broker_id: int, entry: Entry) -> BrokerImage:
         record.lease_id,
         record.boot_id,
         record.kept_epochs,
+        record.version,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from oncelog_protocol import __version__
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
@@ -59,6 +60,7 @@ def register(last: Registration | None, new: NewRegistration, lease_id: int) -> 
         lease_id,
         new.boot_id,
         kept,
+        __version__,
     )
     lasting = RegistrationRecord(
         new.directory_id,

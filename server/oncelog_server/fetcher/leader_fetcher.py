@@ -35,6 +35,7 @@ from oncelog_server.log.errors import CorruptLog, UnexpectedBatch
 from oncelog_server.partition.follower_log import Cut, FollowerLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.quotas.replication import ReplicationQuota
+from oncelog_server.replica.traffic import ReplicationTraffic
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
@@ -88,8 +89,10 @@ class LeaderFetcher:
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
         throttle: ReplicationQuota | None = None,
+        traffic: ReplicationTraffic | None = None,
     ) -> None:
         self._throttle = throttle
+        self._traffic = traffic or ReplicationTraffic(broker_id)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._settings = settings
@@ -103,7 +106,6 @@ class LeaderFetcher:
         # The time from which the leader is asked again after a lost connection.
         self._pause_ends_ms = 0
         self.appended: list[Partition] = []
-        self.appended_bytes = 0
         self.notices: list[Notice] = []
 
     def __len__(self) -> int:
@@ -357,7 +359,7 @@ class LeaderFetcher:
             return
         if size:
             self.appended.append(log.partition)
-            self.appended_bytes += size
+            self._traffic.fetched(log.partition.topic_partition, size)
             if self._throttle is not None and self._throttle.concerns(
                 log.partition.topic_partition
             ):

@@ -24,6 +24,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.refusal import Refused
+from oncelog_server.replica.traffic import ReplicationTraffic
 from oncelog_server.slices import Steps
 
 Find = Callable[[PartitionKey], Partition]
@@ -95,6 +96,14 @@ def count_throttled(throttle: ReplicationQuota, result: FetchResult) -> None:
     )
     if size:
         throttle.record(size)
+
+
+def count_sent(traffic: ReplicationTraffic, broker_id: int, result: FetchResult) -> None:
+    """Count the records that the follower `broker_id` gets."""
+    for found in result.partitions:
+        records = None if found.read is None else found.read.records
+        if records is not None and found.partition is not None:
+            traffic.sent(found.partition.topic_partition, broker_id, len(records))
 
 
 def read_partitions(

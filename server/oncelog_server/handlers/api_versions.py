@@ -61,6 +61,7 @@ def handle(
     image = services.metadata.image
     extensions = OWN_FEATURES if services.has_group_transactions else {}
     lowest = 0 if context.api_version >= FEATURES_FROM_ZERO_SINCE else 1
+    store = services.views.store()
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(key, ADVERTISED_FROM.get(ApiKey(key), versions.start), versions.stop - 1)
@@ -79,6 +80,8 @@ def handle(
             for name, level in {**image.features, **extensions}.items()
             if level > 0
         ],
+        store_silence_ms=store.silence_ms,
+        is_suspended=not store.is_registered,
     )
 
 

@@ -54,7 +54,13 @@ def handle(
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener_name)
         if endpoint is not None:
-            row = DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+            row = DescribeClusterBroker(
+                broker.id,
+                endpoint.host,
+                endpoint.port,
+                broker.rack,
+                software_version=broker.version,
+            )
             brokers.append(row)
     for fenced in image.fenced.values() if request.include_fenced_brokers else ():
         endpoint = endpoint_of(fenced.endpoints, context.listener_name)

@@ -17,6 +17,7 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+    OutOfSyncReplica,
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.requests.request_context import RequestContext
@@ -50,12 +51,19 @@ def _steps(
             }
         )
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for replica in services.views.partitions.replicas(wanted):
+    monotonic_ms = services.clock.monotonic_ms
+    for replica in services.views.partitions.replicas(wanted, monotonic_ms):
         name, number = replica.partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
         topic.partitions.append(
             DescribeLogDirsPartition(
-                number, replica.size_bytes, services.follower_lag(replica.partition)
+                number,
+                replica.size_bytes,
+                services.follower_lag(replica.partition),
+                out_of_sync=[
+                    OutOfSyncReplica(broker_id, late_ms)
+                    for broker_id, late_ms in replica.out_of_sync_ms.items()
+                ],
             )
         )
         yield

@@ -28,7 +28,12 @@ from oncelog_protocol.messages.fetch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
-from oncelog_server.fetching.read import FetchResult, PartitionResult, count_throttled
+from oncelog_server.fetching.read import (
+    FetchResult,
+    PartitionResult,
+    count_sent,
+    count_throttled,
+)
 from oncelog_server.fetching.sessions import (
     CONSUMER,
     FetchedPartition,
@@ -110,8 +115,11 @@ def _asked(
 
     def response(found: FetchResult) -> Steps[FetchResponse]:
         leaders = CurrentLeaders(services, context.listener_name)
-        if follower is not None and follower.throttle is not None:
-            count_throttled(follower.throttle, found)
+        if follower is not None:
+            if follower.throttle is not None:
+                count_throttled(follower.throttle, found)
+            if services.replication_traffic is not None:
+                count_sent(services.replication_traffic, follower.broker_id, found)
         if meter is None:
             return _response(context, scope, found, leaders, is_follower=follower is not None)
         return _metered_response(services, context, meter, scope, found, leaders)
@@ -325,7 +333,7 @@ def _response(
         if found.code in MOVED and context.api_version >= LEADERS_SINCE:
             data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))
         topic.partitions.append(data)
-        if data.records and found.partition is not None:
+        if data.records and found.partition is not None and not is_follower:
             found.partition.bytes_out += len(data.records)
         if scope.session is not None:
             found.mark_sent()

@@ -23,6 +23,7 @@ from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.quotas.replication import ReplicationQuota
+from oncelog_server.replica.traffic import ReplicationTraffic
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.timers import Timer, Timers
@@ -40,7 +41,8 @@ class FetcherParts(msgspec.Struct, frozen=True):
     """The parts of a broker that its fetchers use.
 
     `checkpoint` writes the checkpoints of all logs. `synced` is the disk if acknowledged records
-    must be on disk (oncelog.flush.on.ack), else None. `throttle` limits what is fetched.
+    must be on disk (oncelog.flush.on.ack), else None. `throttle` limits what is fetched, `traffic`
+    counts it.
     """
 
     broker_id: int
@@ -54,6 +56,7 @@ class FetcherParts(msgspec.Struct, frozen=True):
     checkpoint: Callable[[], Deferred[StorageError | None]]
     synced: Files | None
     throttle: ReplicationQuota | None = None
+    traffic: ReplicationTraffic | None = None
 
 
 class ReplicaFetchers:
@@ -64,8 +67,6 @@ class ReplicaFetchers:
         self._by_leader: dict[int, FetcherLink] = {}
         # The leader from which a partition is fetched.
         self._leaders: dict[TopicPartition, tuple[int, Partition]] = {}
-        # Bytes that fetchers of former leaders have appended.
-        self._past_bytes = 0
         self._stopped = False
 
     def __iter__(self) -> Iterator[LeaderFetcher]:
@@ -95,7 +96,6 @@ class ReplicaFetchers:
         link.fetcher.forget(partition)
         if not len(link.fetcher):
             link.stop()
-            self._past_bytes += link.fetcher.appended_bytes
             del self._by_leader[leader_id]
 
     def stop(self) -> None:
@@ -118,12 +118,6 @@ class ReplicaFetchers:
         link = self._by_leader.get(leader_id)
         return 0 if link is None or partition is None else link.fetcher.lag_of(partition)
 
-    @property
-    def appended_bytes(self) -> int:
-        """Return the number of bytes that were appended since the start."""
-        present = sum(link.fetcher.appended_bytes for link in self._by_leader.values())
-        return self._past_bytes + present
-
 
 class FetcherLink:
     """Drives the fetcher of one leader. The next request leaves as soon as the last response is
@@ -139,6 +133,7 @@ class FetcherLink:
             wall_ms=parts.wall_ms,
             monotonic_ms=parts.monotonic_ms,
             throttle=parts.throttle,
+            traffic=parts.traffic,
         )
         # True while a request, a response, a checkpoint or a flush is under way.
         self._is_busy = False

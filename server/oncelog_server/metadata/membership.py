@@ -82,6 +82,10 @@ class Membership:
         self._new: NewRegistration | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._wakes = asyncio.Event()
+        # The last response of the store to this broker's renewals, and whether one has failed since
+        # then.
+        self._heard_ms = boottime_ms()
+        self._is_unheard = False
 
     @property
     def lease_id(self) -> int:
@@ -92,6 +96,17 @@ class Membership:
     def is_alone(self) -> bool:
         """Return True if the store ends with this process, so that no other broker uses it."""
         return self._lease is not None and self._lease.ttl_ms == 0
+
+    @property
+    def store_silence_ms(self) -> int:
+        """Return the time since the store responded last, 0 while it responds to the renewals of
+        this broker's registration."""
+        return max(self._boottime_ms() - self._heard_ms, 1) if self._is_unheard else 0
+
+    @property
+    def is_valid(self) -> bool:
+        """Return True if this broker may act on its registration."""
+        return self.authority.valid(self._boottime_ms())
 
     def epoch_in(self, image: ClusterImage) -> int:
         """Return the epoch of this process's registration in an image, 0 if the image has none.
@@ -124,6 +139,7 @@ class Membership:
             self._settings.oncelog_flush_on_ack,
         )
         await self._register(self._new, takes_over=True)
+        self._heard()
         self._follower.subscribe(lambda old, new, delta: self._follow(new))
         if not self.is_alone:
             self._keeping = asyncio.create_task(self._keep(), name="membership")
@@ -241,11 +257,14 @@ class Membership:
             self._wakes.clear()
             try:
                 await self._renew()
+                self._heard()
                 failures = 0
             except (OSError, Refused) as error:
                 if not failures:
                     _log.warning("the registration could not be renewed", reason=str(error))
                 failures += 1
+                # These errors come from responses of the store.
+                self._is_unheard = not isinstance(error, IdInUse | Refused)
 
     async def _renew(self) -> None:
         """Renew the lease, or register again if it has ended. Raises OSError."""
@@ -264,6 +283,11 @@ class Membership:
         again = msgspec.structs.replace(self._new, clean_stop_epoch=self.broker_epoch)
         await self._register(again, takes_over=False)
         _log.info("the broker is registered again", epoch=self.broker_epoch)
+
+    def _heard(self) -> None:
+        """Note a response of the store."""
+        self._heard_ms = self._boottime_ms()
+        self._is_unheard = False
 
 
 def _registration(broker_id: int, entry: Entry | None) -> Registration | None:

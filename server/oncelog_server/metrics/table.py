@@ -114,6 +114,21 @@ REPLICATED_BYTES_IN: Final = Metric(
     COUNTER,
     "Bytes of records that this broker has fetched from leaders.",
 )
+REPLICATED_BYTES_OUT: Final = Metric(
+    "kafka_server_brokertopicmetrics_replicationbytesout_total",
+    COUNTER,
+    "Bytes of records that followers have fetched from this broker.",
+)
+REASSIGNED_BYTES_IN: Final = Metric(
+    "kafka_server_brokertopicmetrics_reassignmentbytesin_total",
+    COUNTER,
+    "The part of them that this broker has fetched as a replica that a reassignment adds.",
+)
+REASSIGNED_BYTES_OUT: Final = Metric(
+    "kafka_server_brokertopicmetrics_reassignmentbytesout_total",
+    COUNTER,
+    "Bytes of records that replicas which a reassignment adds have fetched from this broker.",
+)
 PRODUCER_ID_COUNT: Final = Metric(
     "kafka_server_replicamanager_produceridcount",
     GAUGE,
@@ -411,6 +426,12 @@ BROKER_STATE: Final = Metric(
     "kafka_server_kafkaserver_brokerstate",
     GAUGE,
     "3: running. 6: the broker moves its leaders to other brokers before it stops.",
+)
+STORE_SILENCE: Final = Metric(
+    "oncelog_metadata_store_silence_ms",
+    GAUGE,
+    "Time since the metadata store (etcd) last responded to this broker, 0 while it responds. A"
+    " broker leads nothing from broker.session.timeout.ms on.",
 )
 
 # --- disk

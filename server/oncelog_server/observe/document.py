@@ -30,9 +30,9 @@ a page in [runbooks](runbooks.md).
 
 The same port has health checks. `GET /health/live` gets 200 as long as the event loop serves
 requests. `GET /health/ready` gets 200 if clients can use the broker, and 503 with the reason while
-groups or transactions are still being loaded, or the broker stops. Both refuse connections until
-the logs are open. The health check of the image needs no port for metrics
-([image.md](image.md#compose-files-and-health-checks)).
+groups or transactions are still being loaded, the broker stops, or its metadata store (etcd) has
+not responded for a session. Both refuse connections until the logs are open. The health check of
+the image needs no port for metrics ([image.md](image.md#compose-files-and-health-checks)).
 
 Every client that can connect to the port can read the names of topics and groups.
 `oncelog.metrics.host` binds the port to one address.

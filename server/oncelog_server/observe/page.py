@@ -138,12 +138,16 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.ACTIVE_BROKERS.only(cluster.brokers)
         yield from metrics.FENCED_BROKERS.only(cluster.fenced)
         yield from metrics.BROKER_STATE.only(STOPPING if cluster.is_draining else RUNNING)
+        yield from metrics.STORE_SILENCE.only(self.services.views.store().silence_ms)
         replication = self.services.replication()
         yield from metrics.ISR_SHRINKS.only(replication.isr_shrinks)
         yield from metrics.ISR_EXPANDS.only(replication.isr_expands)
         yield from metrics.FAILED_ISR_UPDATES.only(replication.failed_isr_updates)
         yield from metrics.FETCHER_MAX_LAG.only(replication.max_lag)
         yield from metrics.REPLICATED_BYTES_IN.only(replication.bytes_in)
+        yield from metrics.REPLICATED_BYTES_OUT.only(replication.bytes_out)
+        yield from metrics.REASSIGNED_BYTES_IN.only(replication.reassigned_in)
+        yield from metrics.REASSIGNED_BYTES_OUT.only(replication.reassigned_out)
 
     def _cleaner_lines(self) -> Iterator[str]:
         cleaner = self.cleaner()

@@ -18,6 +18,7 @@ from oncelog_server.observe.page import Cleaning, Connected, Page, Served
 from oncelog_server.observe.process import process_figures
 from oncelog_server.observe.timed_requests import TimedRequests
 from oncelog_server.partition.readable_views import ReadableViews
+from oncelog_server.views.broker import StoreView
 
 log = structlog.get_logger("oncelog.metrics")
 
@@ -56,8 +57,17 @@ def unready(services: BrokerServices, connected: Connected) -> str:
     """Return the reason for which clients should not come to this broker now, or an empty text."""
     if connected.is_stopping:
         return "the broker stops"
+    store = services.views.store()
+    if not store.is_registered:
+        return f"the broker leads nothing, because {_why_unregistered(store)}"
     if services.groups.views.is_loading:
         return "groups are still being loaded"
     if services.transactions.views.is_loading:
         return "transactions are still being loaded"
     return ""
+
+
+def _why_unregistered(store: StoreView) -> str:
+    if not store.silence_ms:
+        return "its registration has ended"
+    return f"the metadata store has not responded for {store.silence_ms // 1000} s"

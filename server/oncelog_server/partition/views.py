@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import CorruptLog
@@ -46,7 +46,9 @@ class PartitionViews:
         for partition in list(self._partitions):
             yield partition_view(partition)
 
-    def replicas(self, names: Iterable[TopicPartition] | None) -> Iterator[ReplicaView]:
+    def replicas(
+        self, names: Iterable[TopicPartition] | None, monotonic_ms: Callable[[], int]
+    ) -> Iterator[ReplicaView]:
         """Yield a view of each named partition, or of all partitions if `names` is None. Each view
         shows the state at the time when it is yielded. Unknown and offline partitions are left
         out."""
@@ -57,7 +59,9 @@ class PartitionViews:
             found = [known for name in names if (known := partitions.get(name)) is not None]
         for partition in found:
             if partition.offline is None:
-                yield ReplicaView(partition.topic_partition, partition.size_bytes)
+                replicas = partition.replicas
+                late = replicas.out_of_sync_ms(monotonic_ms()) if partition.is_leader else {}
+                yield ReplicaView(partition.topic_partition, partition.size_bytes, late)
 
     def producers(self, topic: str, index: int) -> list[ProducerView]:
         """Return the known producers in the order of their ids. Raises Refused

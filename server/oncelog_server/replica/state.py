@@ -247,6 +247,15 @@ class Replicas:
         log_end_offset = self._followers[broker_id].log_end_offset
         return None if log_end_offset == UNKNOWN else max(leader_end - log_end_offset, 0)
 
+    def out_of_sync_ms(self, now_ms: int) -> dict[int, int]:
+        """Return the followers outside of the ISR, with the time since each was caught up. Those
+        that were not in this leader epoch are left out."""
+        return {
+            broker_id: now_ms - follower.last_caught_up_ms
+            for broker_id, follower in self._followers.items()
+            if broker_id not in self.isr and follower.last_caught_up_ms != UNKNOWN
+        }
+
     # --- changes of the ISR
 
     def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:

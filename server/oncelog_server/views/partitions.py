@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
@@ -55,10 +57,12 @@ class ReadableView(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReplicaView(msgspec.Struct, frozen=True, gc=False):
-    """A partition in the data directory: Kafka's ReplicaInfo (KIP-113)."""
+    """A partition in the data directory: Kafka's ReplicaInfo (KIP-113). `out_of_sync_ms`: the
+    followers outside of the ISR if this broker leads, with the time since each was caught up."""
 
     partition: TopicPartition
     size_bytes: int
+    out_of_sync_ms: Mapping[int, int]
 
 
 class ProducerView(msgspec.Struct, frozen=True, gc=False):

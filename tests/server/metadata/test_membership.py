@@ -103,6 +103,32 @@ async def test_b11_without_a_keepalive_the_authority_ends_before_the_lease(
     assert records.broker_key(1) in brokers.store.entries
 
 
+async def test_a_broker_knows_for_how_long_its_store_has_not_responded(brokers: Brokers) -> None:
+    """The broker serves for the rest of its session."""
+    member = (await brokers.start(1)).membership
+    assert (member.store_silence_ms, member.is_valid) == (0, True)
+    brokers.store.is_cut_off = True
+    await until(lambda: member.store_silence_ms > 0)
+    brokers.clock.ms += SESSION_MS // 3
+    assert SESSION_MS // 3 <= member.store_silence_ms < SESSION_MS
+    assert member.is_valid
+    brokers.clock.ms += SESSION_MS
+    assert not member.is_valid
+    brokers.store.is_cut_off = False
+    await until(lambda: member.is_valid)
+    await until(lambda: member.store_silence_ms == 0)
+
+
+async def test_a_store_that_refuses_the_registration_has_responded(brokers: Brokers) -> None:
+    member = (await brokers.start(1)).membership
+    brokers.store.end_all_leases()
+    other = brokers.make(1)
+    await other.start(endpoints(1), directory=facts(1, "another"))
+    await asyncio.sleep(0)
+    await until(lambda: not member.is_valid)
+    assert member.store_silence_ms == 0
+
+
 async def test_defect_d_a_broker_with_an_ended_lease_registers_again(brokers: Brokers) -> None:
     """Defect D of the cluster brief: the broker left its own image, and nothing noticed."""
     metadata = await brokers.start(1)

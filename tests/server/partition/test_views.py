@@ -80,12 +80,12 @@ def test_views_show_each_partition_at_the_moment_of_its_step() -> None:
         partitions.add(found)
     views = PartitionViews(partitions)
     assert (views.count(), views.offline_count()) == (3, 0)
-    shown, replicas = views.all(), views.replicas(None)
+    shown, replicas = views.all(), views.replicas(None, int)
     assert next(shown).partition == next(replicas).partition == first.topic_partition
     second.append(batch(), now_ms=NOW_MS)
     third.fail("disk")
     assert [view.log_end_offset for view in shown] == [1, 0]
-    assert list(replicas) == [ReplicaView(second.topic_partition, second.size_bytes)]
+    assert list(replicas) == [ReplicaView(second.topic_partition, second.size_bytes, {})]
     assert second.size_bytes > 0
     assert (views.count(), views.offline_count()) == (3, 1)
     assert views.offline_reason(third.topic_partition) == "disk"
@@ -98,7 +98,7 @@ def test_replicas_are_shown_in_the_order_of_the_given_names_without_unknown_name
     for name in names:
         partitions.add(partition(name=name))
     views = PartitionViews(partitions)
-    shown = views.replicas([TopicPartition("u", 0), *reversed(names)])
+    shown = views.replicas([TopicPartition("u", 0), *reversed(names)], int)
     assert [replica.partition for replica in shown] == list(reversed(names))
 
 
