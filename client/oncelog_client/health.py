@@ -1,5 +1,5 @@
 """`oncelog health`: asks a broker for its API versions, which every listener serves before
-authentication.
+authentication. The response also says whether the metadata store (etcd) responds to the broker.
 
 A health check runs every few seconds, so it uses plain sockets and imports as little as possible:
 not the client, and TLS only for a listener that has it. No certificate is verified, because nothing
@@ -22,10 +22,21 @@ if TYPE_CHECKING:
     from typing import Final
 
 TIMEOUT_S: Final = 4.0
-# ApiVersions v0 of a client without a name.
-_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
-# The size of the response, which is not checked, its correlation id and its error code.
+# ApiVersions v3: a header without client id and tags, name and version of the software, no tags.
+_BODY: Final = struct.pack(">hhih", 18, 3, 0, -1) + b"\x00\x0foncelog-health\x021\x00"
+_REQUEST: Final = struct.pack(">i", len(_BODY)) + _BODY
+# The size of the response, its correlation id and its error code.
 _RESPONSE: Final = struct.Struct(">iih")
+_SIZE: Final = 4
+LARGEST: Final = 1 << 20
+# The version is unknown to the broker, which therefore responds as in version 0.
+_UNSUPPORTED_VERSION: Final = 35
+# Key, versions. Each API may have tags.
+_API_SIZE: Final = 6
+_THROTTLE_TIME_SIZE: Final = 4
+# The tags `store_silence_ms` and `is_suspended` of `oncelog_protocol.features`.
+_SILENCE_TAG: Final = 10_042
+_SUSPENDED_TAG: Final = 10_043
 # A listener that demands a client certificate ends the handshake with this alert. The broker is
 # alive then.
 _DEMANDS_CERTIFICATE: Final = (
@@ -39,8 +50,28 @@ class NoResponse(Exception):
     """A listener does not respond as a broker does. The message is the reason."""
 
 
-def check(addresses: Sequence[Address], timeout_s: float) -> tuple[Address | None, list[str]]:
-    """Return the first address with a broker that responds, and the failures of those before.
+class Condition:
+    """The state of a broker, by its own words. `silence_ms`: the time for which its metadata store
+    has not responded, 0 while it responds. `is_suspended`: therefore the broker leads nothing."""
+
+    def __init__(self, silence_ms: int = 0, is_suspended: bool = False) -> None:
+        self.silence_ms = silence_ms
+        self.is_suspended = is_suspended
+
+    def __str__(self) -> str:
+        """Return the words after `a broker responds at ADDRESS`."""
+        parts = ["; it leads nothing"] if self.is_suspended else []
+        if self.silence_ms:
+            silence_s = self.silence_ms // 1000
+            parts.append(f"; its metadata store has not responded for {silence_s} s")
+        return "".join(parts)
+
+
+def check(
+    addresses: Sequence[Address], timeout_s: float
+) -> tuple[Address | None, Condition, list[str]]:
+    """Return the first address with a broker that responds, its condition, and the failures of the
+    addresses before.
 
     `timeout_s` is the time for all addresses together. Listeners without TLS are asked first,
     because they need less work.
@@ -49,44 +80,41 @@ def check(addresses: Sequence[Address], timeout_s: float) -> tuple[Address | Non
     failures = []
     for address in sorted(addresses, key=lambda address: bool(address.tls)):
         try:
-            _ask(address, deadline_s)
+            condition = _ask(address, deadline_s)
         except NoResponse as error:
             failures.append(f"{address}: {error}")
         else:
-            return address, failures
-    return None, failures
+            return address, condition, failures
+    return None, Condition(), failures
 
 
-def _ask(address: Address, deadline_s: float) -> None:
-    """Raise NoResponse unless the listener responds without an error code."""
+def _ask(address: Address, deadline_s: float) -> Condition:
+    """Return the condition of the broker. Raise NoResponse unless the listener responds without an
+    error code."""
     if not address.tls:
         try:
-            _ask_once(address, deadline_s, tls=False)
-            return
+            return _ask_once(address, deadline_s, tls=False)
         except NoResponse:
             # A listener with TLS closes a connection that begins without.
             if address.tls is not None or time.monotonic() >= deadline_s:
                 raise
-    _ask_once(address, deadline_s, tls=True)
+    return _ask_once(address, deadline_s, tls=True)
 
 
-def _ask_once(address: Address, deadline_s: float, *, tls: bool) -> None:
+def _ask_once(address: Address, deadline_s: float, *, tls: bool) -> Condition:
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise NoResponse("no response in time")
     try:
         with socket.create_connection((address.host, address.port), left_s) as connection:
-            if tls:
-                _ask_over_tls(connection)
-            else:
-                _exchange(connection)
+            return _ask_over_tls(connection) if tls else _exchange(connection)
     except TimeoutError:
         raise NoResponse("no response in time") from None
     except OSError as error:
         raise NoResponse(error.strerror or type(error).__name__) from None
 
 
-def _ask_over_tls(connection: socket.socket) -> None:
+def _ask_over_tls(connection: socket.socket) -> Condition:
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -94,35 +122,89 @@ def _ask_over_tls(connection: socket.socket) -> None:
     context.verify_mode = ssl.CERT_NONE
     try:
         with context.wrap_socket(connection) as secured:
-            _exchange(secured)
+            return _exchange(secured)
     except ssl.SSLError as error:
         if error.reason not in _DEMANDS_CERTIFICATE:
             raise NoResponse(f"no TLS: {error.reason or error}") from None
+        return Condition()
 
 
-def _exchange(connection: socket.socket) -> None:
-    """Send the request, and raise NoResponse for a response with an error code, and for bytes that
-    are no response."""
+def _exchange(connection: socket.socket) -> Condition:
+    """Send the request, and return the condition in the response. Raise NoResponse for a response
+    with an error code, and for bytes that are no response."""
     connection.sendall(_REQUEST)
+    head = _received(connection, _RESPONSE.size)
+    size, correlation_id, error_code = _RESPONSE.unpack(head)
+    if correlation_id or not _RESPONSE.size - _SIZE <= size <= LARGEST:
+        raise NoResponse("not the response of a broker")
+    if error_code == _UNSUPPORTED_VERSION:
+        return Condition()
+    if error_code:
+        raise NoResponse("not the response of a broker")
+    try:
+        return _condition(_received(connection, size + _SIZE - _RESPONSE.size))
+    except (IndexError, struct.error):
+        raise NoResponse("not the response of a broker") from None
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
     received = b""
-    while len(received) < _RESPONSE.size:
-        data = connection.recv(_RESPONSE.size - len(received))
+    while len(received) < size:
+        data = connection.recv(size - len(received))
         if not data:
             raise NoResponse("the connection was closed")
         received += data
-    _, correlation_id, error_code = _RESPONSE.unpack(received)
-    if correlation_id or error_code:
-        raise NoResponse("not the response of a broker")
+    return received
+
+
+def _condition(body: bytes) -> Condition:
+    """Return the condition in a response from its list of APIs on. Raises IndexError and
+    struct.error if the response is too short."""
+    count, at = _varint(body, 0)
+    for _ in range(count - 1):
+        _, at = _tags(body, at + _API_SIZE)
+    tags, _ = _tags(body, at + _THROTTLE_TIME_SIZE)
+    silence = tags.get(_SILENCE_TAG)
+    return Condition(
+        0 if silence is None else struct.unpack(">q", silence)[0],
+        tags.get(_SUSPENDED_TAG, b"") == b"\x01",
+    )
+
+
+def _tags(body: bytes, at: int) -> tuple[dict[int, bytes], int]:
+    """Return the tagged fields that begin at `at`, and the place behind them."""
+    count, at = _varint(body, at)
+    tags = {}
+    for _ in range(count):
+        tag, at = _varint(body, at)
+        size, at = _varint(body, at)
+        tags[tag] = body[at : at + size]
+        at += size
+    return tags, at
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """Return the unsigned number at `at`, and the place behind it."""
+    value = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
 
 
 def run(addresses: Sequence[Address], timeout_s: float) -> int:
-    """Print the result of the check, and return the exit code: 0 if a broker responds, else 1."""
-    healthy, failures = check(addresses, timeout_s)
-    if healthy is None:
+    """Print the result of the check, and return the exit code: 0 if a broker responds and may lead
+    partitions, else 1."""
+    found, condition, failures = check(addresses, timeout_s)
+    if found is None:
         sys.stderr.write("\n".join(failures or ["there is no listener to ask"]) + "\n")
         return 1
-    sys.stdout.write(f"a broker responds at {healthy}\n")
-    return 0
+    text = f"a broker responds at {found}{condition}\n"
+    (sys.stderr if condition.is_suspended else sys.stdout).write(text)
+    return int(condition.is_suspended)
 
 
 def addresses_of(server: str, config: str, environment: Mapping[str, str]) -> list[Address]:

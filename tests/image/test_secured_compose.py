@@ -64,7 +64,7 @@ async def test_transactions_with_the_settings_of_a_compose_file(
     try:
         address = f"localhost{ports[f':{service.port}']}"
         security = client_settings(service, certificates)
-        healthy, failures = await asyncio.to_thread(check, listeners(environment), TIMEOUT_S)
+        healthy, _, failures = await asyncio.to_thread(check, listeners(environment), TIMEOUT_S)
         assert healthy is not None, failures
         written = await asyncio.to_thread(write_transactions, address, "secured", security)
         read = await asyncio.to_thread(read_committed, address, "secured", security)

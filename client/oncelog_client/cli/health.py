@@ -41,6 +41,9 @@ LONGEST_S = 3_600.0
 def health(*, bootstrap_server: str, config: str, give_up_after: float) -> None:
     """Check that a broker responds. Exit code 0 if it does, else 1.
 
+    The exit code is also 1 if the broker leads nothing, because its metadata store (etcd) has not
+    responded for a session. Before that, the output says for how long it has not.
+
     The check needs no user and no certificate, on listeners of all security protocols. Without an
     address it asks the listeners in the variables of a broker (KAFKA_LISTENERS) and in --config.
     """
