@@ -22,7 +22,13 @@ if TYPE_CHECKING:
         ResourcePattern,
     )
 
-    from .broker_descriptions import ClusterDescription, LogDirDescription, ReplicaInfo
+    from .broker_descriptions import (
+        BrokerCondition,
+        ClusterDescription,
+        EligibleReplicas,
+        LogDirDescription,
+        ReplicaInfo,
+    )
     from .client import Admin, OffsetSpec
     from .config_descriptions import (
         AlterConfigOp,
@@ -63,6 +69,7 @@ __all__ = [
     "Admin",
     "AlterConfigOp",
     "AnyName",
+    "BrokerCondition",
     "ClientQuotaEntity",
     "ClientQuotaFilter",
     "ClusterDescription",
@@ -71,6 +78,7 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "ElectionType",
+    "EligibleReplicas",
     "Fence",
     "GroupDescription",
     "GroupListing",
@@ -109,6 +117,7 @@ _HOMES = {
     "Admin": "client",
     "AlterConfigOp": "config_descriptions",
     "AnyName": "quota_descriptions",
+    "BrokerCondition": "broker_descriptions",
     "ClientQuotaEntity": "quota_descriptions",
     "ClientQuotaFilter": "quota_descriptions",
     "ClusterDescription": "broker_descriptions",
@@ -117,6 +126,7 @@ _HOMES = {
     "ConfigSource": "config_descriptions",
     "ConfigSynonym": "config_descriptions",
     "ElectionType": "elections",
+    "EligibleReplicas": "broker_descriptions",
     "Fence": "transaction_descriptions",
     "GroupDescription": "group_descriptions",
     "GroupListing": "group_descriptions",

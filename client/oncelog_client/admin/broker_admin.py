@@ -9,7 +9,12 @@ from oncelog_client.io.cluster import Cluster
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
 if TYPE_CHECKING:
-    from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
+    from oncelog_client.admin.broker_descriptions import (
+        BrokerCondition,
+        ClusterDescription,
+        EligibleReplicas,
+        LogDirDescription,
+    )
     from oncelog_client.admin.elections import ElectionType
     from oncelog_client.admin.reassignment_descriptions import PartitionReassignment
     from oncelog_client.errors import KafkaError
@@ -35,6 +40,22 @@ class BrokerAdmin:
         return await brokers.describe_cluster(
             self._cluster, self._timeout_ms, include_fenced_brokers=include_fenced_brokers
         )
+
+    async def describe_conditions(self, broker_ids: Iterable[int]) -> dict[int, BrokerCondition]:
+        """Return what each of these brokers says about itself: whether the metadata store responds
+        to it, and its features."""
+        from oncelog_client.admin import brokers
+
+        return await brokers.describe_conditions(self._cluster, broker_ids, self._timeout_ms)
+
+    async def describe_eligible_replicas(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, EligibleReplicas]:
+        """Return the replicas outside of the ISR that can lead each of these partitions
+        (KIP-966)."""
+        from oncelog_client.admin import brokers
+
+        return await brokers.describe_eligible_replicas(self._cluster, partitions, self._timeout_ms)
 
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None

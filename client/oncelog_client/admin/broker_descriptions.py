@@ -12,21 +12,46 @@ from oncelog_client.values import Node, TopicPartition
 
 class ClusterDescription(NamedTuple):
     """The cluster. `controller` is None if the cluster has no controller. `fenced` are the brokers
-    that have registered and are not alive, if they were requested."""
+    that have registered and are not alive, if they were requested. `versions` are the versions of
+    the brokers' software, by broker id; Apache Kafka's brokers name none."""
 
     cluster_id: str | None
     controller: Node | None
     nodes: tuple[Node, ...]
     fenced: tuple[Node, ...] = ()
+    versions: Mapping[int, str] = {}
+
+
+class BrokerCondition(NamedTuple):
+    """The state of a broker, by its own words. `store_silence_ms`: the time for which the metadata
+    store (etcd) has not responded to it, 0 while it responds. `is_suspended`: the broker leads
+    nothing, because it may not be registered any more. `supported_features` and `features` have the
+    highest supported and the finalized levels."""
+
+    store_silence_ms: int
+    is_suspended: bool
+    supported_features: Mapping[str, int]
+    features: Mapping[str, int]
+
+
+class EligibleReplicas(NamedTuple):
+    """The replicas that can lead a partition although they are not in the ISR, because they have
+    all committed records (KIP-966). `last_known` are those of the last ISR if none is certain."""
+
+    eligible: tuple[int, ...]
+    last_known: tuple[int, ...]
 
 
 class ReplicaInfo(NamedTuple):
     """One replica on disk. `offset_lag` is the number of offsets that the replica lacks.
-    `is_future` is true for a replica that is moving to this directory (KIP-113)."""
+    `is_future` is true for a replica that is moving to this directory (KIP-113). If the broker
+    leads the partition, `out_of_sync_ms` has the replicas outside of the ISR, with the time since
+    each was caught up. Replicas that never were, since the broker leads, are left out."""
 
     size_bytes: int
     offset_lag: int
     is_future: bool
+    out_of_sync_ms: Mapping[int, int] = {}
 
 
 class LogDirDescription(NamedTuple):

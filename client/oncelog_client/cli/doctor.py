@@ -10,19 +10,21 @@ from typing import Any, Final, NamedTuple
 import click
 
 from oncelog_client.admin import Admin, ConfigResource, ResourceType
-from oncelog_client.cli.cluster import NOTICE, OK, PROBLEM, health_rows, some
+from oncelog_client.cli.cluster_checks import ALL, FULL_DISKS, rows_of
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import Target, connected_admin, target
 from oncelog_client.cli.disks import disks
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.findings import NOTICE, OK, PROBLEM, Finding, show_findings
 from oncelog_client.cli.options import connection_options, output_option, run
-from oncelog_client.cli.output import Column, for_people, say, show
+from oncelog_client.cli.some_names import some
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.apis import APIS, ApiKey
 
-COLUMNS: Final = (Column("State"), Column("Check"), Column("Found"), Column("To do"))
 SLOW_MS: Final = 200.0
+# `doctor` shows every disk.
+SHOWN: Final = (FULL_DISKS,)
 TRANSACTION_VERSION: Final = "transaction.version"
 # The APIs that producers, consumers and transactions need.
 NEEDED: Final = (
@@ -31,15 +33,6 @@ NEEDED: Final = (
     *(ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN),
     *(ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.DESCRIBE_TRANSACTIONS),
 )
-
-
-class Finding(NamedTuple):
-    """The result of a check. `to_do` is empty if there is nothing to do."""
-
-    state: str
-    check: str
-    found: str
-    to_do: str = ""
 
 
 class Surprise(NamedTuple):
@@ -90,15 +83,7 @@ def doctor(*, output: str, **_: object) -> None:
     """
     where = target()
     findings = [*_installation(), *run(_cluster(where)), *_spark()]
-    if not for_people(output):
-        show(COLUMNS, findings, output=output)
-    else:
-        for finding in findings:
-            say(f"{finding.state:<8} {finding.check}: {finding.found}")
-            if finding.to_do:
-                say(f"{'':<8} -> {finding.to_do}")
-    if any(finding.state == PROBLEM for finding in findings):
-        click.get_current_context().exit(1)
+    click.get_current_context().exit(show_findings(findings, output))
 
 
 # -- this machine
@@ -272,13 +257,5 @@ async def _disk(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _health(admin: Admin) -> AsyncIterator[Finding]:
-    for row in await health_rows(admin):
-        if row.state != OK:
-            to_do = {
-                "hanging transactions": "oncelog txn blocking TOPIC shows how to end them",
-                "open transactions": "oncelog txn list --state Ongoing shows them; end old ones",
-                "groups held back": "oncelog group describe GROUP, oncelog txn blocking TOPIC",
-            }.get(row.check, "see the log of the brokers")
-            yield Finding(row.state, row.check, some(row.what) or str(row.number), to_do)
-            continue
-        yield Finding(OK, row.check, "none")
+    async for row in rows_of(admin, tuple(check for check in ALL if check not in SHOWN)):
+        yield row.finding()

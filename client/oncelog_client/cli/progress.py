@@ -38,8 +38,13 @@ class Progress:
             self._drawn = drawn, drawn.add_task(self._what, total=self._total)
         return self
 
+    @property
+    def is_drawn(self) -> bool:
+        """Return True if the count is shown."""
+        return self._drawn is not None
+
     def advance(self, completed: int) -> None:
-        """Show that `completed` records are done."""
+        """Show that `completed` records, or partitions, are done."""
         if self._drawn is not None:
             drawn, task = self._drawn
             drawn.update(task, completed=completed)

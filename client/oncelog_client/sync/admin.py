@@ -60,6 +60,8 @@ class Admin(Facade):
     commit_group = blocking(admin.Admin.commit_group)
     list_offsets = blocking(admin.Admin.list_offsets)
     describe_cluster = blocking(admin.Admin.describe_cluster)
+    describe_conditions = blocking(admin.Admin.describe_conditions)
+    describe_eligible_replicas = blocking(admin.Admin.describe_eligible_replicas)
     elect_leaders = blocking(admin.Admin.elect_leaders)
     unregister_broker = blocking(admin.Admin.unregister_broker)
     describe_log_dirs = blocking(admin.Admin.describe_log_dirs)

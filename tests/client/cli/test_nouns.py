@@ -20,7 +20,7 @@ VERBS = {
     "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
     "group": {"list", "describe", "seek", "delete"},
     "txn": {"list", "blocking", "describe", "abort"},
-    "cluster": {"info", "health", "brokers", "unregister"},
+    "cluster": {"info", "health", "doctor", "brokers", "drain", "rebalance", "unregister"},
     "users": {"list", "add", "remove"},
     "acls": {"list", "add", "remove", "explain"},
 }

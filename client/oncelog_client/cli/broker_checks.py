@@ -1,0 +1,106 @@
+"""Checks of the brokers: registered, registered with a metadata store that responds, of one
+version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from oncelog_client.cli.brokers import conditions_of
+from oncelog_client.cli.cluster_state import ClusterState
+from oncelog_client.cli.findings import NOTICE, PROBLEM, Row, row_of
+from oncelog_client.cli.quantities import count_text, duration_text
+from oncelog_client.errors import KafkaError
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin
+
+ENDPOINTS: Final = "oncelog.etcd.endpoints"
+
+
+async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
+    """Each broker knows whether the metadata store responds to it."""
+    found = []
+    for broker, condition in (await conditions_of(admin, sorted(state.alive))).items():
+        if isinstance(condition, KafkaError):
+            found.append(f"broker {broker} does not respond: {condition}")
+            continue
+        silence_ms = condition.store_silence_ms
+        silence = f"has no response for {duration_text(silence_ms)}" if silence_ms else ""
+        if condition.is_suspended:
+            cause = silence or "is not registered any more"
+            found.append(f"broker {broker} leads nothing, because it {cause}")
+        elif silence:
+            found.append(f"broker {broker} {silence}")
+    to_do = await _store_advice(admin, state) if found else ""
+    return [row_of("metadata store", PROBLEM, found, to_do)]
+
+
+async def _store_advice(admin: Admin, state: ClusterState) -> str:
+    """Return what to do, with the addresses of etcd if the brokers have one."""
+    from oncelog_client.admin import ConfigResource, ResourceType
+
+    resource = ConfigResource(ResourceType.BROKER, str(min(state.alive)))
+    try:
+        entries = (await admin.describe_configs([resource]))[resource]
+    except KafkaError:
+        entries = {}
+    endpoints = entries[ENDPOINTS].value if ENDPOINTS in entries else None
+    if endpoints:
+        return (
+            f"start etcd ({endpoints}), or mend the network to it. The brokers continue by"
+            " themselves"
+        )
+    return "see the log of the broker. Brokers of `serve --brokers` need the first one of them"
+
+
+async def fenced_brokers(admin: Admin, state: ClusterState) -> list[Row]:
+    """A fenced broker with replicas is a problem, one without replicas can be forgotten."""
+    replicas = Counter(broker for info in state.partitions.values() for broker in info.replicas)
+    holding = [
+        f"broker {broker} with {count_text(replicas[broker], 'replica')}"
+        for broker in sorted(state.fenced)
+        if replicas[broker]
+    ]
+    empty = [f"broker {broker}" for broker in sorted(state.fenced) if not replicas[broker]]
+    return [
+        row_of(
+            "fenced brokers",
+            PROBLEM,
+            holding,
+            "start the broker. If it will not come back: oncelog cluster drain ID, then oncelog"
+            " cluster unregister ID",
+        ),
+        row_of("fenced brokers without replicas", NOTICE, empty, "oncelog cluster unregister ID"),
+    ]
+
+
+async def unfinalized_features(admin: Admin, state: ClusterState) -> list[Row]:
+    """A feature that all brokers support in a higher level than the finalized one."""
+    conditions = [
+        condition
+        for condition in (await conditions_of(admin, sorted(state.alive))).values()
+        if not isinstance(condition, KafkaError)
+    ]
+    found = []
+    names = {name for condition in conditions for name in condition.supported_features}
+    for name in sorted(names):
+        supported = min(condition.supported_features.get(name, 0) for condition in conditions)
+        finalized = min(condition.features.get(name, 0) for condition in conditions)
+        if finalized < supported:
+            found.append(f"{name} is {finalized}, all brokers support {supported}")
+    to_do = "kafka-features.sh upgrade --feature NAME=LEVEL, when no broker will be downgraded"
+    return [row_of("features not finalized", NOTICE, found, to_do)]
+
+
+async def software_versions(admin: Admin, state: ClusterState) -> list[Row]:
+    """Brokers of several versions, as during a rolling upgrade."""
+    versions = (await admin.describe_cluster()).versions
+    by_version: dict[str, list[int]] = {}
+    for broker, version in sorted(versions.items()):
+        by_version.setdefault(version, []).append(broker)
+    found = [
+        f"{version} on {', '.join(map(str, brokers))}" for version, brokers in by_version.items()
+    ]
+    to_do = "complete the upgrade: restart the brokers of the older version with the newer one"
+    return [row_of("mixed versions", NOTICE, found if len(by_version) > 1 else [], to_do)]

@@ -1,0 +1,79 @@
+"""The checks of a cluster. `cluster health` shows the first ones, `cluster doctor` and `doctor` all
+with what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from oncelog_client.cli.broker_checks import (
+    fenced_brokers,
+    metadata_store,
+    software_versions,
+    unfinalized_features,
+)
+from oncelog_client.cli.cluster_state import ClusterState, cluster_state
+from oncelog_client.cli.disks import disks
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.findings import PROBLEM, Row, row_of
+from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
+from oncelog_client.cli.partition_checks import (
+    below_min_isr,
+    offline_partitions,
+    under_replicated,
+)
+from oncelog_client.cli.transaction_checks import transactions
+from oncelog_client.errors import KafkaError
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin
+
+Check = Callable[["Admin", ClusterState], Awaitable[list[Row]]]
+NamedCheck = tuple[str, Check]
+
+
+async def full_disks(admin: Admin, state: ClusterState) -> list[Row]:
+    full = [f"broker {disk.broker} {disk.found}" for disk in await disks(admin) if disk.is_full]
+    to_do = "free space, or lower log.retention.bytes or log.retention.ms"
+    return [row_of("full disks", PROBLEM, full, to_do)]
+
+
+FULL_DISKS: Final[NamedCheck] = ("full disks", full_disks)
+# What stops clients, and what is about to.
+HEALTH: Final[tuple[NamedCheck, ...]] = (
+    ("metadata store", metadata_store),
+    FULL_DISKS,
+    ("offline partitions", offline_partitions),
+    ("partitions below min ISR", below_min_isr),
+    ("under-replicated partitions", under_replicated),
+    ("transactions", transactions),
+)
+# What an operator should know besides.
+UPKEEP: Final[tuple[NamedCheck, ...]] = (
+    ("fenced brokers", fenced_brokers),
+    ("leaders not preferred", leaders_elsewhere),
+    ("stalled moves", stalled_moves),
+    ("throttles left over", leftover_throttles),
+    ("features not finalized", unfinalized_features),
+    ("mixed versions", software_versions),
+)
+
+
+ALL: Final = (*HEALTH, *UPKEEP)
+
+
+async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator[Row]:
+    """Yield the rows of the checks. An error of one check is a row, and the others still run.
+    Raises KafkaError if the state of the cluster cannot be read."""
+    state = await cluster_state(admin)
+
+    async def rows(name: str, check: Check) -> list[Row]:
+        try:
+            return await check(admin, state)
+        except (Failed, KafkaError) as error:
+            return [Row(name, PROBLEM, 1, [str(error)], "ask the operator of the cluster")]
+
+    for found in await asyncio.gather(*(rows(name, check) for name, check in checks)):
+        for row in found:
+            yield row

@@ -1,0 +1,104 @@
+"""The brokers and partitions of a cluster at one moment, for the verbs of `oncelog cluster`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from oncelog_client.errors import KafkaError
+from oncelog_client.values import Node, PartitionInfo, TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin, PartitionReassignment, ReplicaInfo
+
+
+class ClusterState(NamedTuple):
+    """`fenced` are the brokers that have registered and are not alive. `moving` are the partitions
+    with a reassignment in progress."""
+
+    alive: dict[int, Node]
+    fenced: dict[int, Node]
+    partitions: dict[TopicPartition, PartitionInfo]
+    moving: dict[TopicPartition, PartitionReassignment]
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """Return the racks of all registered brokers."""
+        return {broker: node.rack for broker, node in (self.alive | self.fenced).items()}
+
+    @property
+    def replica_brokers(self) -> set[int]:
+        """Return the brokers with replicas. A broker that was unregistered may have some."""
+        return {broker for info in self.partitions.values() for broker in info.replicas}
+
+    def targets(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """Return the replicas of each partition after the moves in progress."""
+        return {place: self._target(place, info) for place, info in self.partitions.items()}
+
+    def _target(self, place: TopicPartition, info: PartitionInfo) -> tuple[int, ...]:
+        move = self.moving.get(place)
+        if move is None:
+            return info.replicas
+        return tuple(broker for broker in move.replicas if broker not in move.removing_replicas)
+
+    def stopped_text(self) -> str:
+        """Return a sentence about the fenced brokers, an empty text without any."""
+        if not self.fenced:
+            return ""
+        names = ", ".join(map(str, sorted(self.fenced)))
+        return f"not alive: broker {names}. It keeps its replicas, and gets none"
+
+
+async def cluster_state(admin: Admin) -> ClusterState:
+    """Return the present state. Raises KafkaError."""
+    described, topics, moving = await asyncio.gather(
+        admin.describe_cluster(include_fenced_brokers=True),
+        admin.list_topics(list_internal=True),
+        admin.list_partition_reassignments(),
+    )
+    return ClusterState(
+        {node.node_id: node for node in described.nodes},
+        {node.node_id: node for node in described.fenced},
+        await partitions_of(admin, topics) if topics else {},
+        moving,
+    )
+
+
+async def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, PartitionInfo]:
+    """Return the partitions of these topics."""
+    described = await admin.describe_topics(topics)
+    return {
+        TopicPartition(info.topic, info.partition): info
+        for topic in described.values()
+        for info in topic.partitions
+    }
+
+
+async def replicas_on(
+    admin: Admin, brokers: Iterable[int]
+) -> dict[tuple[int, TopicPartition], ReplicaInfo]:
+    """Return the replicas on disk by broker and partition. Brokers that do not respond are left
+    out."""
+
+    async def of_broker(broker: int) -> list[tuple[int, TopicPartition, ReplicaInfo]]:
+        try:
+            directories = (await admin.describe_log_dirs([broker]))[broker]
+        except KafkaError:
+            return []
+        return [
+            (broker, place, replica)
+            for directory in directories
+            for place, replica in directory.replicas.items()
+        ]
+
+    found = await asyncio.gather(*map(of_broker, brokers))
+    return {(broker, place): replica for rows in found for broker, place, replica in rows}
+
+
+async def sizes_of_partitions(admin: Admin, brokers: Iterable[int]) -> dict[TopicPartition, int]:
+    """Return the bytes of the largest replica of each partition on these brokers."""
+    sizes: dict[TopicPartition, int] = {}
+    for (_, place), replica in (await replicas_on(admin, brokers)).items():
+        sizes[place] = max(sizes.get(place, 0), replica.size_bytes)
+    return sizes

@@ -1,0 +1,177 @@
+"""`oncelog cluster drain`: takes a broker out of use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog_client.cli.cluster_state import ClusterState, cluster_state, sizes_of_partitions
+from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.move_options import (
+    check_options,
+    move_options,
+    show_and_carry_out,
+    show_cancelled,
+)
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import note
+from oncelog_client.cli.quantities import count_text
+from oncelog_client.cli.reassigning import Plan
+from oncelog_client.cli.some_names import some
+from oncelog_client.core.draining import drain_leaders, drain_replicas
+from oncelog_client.core.replica_layout import ReplicaLayout
+from oncelog_client.values import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from oncelog_client.admin import Admin
+
+
+@click.command(
+    cls=Tool,
+    examples=[
+        "cluster drain 3",
+        "cluster drain 3 --execute --throttle 50000000",
+        "cluster drain 3 --leaders-only --execute",
+    ],
+)
+@click.argument("broker_id", metavar="ID", type=int)
+@click.option("--leaders-only", is_flag=True, help="Keep the replicas, and move the leaders.")
+@move_options
+@connection_options
+@output_option
+def drain(
+    *,
+    broker_id: int,
+    leaders_only: bool,
+    execute: bool,
+    throttle: int | None,
+    cancel: bool,
+    output: str,
+    **_: object,
+) -> None:
+    """Move all replicas of a broker to the other brokers, so that it can be removed.
+
+    Without --execute, only the plan is shown. The moves survive an interruption of this command:
+    repeat it to wait for them.
+    """
+    check_options(execute=execute, cancelled=cancel, throttle=throttle)
+
+    async def call(admin: Admin) -> None:
+        state = await cluster_state(admin)
+        known = state.racks.keys() | state.replica_brokers
+        if broker_id not in known:
+            names = ", ".join(map(str, sorted(known)))
+            raise Failed(f"there is no broker {broker_id}, only {names}")
+        if cancel:
+            await show_cancelled(admin, leaving(state, broker_id), state, output)
+            return
+        sizes = await sizes_of_partitions(admin, state.alive)
+        if leaders_only:
+            plan, left = leaders_plan(state, broker_id)
+        else:
+            plan, left = replicas_plan(state, broker_id, sizes)
+        await show_and_carry_out(
+            admin, plan, state, sizes, execute=execute, throttle=throttle, output=output
+        )
+        if not (execute or plan.is_empty):
+            return
+        if left:
+            raise Failed(_left_text(broker_id, left, leaders_only=leaders_only))
+        note(_done_text(broker_id, state, leaders_only=leaders_only))
+
+    ask(call)
+
+
+def leaving(state: ClusterState, broker: int) -> list[TopicPartition]:
+    """Return the partitions with a move in progress that takes them from the broker."""
+    return [place for place, move in state.moving.items() if broker in move.removing_replicas]
+
+
+def replicas_plan(
+    state: ClusterState, broker: int, sizes: dict[TopicPartition, int]
+) -> tuple[Plan, list[TopicPartition]]:
+    """Return the plan, and the partitions that stay because nothing but the broker has their
+    records. Raises Failed if a partition has no other place."""
+    targets = state.targets()
+    # While the broker is not alive, these cannot be copied from anywhere.
+    lost = [
+        place
+        for place, info in state.partitions.items()
+        if broker in targets[place] and broker not in state.alive and info.leader is None
+    ]
+    layout = ReplicaLayout(
+        {place: replicas for place, replicas in targets.items() if place not in lost},
+        state.racks,
+        state.alive.keys() - {broker},
+        sizes,
+    )
+    obstacles = drain_replicas(layout, broker)
+    if obstacles.stuck:
+        others = len(layout.open_to)
+        raise Failed(
+            f"broker {broker} cannot be drained: {count_text(len(obstacles.stuck), 'partition')}"
+            f" would have no place, because each of the {count_text(others, 'other live broker')}"
+            f" has a replica already: {_names(obstacles.stuck)}. Start another broker, or give"
+            " these topics fewer replicas"
+        )
+    if obstacles.crowded:
+        note(
+            f"{count_text(len(obstacles.crowded), 'partition')} will be in fewer racks, because no"
+            f" other broker of the rack is alive: {_names(obstacles.crowded)}"
+        )
+    resume = f"oncelog cluster drain {broker}"
+    return Plan(layout.moves(), leaving(state, broker), {}, resume), lost
+
+
+def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPartition]]:
+    """Return the plan, and the partitions without another replica in sync."""
+    layout = ReplicaLayout(state.targets(), state.racks, state.alive.keys() - {broker})
+    obstacles, to_elect = drain_leaders(
+        layout,
+        broker,
+        {place: info.leader for place, info in state.partitions.items()},
+        {place: info.in_sync_replicas for place, info in state.partitions.items()},
+    )
+    elected = {place: layout.new[place][0] for place in to_elect}
+    resume = f"oncelog cluster drain {broker} --leaders-only"
+    return Plan(layout.moves(), (), elected, resume), list(obstacles.stuck)
+
+
+def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -> str:
+    """Return the sentence about partitions that could not be moved."""
+    count = count_text(len(left), "partition")
+    if leaders_only:
+        return (
+            f"broker {broker} still leads {count}, because no other replica is in sync:"
+            f" {_names(left)}"
+        )
+    return (
+        f"broker {broker} still has {count}, because no live broker has all their records:"
+        f" {_names(left)}. Start broker {broker}, and repeat this command"
+    )
+
+
+def _done_text(broker: int, state: ClusterState, *, leaders_only: bool) -> str:
+    """Return the sentence about what can be done with a drained broker."""
+    if leaders_only:
+        return (
+            f"broker {broker} leads no partition; `oncelog cluster rebalance` gives it some again"
+        )
+    forget = f"oncelog cluster unregister {broker}"
+    if broker in state.alive:
+        return (
+            f"broker {broker} has no replica. It is safe to stop it, and then to forget it:"
+            f" {forget}. Until it stops, new topics may be placed on it"
+        )
+    if broker in state.fenced:
+        return f"broker {broker} has no replica. It is safe to forget it: {forget}"
+    return f"broker {broker} has no replica"
+
+
+def _names(places: Iterable[TopicPartition]) -> str:
+    return some([str(place) for place in sorted(places)]) or ""

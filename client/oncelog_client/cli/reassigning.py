@@ -1,0 +1,204 @@
+"""Carries out a plan of moves, shows its progress, and waits for its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from oncelog_client.cli.cluster_state import ClusterState, partitions_of
+from oncelog_client.cli.failures import Failed, Interrupted
+from oncelog_client.cli.interrupts import Stop
+from oncelog_client.cli.output import Column, note
+from oncelog_client.cli.progress import Progress
+from oncelog_client.cli.quantities import count_text, size_text
+from oncelog_client.cli.some_names import some
+from oncelog_client.cli.throttling import remove_throttle, set_throttle
+from oncelog_client.core.replica_layout import Move
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.values import TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin
+
+COLUMNS: Final = (
+    Column("Topic", "id"),
+    Column("Partition", "count"),
+    Column("Replicas"),
+    Column("New replicas"),
+    Column("Leader", "count", rank=2),
+    Column("New leader", "count", rank=2),
+    Column("Copied to", rank=1),
+    Column("Size", "size", rank=3),
+)
+# Number of partitions in one request.
+AT_ONCE: Final = 500
+POLL_S: Final = 0.3
+# Time between two lines about the progress, if standard error is no terminal.
+REPORT_MS: Final = 30_000
+# Time for the election of the new leaders. Each broker sees the moves a little later.
+ELECTION_MS: Final = 20_000
+
+
+class Plan(NamedTuple):
+    """Moves to make, moves in progress to wait for, and partitions to elect the preferred leader
+    of. `resume` is the command line that waits for the moves after an interruption."""
+
+    moves: Sequence[Move]
+    in_progress: Collection[TopicPartition]
+    to_elect: Mapping[TopicPartition, int]
+    resume: str
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.moves or self.in_progress or self.to_elect)
+
+    @property
+    def topics(self) -> set[str]:
+        """Return the topics with replicas that are copied."""
+        copied = {move.place.topic for move in self.moves if move.added}
+        return copied | {place.topic for place in self.in_progress}
+
+
+PlanRow = tuple[str, int, list[int], list[int], int | None, int, list[int], int | None]
+
+
+def plan_rows(
+    plan: Plan, state: ClusterState, sizes: Mapping[TopicPartition, int]
+) -> list[PlanRow]:
+    """Return the rows of COLUMNS: the moves, then the elections of other partitions."""
+    rows: list[PlanRow] = []
+    for move in plan.moves:
+        leader = state.partitions[move.place].leader
+        row = list(move.old), list(move.new), leader, move.new[0], list(move.added)
+        rows.append((*move.place, *row, sizes.get(move.place)))
+    for place in sorted(plan.to_elect.keys() - {move.place for move in plan.moves}):
+        info = state.partitions[place]
+        same = list(info.replicas)
+        rows.append((*place, same, same, info.leader, plan.to_elect[place], [], sizes.get(place)))
+    return rows
+
+
+def summary(plan: Plan, state: ClusterState, sizes: Mapping[TopicPartition, int]) -> str:
+    """Return the sentence below a plan."""
+    copies = sum(len(move.added) for move in plan.moves)
+    copied = sum(len(move.added) * sizes.get(move.place, 0) for move in plan.moves)
+    leaders = {
+        move.place for move in plan.moves if state.partitions[move.place].leader != move.new[0]
+    }
+    parts = [f"{count_text(copies, 'replica')} to copy ({size_text(copied)})"] if copies else []
+    if moved := leaders | plan.to_elect.keys():
+        parts.append(f"{count_text(len(moved), 'leader')} to move")
+    if plan.in_progress:
+        parts.append(f"{count_text(len(plan.in_progress), 'move')} in progress")
+    return ", ".join(parts) or "nothing to move"
+
+
+async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int | None) -> None:
+    """Make the moves and wait until they are complete. Then remove their throttle, and elect the
+    preferred leaders.
+
+    Raises Failed if a move has been cancelled meanwhile, and Interrupted after a signal: the moves
+    then continue.
+    """
+    stop = Stop()
+    with stop.listening():
+        stop.words = lambda: (
+            f"interrupted; moves that have begun continue. To wait for them: {plan.resume}"
+            " --execute; to cancel them: --cancel"
+        )
+        if throttle is not None:
+            await set_throttle(admin, plan.moves, throttle, state.alive)
+        for start in range(0, len(plan.moves), AT_ONCE):
+            part = plan.moves[start : start + AT_ONCE]
+            await admin.alter_partition_reassignments({move.place: move.new for move in part})
+        places = {move.place for move in plan.moves} | set(plan.in_progress)
+        await _all_moved(admin, places, stop)
+        # A run that was interrupted has left its throttle behind.
+        if await remove_throttle(admin, plan.topics, state.alive):
+            note("the throttle is removed")
+        await _check(admin, plan.moves)
+        elected = {move.place: move.new[0] for move in plan.moves} | dict(plan.to_elect)
+        await _elect(admin, elected, stop)
+
+
+async def cancel(
+    admin: Admin, places: Collection[TopicPartition], state: ClusterState
+) -> list[TopicPartition]:
+    """Cancel the moves of these partitions, and remove their throttle. Return the partitions.
+    Raises KafkaError."""
+    chosen = sorted(places)
+    for start in range(0, len(chosen), AT_ONCE):
+        await admin.alter_partition_reassignments(dict.fromkeys(chosen[start : start + AT_ONCE]))
+    await remove_throttle(admin, {place.topic for place in chosen}, state.alive)
+    return chosen
+
+
+async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Stop) -> None:
+    """Return when none of the partitions moves any more."""
+    reported_ms = monotonic_ms()
+    # The list of all partitions of a request would exceed its limit.
+    with Progress(f"of {count_text(len(places), 'partition')} moved", None, len(places)) as shown:
+        while left := (await admin.list_partition_reassignments()).keys() & set(places):
+            shown.advance(len(places) - len(left))
+            if not shown.is_drawn and monotonic_ms() - reported_ms > REPORT_MS:
+                reported_ms = monotonic_ms()
+                note(f"{len(left)} of {count_text(len(places), 'partition')} left: {_names(left)}")
+            await _pause(stop)
+
+
+async def _check(admin: Admin, moves: Iterable[Move]) -> None:
+    """Raise Failed if a partition does not have the replicas of its move."""
+    wanted = {move.place: move.new for move in moves}
+    found = await partitions_of(admin, {place.topic for place in wanted}) if wanted else {}
+    other = [
+        place for place, new in wanted.items() if place in found and found[place].replicas != new
+    ]
+    if other:
+        raise Failed(
+            f"{count_text(len(other), 'partition')} did not move, because another request has"
+            f" cancelled or replaced the move: {_names(other)}"
+        )
+
+
+async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop) -> None:
+    """Elect these leaders. Raises Failed for partitions that another broker leads all the same."""
+    from oncelog_client.admin import ElectionType
+
+    ends_ms = monotonic_ms() + ELECTION_MS
+    while left := await _with_other_leaders(admin, wanted):
+        if monotonic_ms() > ends_ms:
+            raise Failed(
+                f"{count_text(len(left), 'partition')} kept another leader, because the preferred"
+                f" one is not in sync: {_names(left)}. The controller elects it later"
+            )
+        # Errors of single partitions are temporary, or the reason of the failure above.
+        await admin.elect_leaders(ElectionType.PREFERRED, left[:AT_ONCE])
+        await _pause(stop)
+
+
+async def _with_other_leaders(
+    admin: Admin, wanted: Mapping[TopicPartition, int]
+) -> list[TopicPartition]:
+    if not wanted:
+        return []
+    found = await partitions_of(admin, {place.topic for place in wanted})
+    return [
+        place
+        for place, leader in wanted.items()
+        if place in found and found[place].leader != leader
+    ]
+
+
+async def _pause(stop: Stop) -> None:
+    """Wait for the next look. Raises Interrupted after a signal."""
+    try:
+        async with asyncio.timeout(POLL_S):
+            await stop.event.wait()
+    except TimeoutError:
+        return
+    raise Interrupted(stop.words())
+
+
+def _names(places: Iterable[TopicPartition]) -> str:
+    return some([str(place) for place in sorted(places)]) or ""

@@ -1,0 +1,81 @@
+"""`oncelog cluster rebalance`: spreads replicas and leaders over the brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog_client.cli.cluster_state import ClusterState, cluster_state, sizes_of_partitions
+from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.move_options import (
+    check_options,
+    move_options,
+    show_and_carry_out,
+    show_cancelled,
+)
+from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.output import note
+from oncelog_client.cli.reassigning import Plan
+from oncelog_client.core.rebalancing import rebalance as balance
+from oncelog_client.core.replica_layout import ReplicaLayout
+from oncelog_client.values import PartitionInfo, TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin
+
+
+@click.command(
+    cls=Tool,
+    examples=["cluster rebalance", "cluster rebalance --execute --throttle 50000000"],
+)
+@move_options
+@connection_options
+@output_option
+def rebalance(
+    *, execute: bool, throttle: int | None, cancel: bool, output: str, **_: object
+) -> None:
+    """Spread replicas and leaders evenly over the live brokers, with the fewest copies.
+
+    A new broker gets its share. No partition is in fewer racks than before. Without --execute, only
+    the plan is shown. --cancel cancels all moves in progress.
+    """
+    check_options(execute=execute, cancelled=cancel, throttle=throttle)
+
+    async def call(admin: Admin) -> None:
+        state = await cluster_state(admin)
+        if cancel:
+            await show_cancelled(admin, state.moving, state, output)
+            return
+        sizes = await sizes_of_partitions(admin, state.alive)
+        plan = balanced_plan(state, sizes)
+        if state.fenced:
+            note(state.stopped_text())
+        await show_and_carry_out(
+            admin, plan, state, sizes, execute=execute, throttle=throttle, output=output
+        )
+        if execute or plan.is_empty:
+            note("replicas and leaders are balanced")
+
+    ask(call)
+
+
+def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> Plan:
+    """Return the plan. Leaders that are only not the preferred ones are elected."""
+    layout = ReplicaLayout(state.targets(), state.racks, state.alive, sizes)
+    balance(layout)
+    moves = layout.moves()
+    moved = {move.place for move in moves} | state.moving.keys()
+    to_elect = {
+        place: info.replicas[0]
+        for place, info in state.partitions.items()
+        if place not in moved and _is_led_by_another(info)
+    }
+    return Plan(moves, list(state.moving), to_elect, "oncelog cluster rebalance")
+
+
+def _is_led_by_another(info: PartitionInfo) -> bool:
+    """Return True if the preferred leader is in sync, and another broker leads."""
+    preferred = info.replicas[0]
+    return info.leader not in (None, preferred) and preferred in info.in_sync_replicas

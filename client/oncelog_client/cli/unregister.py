@@ -1,0 +1,73 @@
+"""`oncelog cluster unregister`: forgets a broker that will not come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog_client.cli.cluster_state import ClusterState, cluster_state
+from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.options import connection_options
+from oncelog_client.cli.output import note
+from oncelog_client.cli.partition_checks import last_sources
+from oncelog_client.cli.quantities import count_text
+from oncelog_client.cli.some_names import some
+from oncelog_client.values import TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog_client.admin import Admin
+
+
+@click.command(cls=Tool, examples=["cluster unregister 3"])
+@click.argument("broker_id", metavar="ID", type=int)
+@click.option(
+    "--force", is_flag=True, help="Also if no other replica has all records of a partition."
+)
+@connection_options
+def unregister(*, broker_id: int, force: bool, **_: object) -> None:
+    """Forget a stopped broker that will not come back.
+
+    Its partitions keep it as a replica; `cluster drain` moves them first. If it does come back, its
+    replicas count as empty.
+    """
+
+    async def call(admin: Admin) -> ClusterState:
+        state = await cluster_state(admin)
+        lost = await only_on(admin, state, broker_id)
+        if lost:
+            text = (
+                f"broker {broker_id} has the only replica with all records of"
+                f" {count_text(len(lost), 'partition')}: {some([str(place) for place in lost])}"
+            )
+            if not force:
+                raise Failed(
+                    f"{text}. Without it, acknowledged records are lost. Start the broker, or"
+                    " forget it all the same by --force"
+                )
+            note(text)
+        await admin.unregister_broker(broker_id)
+        return state
+
+    state = ask(call)
+    note(f"broker {broker_id} is no longer registered")
+    left = [place for place, info in state.partitions.items() if broker_id in info.replicas]
+    if left:
+        note(
+            f"it is still a replica of {count_text(len(left), 'partition')}. To move them:"
+            f" oncelog cluster drain {broker_id}"
+        )
+
+
+async def only_on(admin: Admin, state: ClusterState, broker: int) -> list[TopicPartition]:
+    """Return the partitions without a leader of which the broker alone has all committed
+    records."""
+    offline = [
+        place
+        for place, info in state.partitions.items()
+        if info.leader is None and broker in info.replicas
+    ]
+    sources = await last_sources(admin, state, offline)
+    return [place for place in offline if set(sources[place]) == {broker}]

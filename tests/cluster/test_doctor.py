@@ -1,0 +1,144 @@
+"""`oncelog cluster doctor`, `health` and `unregister` name what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog_client import NewTopic, TopicPartition
+from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType
+from oncelog_client.core.move_throttles import LEADER_RATE, LEADER_REPLICAS
+from oncelog_client.sync import Admin
+from tests.client.cli.conftest import CommandLine
+from tests.harness.cluster import Cluster
+from tests.harness.waiting import wait_until
+
+CALL_S = 30.0
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[Admin]:
+    with Admin(cluster.address) as admin:
+        yield admin
+
+
+def findings(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Return the findings that are not in order, by their check."""
+    result = CommandLine(cluster.address).call("cluster", "doctor", "--json")
+    rows = {row["check"]: row for row in json.loads(result.stdout)}
+    is_problem = any(row["state"] == "problem" for row in rows.values())
+    assert result.exit_code == int(is_problem), result.output
+    assert all(row["to_do"] for row in rows.values() if row["state"] != "ok")
+    return {check: row for check, row in rows.items() if row["state"] != "ok"}
+
+
+def settled(cluster: Cluster, *checks: str) -> dict[str, dict[str, Any]]:
+    """Return the findings, when they are those of these checks."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def are_those() -> bool:
+        found.clear()
+        found.update(findings(cluster))
+        return set(checks) == set(found) - {"full disks"}
+
+    try:
+        wait_until(are_those, f"findings of {checks}", CALL_S)
+    except AssertionError as error:
+        raise AssertionError(f"{found}") from error
+    return found
+
+
+def create(admin: Admin, name: str, *replicas: int, least: int = 1) -> None:
+    configs = {"min.insync.replicas": str(least)}
+    admin.create_topics([NewTopic(name, assignments={0: list(replicas)}, configs=configs)])
+
+
+def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -> None:
+    command_line = CommandLine(cluster.address)
+    create(admin, "pair", 3, 2, least=2)
+    create(admin, "all", 3, 1, 2)
+    create(admin, "alone", 2)
+    settled(cluster)
+
+    cluster.brokers[2].kill()
+    found = settled(
+        cluster,
+        "offline partitions",
+        "partitions below min ISR",
+        "under-replicated partitions",
+        "fenced brokers",
+    )
+    assert found["offline partitions"]["found"] == "alone-0 (only broker 2 has all records)"
+    assert found["partitions below min ISR"]["found"] == "pair-0 (1 of 2 in sync)"
+    late = found["under-replicated partitions"]["found"]
+    assert "all-0 lacks broker 2 (not alive for " in late
+    assert "pair-0" in late
+    assert found["fenced brokers"]["found"] == "broker 2 with 3 replicas"
+    checked = command_line.call("cluster", "health", "--json")
+    assert checked.exit_code == 1
+    below = {row["check"]: row for row in json.loads(checked.stdout)}["partitions below min ISR"]
+    assert (below["state"], below["count"], below["what"]) == (
+        "problem",
+        1,
+        ["pair-0 (1 of 2 in sync)"],
+    )
+
+    said = command_line.refused("cluster", "unregister", "2")
+    assert "only replica with all records of 1 partition: alone-0" in said
+    assert "--force" in said
+    assert command_line.json("cluster", "brokers")[1]["state"] == "fenced"
+    # Its other replicas have a place, and this one cannot be copied.
+    said = command_line.refused("cluster", "drain", "2", "--execute")
+    assert "each of the 2 other live brokers has a replica already: all-0" in said
+    forced = command_line.call("cluster", "unregister", "2", "--force")
+    assert forced.exit_code == 0, forced.output
+    assert "still a replica of 3 partitions" in forced.stderr
+    admin.delete_topics(["all"])
+    said = command_line.refused("cluster", "drain", "2", "--execute")
+    assert "still has 1 partition" in said
+    assert "alone-0" in said
+    pair = admin.describe_topics(["pair"])["pair"].partitions[0]
+    assert set(pair.replicas) == {1, 3}, "the partition with a live replica has moved"
+
+
+def test_a_broker_with_other_replicas_in_sync_is_forgotten_without_a_flag(
+    cluster: Cluster, admin: Admin
+) -> None:
+    create(admin, "all", 3, 1, 2)
+    wait_until(lambda: admin.describe_topics(["all"])["all"].partitions[0].leader, "a leader")
+    cluster.brokers[3].stop()
+    settled(cluster, "under-replicated partitions", "fenced brokers")
+    CommandLine(cluster.address).text("cluster", "unregister", "3")
+
+
+def test_moves_throttles_and_leaders(cluster: Cluster, admin: Admin) -> None:
+    create(admin, "t", 1, 2)
+    create(admin, "led", 3, 2)
+    settled(cluster)
+    admin.alter_configs(
+        {
+            ConfigResource(ResourceType.BROKER, "1"): [AlterConfigOp(LEADER_RATE, "1")],
+            ConfigResource(ResourceType.TOPIC, "t"): [AlterConfigOp(LEADER_REPLICAS, "0:1")],
+        }
+    )
+    found = settled(cluster, "throttles left over")
+    assert found["throttles left over"]["found"] == f"broker 1: {LEADER_RATE}=1, topic t"
+    admin.alter_configs(
+        {
+            ConfigResource(ResourceType.BROKER, "1"): [AlterConfigOp(LEADER_RATE, op="delete")],
+            ConfigResource(ResourceType.TOPIC, "t"): [AlterConfigOp(LEADER_REPLICAS, op="delete")],
+        }
+    )
+    cluster.brokers[3].stop()
+    settled(cluster, "under-replicated partitions", "fenced brokers")
+    admin.alter_partition_reassignments({TopicPartition("t", 0): [1, 3]})
+    found = settled(cluster, "under-replicated partitions", "fenced brokers", "stalled moves")
+    assert found["stalled moves"]["found"] == "t-0 (broker 3 is not alive)"
+    cluster.brokers[3].start()
+    found = settled(cluster, "leaders not preferred")
+    assert found["leaders not preferred"]["found"] == "led-0 (broker 2 for 3)"
+    CommandLine(cluster.address).text("cluster", "rebalance", "--execute")
+    settled(cluster)
