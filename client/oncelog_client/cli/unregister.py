@@ -62,7 +62,7 @@ def unregister(*, broker_id: int, force: bool, **_: object) -> None:
 
 
 async def only_on(admin: Admin, state: ClusterState, broker: int) -> list[TopicPartition]:
-    """Return the partitions without a leader of which the broker alone has all committed
+    """Return the partitions without a leader, if the broker alone has all their committed
     records."""
     offline = [
         place
