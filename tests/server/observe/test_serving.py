@@ -10,7 +10,6 @@ import pytest
 from oncelog_server.observe.serving import unready
 from oncelog_server.views.broker import StoreView
 
-
 RESPONDS = StoreView(0, True)
 
 
