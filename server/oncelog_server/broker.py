@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.background_tasks import BackgroundTasks
+from oncelog_server.broker_parts import (
+    new_group_coordinator,
+    new_replica_manager,
+    new_services,
+    new_transaction_coordinator,
+)
 from oncelog_server.broker_security import BrokerSecurity
-from oncelog_server.broker_services import BrokerServices
-from oncelog_server.broker_views import BrokerViews
-from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.config import Settings
-from oncelog_server.coordinator.routing import routing_of
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
 from oncelog_server.dynamic_settings import DynamicSettings, follow_settings
 from oncelog_server.environment import Environment
-from oncelog_server.fetching.sessions import FetchSessions
-from oncelog_server.group.config import GroupConfig
-from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.foundation import Foundation
 from oncelog_server.handlers import all_handlers
-from oncelog_server.hosting.directory_removal import DirectoryRemoval
-from oncelog_server.hosting.last_stop import LastStop, read_last_stop
-from oncelog_server.hosting.log_opening import LogOpening
-from oncelog_server.hosting.replica_manager import ReplicaManager
+from oncelog_server.hosting.last_stop import read_last_stop
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
 from oncelog_server.late_replication import LateReplication
@@ -41,36 +36,23 @@ from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener, Requests
 from oncelog_server.network.new_connections import connection_rates
 from oncelog_server.newer_logs import NewerLogs
-from oncelog_server.observe.audit_log import logged_changes, logged_owners
-from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
-from oncelog_server.partition.group_flush import GroupFlush
-from oncelog_server.partition.registry import Partitions
 from oncelog_server.producer_id_supply import ProducerIdSupply
-from oncelog_server.quotas.gate import QuotaGate
-from oncelog_server.quotas.windows import Windows
-from oncelog_server.refused_work import RefusedWork
-from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.settings.listeners import (
     Endpoint,
     advertised_endpoints,
     inter_broker_listener,
     listeners_of,
 )
-from oncelog_server.slices import Slices
 from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
-from oncelog_server.transaction.coordinator import TransactionCoordinator
-from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
-from oncelog_server.transaction.partition_adding import PartitionAdding
-from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
+from oncelog_server.transaction.marker_delivery import LocalMarkers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
     from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.replication import Replication
     from oncelog_server.self_fencing import SelfFencing
-    from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -89,25 +71,13 @@ class Broker:
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self.settings = settings = settings.running()
-        self._environment = environment
-        self._clock = environment.clock
-        self._loop = asyncio.get_running_loop()
-        self._timers = environment.timers(self._loop)
+        self._base = base = Foundation(settings, environment, self._is_known)
+        self._environment, self._clock, self._timers = environment, base.clock, base.timers
+        self._slices, self._tasks, self._files = base.slices, base.tasks, base.files
+        self._refused_work, self._group_flush = base.refused_work, base.group_flush
+        self.directory, self.partitions = base.directory, base.partitions
         Unheard.take = _log_defect
         self._late_imports = LateImports(self._timers)
-        self._slices = Slices(
-            self._timers,
-            self._clock.monotonic_ms,
-            steps_per_slice=environment.steps_per_slice,
-        )
-        self._refused_work = RefusedWork(self._timers, self._clock.monotonic_ms)
-        self.directory = environment.directory
-        self._files = environment.files
-        self.partitions = Partitions(self._is_known)
-        self._group_flush = GroupFlush(self._files, self._clock.monotonic_ns)
-        self._tasks = RequestTasks()
-        self._producer_id_owners = logged_owners(self._clock.monotonic_ms)
-        self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         # Closes the listeners that a failed start has bound.
         self._bound = ExitStack()
@@ -244,8 +214,10 @@ class Broker:
         self.security = BrokerSecurity(settings, self._environment, self._timers, self.metadata)
         boot = self._environment.boot()
         last_stop = read_last_stop(self.directory, boot, was_clean=was_clean)
-        self._replica_manager = self._new_replica_manager(last_stop)
-        self.groups = self._new_group_coordinator()
+        self._replica_manager = new_replica_manager(
+            self._base, self.metadata, last_stop, self._producer_ids, self._late_replication
+        )
+        self.groups = new_group_coordinator(self._base, self.metadata)
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
         self._other_brokers = OtherBrokers(
             settings.node_id,
@@ -253,9 +225,41 @@ class Broker:
             inter_broker_listener(settings),
             self.security.of_links(),
         )
-        self.transactions = self._new_transaction_coordinator(local)
+        self.transactions = new_transaction_coordinator(
+            self._base, self.metadata, self._producer_ids, local, self._other_brokers
+        )
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
-        self.services = self._new_services(local)
+        self.services = new_services(
+            self._base,
+            self.metadata,
+            self.transactions,
+            self.groups,
+            self._producer_ids,
+            local,
+            self._other_brokers,
+            self.security.new_authorizer(),
+            lambda: self._background_tasks.checkpoint(),
+        )
+        self._listener = self._new_listener()
+        self._background_tasks = BackgroundTasks(
+            settings,
+            clock,
+            self._timers,
+            self.partitions,
+            self.transactions,
+            self._group_flush,
+            self.directory,
+            self._files,
+            self._slices,
+            forgotten=last_stop.unknown_topics(self.metadata.image.topics),
+            refused_work=self._refused_work,
+        )
+        self._follow_metadata()
+
+    def _new_listener(self) -> Listener:
+        """Return the listener. Its connections pass requests to the dispatch, through the parts
+        that look at each request."""
+        settings, clock = self.settings, self._clock
         has_metrics = settings.oncelog_metrics_port >= 0
         errors = None
         if has_metrics:
@@ -273,22 +277,7 @@ class Broker:
 
             requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
         rates = connection_rates(settings)
-        limits = Limits.of(settings)
-        self._listener = Listener(requests, limits, clock, self.services.quotas, rates)
-        self._background_tasks = BackgroundTasks(
-            settings,
-            clock,
-            self._timers,
-            self.partitions,
-            self.transactions,
-            self._group_flush,
-            self.directory,
-            self._files,
-            self._slices,
-            forgotten=last_stop.unknown_topics(self.metadata.image.topics),
-            refused_work=self._refused_work,
-        )
-        self._follow_metadata()
+        return Listener(requests, Limits.of(settings), clock, self.services.quotas, rates)
 
     def _fenced(self, requests: Requests) -> Requests:
         """Return requests that no leader and no coordinator serves after the registration."""
@@ -317,7 +306,7 @@ class Broker:
             deleted=self._replica_manager.settled,
             give_up=self._replica_manager.give_up,
         )
-        owners = self._producer_id_owners
+        owners = self._base.producer_id_owners
         owners.follow(self.metadata.image.producer_id_owners)
         self.metadata.subscribe(lambda old, new, delta: owners.follow(new.producer_id_owners))
         self.metadata.subscribe(self.groups.follow)
@@ -341,33 +330,6 @@ class Broker:
         )
         self.metadata.subscribe(cleaner.follow)
         return cleaner
-
-    def _new_replica_manager(self, last_stop: LastStop) -> ReplicaManager:
-        environment, wall_ms = self._environment, self._clock.now_ms
-        opening = LogOpening(
-            self.settings,
-            self._files,
-            self.partitions,
-            last_stop,
-            wall_ms=wall_ms,
-            request_flush=self._group_flush.request,
-            jitter=lambda most: environment.random.randrange(most + 1) if most > 0 else 0,
-            refused_ids=self._refused_ids,
-            is_given_id=self._producer_ids.is_given,
-            refused_work=self._refused_work,
-        )
-        return ReplicaManager(
-            self.settings.node_id,
-            self.partitions,
-            opening,
-            DirectoryRemoval(self._files, self._refused_work, wall_ms, environment.new_uuid),
-            broker_epoch=lambda: self.metadata.membership.epoch_in(self.metadata.image),
-            slices=self._slices,
-            refused_work=self._refused_work,
-            follow=self._late_replication.follow,
-            stop_following=self._late_replication.stop_following,
-            lead_replicas=self._late_replication.started,
-        )
 
     def _new_replication(self) -> Replication:
         from oncelog_server.replication import BrokerParts, Replication
@@ -394,118 +356,6 @@ class Broker:
         self.services.replication_traffic = replication.traffic
         self.metadata.subscribe(replication.changed)
         return replication
-
-    def _new_group_coordinator(self) -> GroupCoordinator:
-        return GroupCoordinator(
-            partition_count=partial(self._partition_count, CONSUMER_OFFSETS),
-            partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
-            config=GroupConfig.of(self.settings),
-            new_member_id=self._new_member_id,
-            timers=self._timers,
-            wall_ms=self._clock.now_ms,
-            monotonic_ms=self._clock.monotonic_ms,
-            work=self._slices.run,
-        )
-
-    def _new_member_id(self, client_id: str) -> str:
-        return f"{client_id}-{uuid.UUID(bytes=self._environment.new_uuid())}"
-
-    def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
-        remote = self._other_brokers.markers.sender
-        leaders = ImageLeaders(self.settings.node_id, self.metadata.follower, local, remote)
-        return TransactionCoordinator(
-            partition_count=leaders.shard_count,
-            partition_of=routing_of(absolute_hash=self.metadata.image.absolute_hash),
-            leaders=leaders,
-            new_producer_id=self._producer_ids.ids.take,
-            is_given_id=self._producer_ids.is_given,
-            owner_of_id=self._producer_id_owners.owner_of,
-            timers=self._timers,
-            wall_ms=self._clock.now_ms,
-            monotonic_ms=self._clock.monotonic_ms,
-            max_timeout_ms=self.settings.transaction_max_timeout_ms,
-            fences=logged_fences(),
-            on_stray_markers=log_stray_markers,
-            work=self._slices.run,
-        )
-
-    def _new_services(self, local: LocalMarkers) -> BrokerServices:
-        fetch_sessions = FetchSessions(
-            self.settings.max_incremental_fetch_session_cache_slots,
-            self._new_fetch_session_id,
-        )
-        return BrokerServices(
-            broker_id=self.settings.node_id,
-            cluster_id=self.metadata.image.cluster_id,
-            settings=self.settings,
-            clock=self._clock,
-            timers=self._timers,
-            authorizer=self.security.new_authorizer(),
-            metadata=self.metadata,
-            partitions=self.partitions,
-            views=BrokerViews(
-                self.settings.node_id,
-                self.metadata,
-                self.partitions,
-                self.settings.data_directory,
-            ),
-            transactions=self.transactions,
-            partition_adding=PartitionAdding(
-                self.settings.node_id,
-                self.transactions.add_partitions,
-                self.transactions.coordinator_of,
-                self._other_brokers.adding.add,
-            ),
-            groups=self.groups,
-            other_coordinators=self._new_other_coordinators(),
-            fetch_sessions=fetch_sessions,
-            audit_trail=logged_changes(),
-            local_markers=local,
-            producer_ids=self._producer_ids.ids,
-            producer_id_owners=self._producer_id_owners,
-            producer_id_quota=ProducerIdQuota(
-                self.settings.oncelog_max_producer_ids_per_address,
-                self.settings.producer_id_expiration_ms,
-                self._refused_ids,
-            ),
-            spawn=self._tasks.spawn,
-            checkpoint=lambda: self._background_tasks.checkpoint(),
-            slices=self._slices,
-            quotas=self._new_quotas(),
-        )
-
-    def _new_other_coordinators(self) -> OtherCoordinators | None:
-        if not self.settings.has_other_brokers:
-            return None
-        from oncelog_server.coordinator_sharing import other_coordinators
-
-        return other_coordinators(
-            self.settings.node_id,
-            self.metadata,
-            self.transactions,
-            self.groups,
-            self._other_brokers,
-            self._clock,
-            self._slices.run,
-        )
-
-    def _new_fetch_session_id(self) -> int:
-        """Return a number from 0 to 2^31 - 1 that clients cannot guess."""
-        return int.from_bytes(self._environment.token_bytes(4)) >> 1
-
-    def _new_quotas(self) -> QuotaGate:
-        settings = self.settings
-        quotas = QuotaGate(
-            self._clock.monotonic_ms,
-            Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000),
-            Windows(
-                settings.controller_quota_window_num,
-                settings.controller_quota_window_size_seconds * 1000,
-            ),
-        )
-        quotas.follow(self.metadata.image.quotas)
-        self.metadata.subscribe(lambda old, new, delta: quotas.follow(new.quotas))
-        return quotas
 
     async def _bind_metrics(self) -> MetricsListener | None:
         """Return the listener for metrics, None if `oncelog.metrics.port` is -1.
@@ -545,10 +395,6 @@ class Broker:
 
     def _is_known(self, topic: str, index: int) -> bool:
         return self.metadata.image.partition(topic, index) is not None
-
-    def _partition_count(self, topic: str) -> int:
-        found = self.metadata.image.topics.get(topic)
-        return 0 if found is None else len(found.partitions)
 
     # --- stop
 
