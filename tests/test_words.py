@@ -48,6 +48,9 @@ PHRASES = {
     r"of which": "a second sentence",
     r"(go|goes|went|going) on": "continues, or what happens",
     r"(wins?|won) (over|against)": "overrides",
+    r"all the same": "nevertheless",
+    r"for ever": "forever",
+    r"is none of": "is not one of",
 }
 # Phrases that no sentence of the product contains, either.
 PRODUCT_PHRASES = {r"answer(s|ed|ing)?": "response, respond"}
@@ -293,6 +296,7 @@ def test_a_banned_word_is_found_alone_and_in_names(text: str, offence: str) -> N
         ("three lists, of which one is empty", ["of which"]),
         ("the query\n    goes on", ["goes on"]),
         ("The retry went on for a minute.", ["went on"]),
+        ("acks is none of all, -1, 0, 1", ["is none of"]),
         ("an ongoing transaction, often which", []),
         ("the broker does not answer", ["answer"]),
         ("no response; `answer` is the parameter", []),

@@ -429,13 +429,13 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
         found = await self._list(dict.fromkeys(partitions, EARLIEST))
-        return {partition: answer.offset for partition, answer in found.items()}
+        return {partition: response.offset for partition, response in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record: under read_committed the last stable
         offset."""
         found = await self._list(dict.fromkeys(partitions, LATEST))
-        return {partition: answer.offset for partition, answer in found.items()}
+        return {partition: response.offset for partition, response in found.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]

@@ -29,7 +29,7 @@ class Waiting(NamedTuple):
     version: int
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """The response to one request: `message` is an instance of `api.response`."""
 
     correlation_id: int
@@ -68,11 +68,11 @@ class Requests:
             self._waiting.append(Waiting(correlation_id, api, version))
         return correlation_id, frame(parts)
 
-    def receive_data(self, data: Buffer) -> Iterator[Answer]:
+    def receive_data(self, data: Buffer) -> Iterator[Response]:
         """Return the complete responses, in the order of their requests. Raises ProtocolError for a
         response without a request, or an undecodable one; the connection must then be closed.
         """
-        return map(self.answer, self._frames.receive_data(data))
+        return map(self.response, self._frames.receive_data(data))
 
     def abandon(self) -> list[Waiting]:
         """Return the requests in flight, and forget them: their connection is closed."""
@@ -80,7 +80,7 @@ class Requests:
         self._waiting.clear()
         return lost
 
-    def answer(self, body: Buffer) -> Answer:
+    def response(self, body: Buffer) -> Response:
         """Return the response in `body`, a frame without its size field. Raises ProtocolError as
         `receive_data` does."""
         if not self._waiting:
@@ -93,12 +93,12 @@ class Requests:
                 f"response {correlation_id}, expected {waiting.correlation_id} ({api.name})"
             )
         content = memoryview(body)[position:]
-        message = decode(api.response, _answered_version(api, version, content), content)
+        message = decode(api.response, _response_version(api, version, content), content)
         self._waiting.popleft()
-        return Answer(correlation_id, api, version, message)
+        return Response(correlation_id, api, version, message)
 
 
-def _answered_version(api: Api, version: int, content: memoryview) -> int:
+def _response_version(api: Api, version: int, content: memoryview) -> int:
     """Return the version of a response. It is the version of the request, with one exception: a
     broker refuses an unknown version of ApiVersions with a response in version 0 (KIP-511).
     """

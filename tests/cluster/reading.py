@@ -1,4 +1,4 @@
-"""What tests of a cluster look at."""
+"""The parts of a cluster that tests read."""
 
 from __future__ import annotations
 

@@ -114,8 +114,7 @@ def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 
 def test_with_space_again_everything_continues_without_a_restart(
     broker: Oncelog, disk: FullFor, kind: str
 ) -> None:
-    """A producer's abort on the full disk must not delay the commit of another producer for
-    ever."""
+    """A producer's abort on the full disk must not delay another producer's commit forever."""
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=SEGMENT_BYTES)
         aborting, committing, hanging = (new_identity(wire, name) for name in "ach")

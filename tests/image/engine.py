@@ -150,9 +150,9 @@ graphroot = "{CACHE}/{self.driver}/graph"
             yield {
                 **self.environment,
                 "DOCKER_HOST": f"unix://{socket}",
-                # Its container that removes others needs an image of a registry.
+                # The container by which it removes other containers needs an image from a registry.
                 "TESTCONTAINERS_RYUK_DISABLED": "true",
-                # Published ports are on this computer, also if it is a container itself.
+                # Published ports are on this computer, even if this computer is a container.
                 "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
                 "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
             }

@@ -129,10 +129,10 @@ async def alter_configs(
             node_id: int | None = node_id, request: IncrementalAlterConfigsRequest = request
         ) -> None:
             if node_id is None:
-                answer = await cluster.call_controller(request, IncrementalAlterConfigsResponse)
+                response = await cluster.call_controller(request, IncrementalAlterConfigsResponse)
             else:
-                answer = await cluster.call(node_id, request, IncrementalAlterConfigsResponse)
-            for row in answer.responses:
+                response = await cluster.call(node_id, request, IncrementalAlterConfigsResponse)
+            for row in response.responses:
                 _check(row.error_code, row.resource_name, row.error_message)
 
         await cluster.retry(attempt, deadline_ms - monotonic_ms())

@@ -78,7 +78,7 @@ async def describe_producers(
         for partition in missing:
             node_id = _leader(cluster, partition) if broker_id is None else broker_id
             by_node.setdefault(node_id, []).append(partition)
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(
                 cluster.call(node_id, _of(rows[at : at + BATCH_SIZE]), _PRODUCERS)
                 for node_id, rows in by_node.items()
@@ -86,7 +86,7 @@ async def describe_producers(
             )
         )
         failure: RetriableError | None = None
-        for partition, row in _rows(answers):
+        for partition, row in _rows(responses):
             error = row.error_code and error_for(
                 row.error_code, row.error_message or str(partition)
             )
@@ -124,12 +124,12 @@ def _of(partitions: Iterable[TopicPartition]) -> producers.DescribeProducersRequ
 
 
 def _rows(
-    answers: Iterable[producers.DescribeProducersResponse],
+    responses: Iterable[producers.DescribeProducersResponse],
 ) -> list[tuple[TopicPartition, producers.PartitionResponse]]:
     return [
         (TopicPartition(topic.name, row.partition_index), row)
-        for answer in answers
-        for topic in answer.topics
+        for response in responses
+        for topic in response.topics
         for row in topic.partitions
     ]
 
@@ -187,29 +187,36 @@ async def list_transactions(
 
     async def attempt() -> list[TransactionListing]:
         nodes = await asked()
-        answers = await asyncio.gather(*map(ask, nodes))
-        found = []
-        for node_id, answer in zip(nodes, answers, strict=True):
-            is_unavailable = answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            detail = _unavailable(node_id) if is_unavailable else request.transactional_id_pattern
-            check(answer.error_code, detail)
-            if answer.leaves_out and request.producer_id_filters:
-                raise KafkaError(_LEFT_OUT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            if answer.unknown_state_filters:
-                unknown = ", ".join(answer.unknown_state_filters)
-                raise KafkaError(
-                    f"there is no transaction state {unknown}; states are {', '.join(STATES)}",
-                    ErrorCode.INVALID_REQUEST,
-                )
-            found += [
-                TransactionListing(
-                    row.transactional_id, row.producer_id, row.transaction_state, node_id
-                )
-                for row in answer.transaction_states
-            ]
+        responses = await asyncio.gather(*map(ask, nodes))
+        found = [
+            listing
+            for node_id, response in zip(nodes, responses, strict=True)
+            for listing in _listings(node_id, request, response)
+        ]
         return sorted(found, key=lambda listing: listing.transactional_id)
 
     return await cluster.retry(attempt, timeout_ms)
+
+
+def _listings(
+    node_id: int, request: ListTransactionsRequest, response: ListTransactionsResponse
+) -> list[TransactionListing]:
+    """Return the transactional ids that a broker lists. Raises the error of the response."""
+    is_unavailable = response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    detail = _unavailable(node_id) if is_unavailable else request.transactional_id_pattern
+    check(response.error_code, detail)
+    if response.leaves_out and request.producer_id_filters:
+        raise KafkaError(_LEFT_OUT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if response.unknown_state_filters:
+        unknown = ", ".join(response.unknown_state_filters)
+        raise KafkaError(
+            f"there is no transaction state {unknown}; states are {', '.join(STATES)}",
+            ErrorCode.INVALID_REQUEST,
+        )
+    return [
+        TransactionListing(row.transactional_id, row.producer_id, row.transaction_state, node_id)
+        for row in response.transaction_states
+    ]
 
 
 def _unavailable(node_id: int) -> str:

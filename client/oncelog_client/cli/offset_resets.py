@@ -144,12 +144,12 @@ async def _by_strategy(
     timestamp_ms = max(timestamp_ms, 0)
     # In a partition without a record at or after that time, the new offset is the end.
     found = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
-    return latest | {partition: answer.offset for partition, answer in found.items()}
+    return latest | {partition: response.offset for partition, response in found.items()}
 
 
 async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> NewOffsets:
     found = await admin.list_offsets(dict.fromkeys(partitions, end))
-    return {partition: answer.offset for partition, answer in found.items()}
+    return {partition: response.offset for partition, response in found.items()}
 
 
 def read_offsets(path: Path) -> NewOffsets:

@@ -343,8 +343,8 @@ class Written:
     def _forget(self) -> None:
         """Forget the records of an unfinished transaction, because `unfinished` describes their
         outcome."""
-        for answer in self._unanswered:
-            answer.cancel()
+        for response in self._unanswered:
+            response.cancel()
         self._unanswered.clear()
 
     async def _write(self, line: bytes) -> None:
@@ -377,17 +377,17 @@ class Written:
     def _settle(self) -> None:
         """Count the records that the broker has confirmed or refused meanwhile."""
         unknown: deque[asyncio.Future[RecordMetadata]] = deque()
-        for answer in self._unanswered:
-            if not answer.done() or answer.cancelled():
-                unknown.append(answer)
+        for response in self._unanswered:
+            if not response.done() or response.cancelled():
+                unknown.append(response)
                 continue
-            error = answer.exception()
+            error = response.exception()
             if error is None:
                 self.records += 1
             elif isinstance(error, KafkaError) and error.not_written:
                 self.refused += 1
             else:
-                unknown.append(answer)
+                unknown.append(response)
         self._unanswered = unknown
 
 

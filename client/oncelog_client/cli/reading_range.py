@@ -119,6 +119,6 @@ async def _looked_up(
         offsets |= await consumer.end_offsets(latest)
     found = {place: OffsetAndTimestamp(offset, -1) for place, offset in offsets.items()}
     if timed:
-        answers = await consumer.offsets_for_times(timed)
-        found |= {place: answer for place, answer in answers.items() if answer is not None}
+        responses = await consumer.offsets_for_times(timed)
+        found |= {place: response for place, response in responses.items() if response is not None}
     return found

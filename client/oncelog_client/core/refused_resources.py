@@ -19,8 +19,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 
 
-def refused_resources(request: object, answer: object, code: int) -> str:
-    """Return the type and the names of the resources that `answer` refuses with `code`, such as
+def refused_resources(request: object, response: object, code: int) -> str:
+    """Return the type and the names of the resources that `response` refuses with `code`, such as
     `topic a, b`. Return an empty text for another code, and if the names are unknown."""
     match code:
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -28,7 +28,7 @@ def refused_resources(request: object, answer: object, code: int) -> str:
         case ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return _named("group", [_group_id(request)])
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return _named("topic", _topics(answer))
+            return _named("topic", _topics(response))
     return ""
 
 
@@ -60,19 +60,19 @@ def _group_id(request: object) -> str | None:
     return None
 
 
-def _topics(answer: object) -> Iterable[str]:
+def _topics(response: object) -> Iterable[str]:
     refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    match answer:
+    match response:
         case AddPartitionsToTxnResponse():
             return [
                 topic.name
-                for topic in answer.results_by_topic_v3_and_below
+                for topic in response.results_by_topic_v3_and_below
                 if any(row.partition_error_code == refused for row in topic.results_by_partition)
             ]
         case TxnOffsetCommitResponse():
             return [
                 topic.name
-                for topic in answer.topics
+                for topic in response.topics
                 if any(row.error_code == refused for row in topic.partitions)
             ]
     return []

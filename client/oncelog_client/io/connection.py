@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
     async def call(
         self,
         request: object,
-        response: type[R],
+        response_type: type[R],
         *,
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
@@ -198,16 +198,16 @@ class Connection(asyncio.Protocol):
             await self._room_for(api.name, timeout_ms)
             timeout_ms = max(deadline_ms - monotonic_ms(), 0)
         version = self.version(request, versions)
-        answer = await self._send(request, version, timeout_ms)
-        assert isinstance(answer, response)
-        missing = missing_rows(api, request, answer, version)
+        response = await self._send(request, version, timeout_ms)
+        assert isinstance(response, response_type)
+        missing = missing_rows(api, request, response, version)
         if missing:
             raise IncompleteResponseError(
                 f"the response of {shown(self.address)} to {api.name} lacks "
                 f"{', '.join(missing[:_ROWS_SHOWN])}"
                 + (f" and {len(missing) - _ROWS_SHOWN} more" if missing[_ROWS_SHOWN:] else "")
             )
-        return answer
+        return response
 
     async def _room_for(self, api_name: str, timeout_ms: float) -> None:
         """Wait until most of the sent bytes have left, or the connection has ended. If the peer
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         if now_ms >= self._renew_at_ms:
             self._start_renewal()
         self._dispatch(request, version, pending)
-        return pending.answer
+        return pending.response
 
     def _dispatch(self, request: object, version: int, pending: Pending | None) -> None:
         """Send a request, or hold it while the connection authenticates again. `pending` is None
@@ -322,9 +322,9 @@ class Connection(asyncio.Protocol):
             raise UnsupportedVersionError("the response to ApiVersions names no API")
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-        answer = await self._send(request, version, None)
-        assert isinstance(answer, ApiVersionsResponse)
-        return answer
+        response = await self._send(request, version, None)
+        assert isinstance(response, ApiVersionsResponse)
+        return response
 
     # -- authentication
 
@@ -353,7 +353,7 @@ class Connection(asyncio.Protocol):
         deadline_ms = monotonic_ms() + self._config.request_timeout_ms
         pending = self._outstanding.new(api_of(type(request)).name, deadline_ms)
         self._send_now(request, self.version(request), pending)
-        return await pending.answer
+        return await pending.response
 
     def _start_renewal(self) -> None:
         """Authenticate again before the session ends, as KIP-368 says: before the next request, so
@@ -396,8 +396,8 @@ class Connection(asyncio.Protocol):
             self._first = None
         try:
             self._is_proven = bool(self._versions)
-            for answer in self._core.receive_data(data):
-                self._outstanding.answered(answer.message)
+            for response in self._core.receive_data(data):
+                self._outstanding.answered(response.message)
         except ProtocolError as error:
             if not self._versions:
                 self._foreign = ConnectCause.NOT_KAFKA

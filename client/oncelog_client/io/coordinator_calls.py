@@ -42,10 +42,10 @@ class Refused(Exception):
     `maybe_done`: an earlier attempt was sent to the coordinator and got no response."""
 
     def __init__(
-        self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
+        self, api: ApiKey, code: int, message: str, *, maybe_done: bool, response: object = None
     ) -> None:
         super().__init__(api, code, message)
-        self.answer = answer
+        self.response = response
         self.api = api
         self.code = code
         self.message = message
@@ -61,7 +61,7 @@ async def ask(
     kind: CoordinatorType,
     key: str,
     request: object,
-    response: type[R],
+    response_type: type[R],
     codes: Callable[[R], Iterable[int]],
     deadline_ms: float,
     versions: range = ANY_VERSION,
@@ -84,7 +84,9 @@ async def ask(
     while True:
         backoff = cluster.backoff
         try:
-            answer = await _attempt(cluster, kind, key, request, response, versions, deadline_ms)
+            response = await _attempt(
+                cluster, kind, key, request, response_type, versions, deadline_ms
+            )
         except RetriableError as error:
             reason = str(error)
             unsent = isinstance(error, DisconnectedError) and not error.sent
@@ -95,15 +97,15 @@ async def ask(
             message = error.message or key
             raise Refused(api, error.code, message, maybe_done=maybe_done) from error
         else:
-            code = _worst(api, codes(answer))
+            code = _worst(api, codes(response))
             outcome = verdict(api, code)
             if outcome is Verdict.DONE:
-                return answer
+                return response
             if outcome is Verdict.FIND_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             elif outcome is not Verdict.RETRY:
-                message = _refusal(request, answer, code, f"{api.name} of {key}")
-                raise Refused(api, code, message, maybe_done=maybe_done, answer=answer)
+                message = _refusal(request, response, code, f"{api.name} of {key}")
+                raise Refused(api, code, message, maybe_done=maybe_done, response=response)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name
@@ -142,7 +144,7 @@ async def _attempt(
         raise
 
 
-def _refusal(request: object, answer: object, code: int, what: str) -> str:
+def _refusal(request: object, response: object, code: int, what: str) -> str:
     """Return a message with the refused request, and with the resource if a right is missing. With
     advice if the code alone is not clear: KIP-939 has one code for a disabled setting and for a
     missing right."""
@@ -155,7 +157,7 @@ def _refusal(request: object, answer: object, code: int, what: str) -> str:
             f"{what}: two-phase commit needs transaction.two.phase.commit.enable=true on the "
             "broker, and the right to it"
         )
-    resources = refused_resources(request, answer, code)
+    resources = refused_resources(request, response, code)
     return f"{what}: {resources}" if resources else what
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
+from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +58,16 @@ class _FetchedPartition(NamedTuple):
     jumps: int
     offset: int
     epoch: int
+
+
+class _Retry(Enum):
+    """The next Fetch of a partition after a response."""
+
+    NONE = auto()
+    # The first retry needs no pause, because a new position, or a Fetch to the leader, usually
+    # resolves the error.
+    AT_ONCE = auto()
+    WITH_PAUSE = auto()
 
 
 class Fetcher:
@@ -136,12 +147,12 @@ class Fetcher:
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
         asked = {row.state.partition: row for row in rows}
         try:
-            answer = connection.start(request, timeout_ms=timeout_ms)
+            response = connection.start(request, timeout_ms=timeout_ms)
         except KafkaError as error:
             self._failed(asked, error)
             return
         self._busy[source] = frozenset(asked)
-        answer.add_done_callback(partial(self._answered, source, asked))
+        response.add_done_callback(partial(self._responded, source, asked))
 
     def _request(self, rows: list[_FetchedPartition]) -> FetchRequest:
         config = self._config
@@ -170,66 +181,77 @@ class Fetcher:
 
     # -- responses
 
-    def _answered(
+    def _responded(
         self,
         source: int,
         asked: dict[TopicPartition, _FetchedPartition],
-        answer: asyncio.Future[Any],
+        pending: asyncio.Future[Any],
     ) -> None:
         self._busy.pop(source, None)
-        if answer.cancelled():
+        if pending.cancelled():
             return
-        error = answer.exception()
+        error = pending.exception()
         if error is not None:
             failure = error if isinstance(error, KafkaError) else RetriableError(str(error))
             self._failed(asked, failure)
             return
-        response: FetchResponse = answer.result()
+        response: FetchResponse = pending.result()
         if response.error_code:
             self._failed(asked, error_for(response.error_code))
             return
+        self._take(asked, response)
+
+    def _take(
+        self, asked: dict[TopicPartition, _FetchedPartition], response: FetchResponse
+    ) -> None:
         moved = self._cluster.learn_leaders(hints_of(response))
         # A partition that is missing in the response is retried like a refused partition. The
         # partitions stay in the order of the request. Each draws a random pause, so another order
         # would give them other pauses in a test with a seed.
         refused = dict.fromkeys(asked)
-        # The first retry of these partitions needs no pause, because a new position, or a Fetch to
-        # the leader, usually resolves the error.
         resolved: list[TopicPartition] = []
         for topic in response.responses:
             for data in topic.partitions:
                 row = asked.get(TopicPartition(topic.topic, data.partition_index))
                 if row is None:
                     continue
-                state, offset = row.state, row.offset
-                if data.error_code and self._replicas.drop(state.partition):
-                    # A follower's log may end before the position. The next Fetch goes to the
-                    # leader.
-                    refused.pop(state.partition, None)
-                    resolved.append(state.partition)
-                    continue
-                if data.preferred_read_replica >= 0:
-                    self._replicas.prefer(
-                        state.partition, data.preferred_read_replica, monotonic_ms()
-                    )
-                if not data.error_code and data.diverging_epoch is None:
-                    refused.pop(state.partition, None)
-                    self._pauses.succeeded(state.partition)
-                elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    refused.pop(state.partition, None)
-                    resolved.append(state.partition)
-                if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
-                    continue
-                if data.error_code:
-                    self._refused(state, offset, error_for(data.error_code, str(state.partition)))
-                elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
-                    self._diverged(state, offset, data.diverging_epoch)
-                else:
-                    self._accept(state, offset, data)
+                retry = self._take_partition(row, data)
+                if retry is not _Retry.WITH_PAUSE:
+                    refused.pop(row.state.partition, None)
+                if retry is _Retry.AT_ONCE:
+                    resolved.append(row.state.partition)
         # A partition with a new leader is fetched there at once.
         self._pause(partition for partition in refused if partition not in moved)
         self._pause(resolved, free=1)
         self.pump()
+
+    def _take_partition(self, row: _FetchedPartition, data: PartitionData) -> _Retry:
+        partition = row.state.partition
+        if data.error_code and self._replicas.drop(partition):
+            # A follower's log may end before the position. The next Fetch goes to the leader.
+            return _Retry.AT_ONCE
+        if data.preferred_read_replica >= 0:
+            self._replicas.prefer(partition, data.preferred_read_replica, monotonic_ms())
+        retry = _Retry.WITH_PAUSE
+        if not data.error_code and data.diverging_epoch is None:
+            retry = _Retry.NONE
+            self._pauses.succeeded(partition)
+        elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            retry = _Retry.AT_ONCE
+        self._apply(row, data)
+        return retry
+
+    def _apply(self, row: _FetchedPartition, data: PartitionData) -> None:
+        """Apply the data of a partition, unless its position has jumped since the request."""
+        state, offset = row.state, row.offset
+        if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
+            return
+        if data.error_code:
+            self._refused(state, offset, error_for(data.error_code, str(state.partition)))
+        elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+            self._diverged(state, offset, data.diverging_epoch)
+        else:
+            self._accept(state, offset, data)
 
     def _accept(self, state: Assigned, offset: int, data: PartitionData) -> None:
         state.high_watermark = data.high_watermark

@@ -51,10 +51,10 @@ async def list_offsets(
     missing = dict(timestamps)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
-    def note(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+    def note(partition: TopicPartition, response: OffsetAndTimestamp | None) -> None:
         del missing[partition]
-        if answer is not None:
-            found[partition] = answer
+        if response is not None:
+            found[partition] = response
 
     async def attempt() -> None:
         await ask_leaders(cluster, missing, note, read_committed=read_committed)
@@ -91,11 +91,11 @@ async def ask_leaders(
 
     async def ask(leader: int, wanted: Mapping[TopicPartition, int]) -> None:
         try:
-            answers = await _ask(cluster, leader, wanted, read_committed)
+            responses = await _ask(cluster, leader, wanted, read_committed)
         except KafkaError as error:
             failures.append(error)
             return
-        for partition, outcome in answers.items():
+        for partition, outcome in responses.items():
             if isinstance(outcome, KafkaError):
                 failures.append(outcome)
             elif partition in wanted:

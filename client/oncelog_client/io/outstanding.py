@@ -16,7 +16,7 @@ from .clock import monotonic_ms
 class Pending(NamedTuple):
     """A request without a response. `deadline_ms` is a monotonic time."""
 
-    answer: asyncio.Future[Any]
+    response: asyncio.Future[Any]
     deadline_ms: float
     api_name: str
 
@@ -68,8 +68,8 @@ class Outstanding:
     def answered(self, message: object) -> None:
         """Complete the oldest request in flight."""
         pending = self._in_flight.popleft()
-        if not pending.answer.done():
-            pending.answer.set_result(message)
+        if not pending.response.done():
+            pending.response.set_result(message)
 
     def fail(self, error: KafkaError) -> None:
         """Fail all requests, because their connection failed with `error`."""
@@ -114,7 +114,7 @@ def _error(error: KafkaError, *, sent: bool) -> KafkaError:
 
 
 def _set_error(pending: Pending, error: KafkaError) -> None:
-    if not pending.answer.done():
-        pending.answer.set_exception(error)
+    if not pending.response.done():
+        pending.response.set_exception(error)
         # Mark the exception as retrieved: the caller may have been cancelled.
-        pending.answer.exception()
+        pending.response.exception()

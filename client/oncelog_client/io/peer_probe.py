@@ -57,16 +57,16 @@ async def negotiate_or_tell(connection: Connection) -> None:
 async def speaks_tls(address: Address) -> bool:
     """Return True if the peer responds to a TLS hello. A TLS server closes any other connection
     without a response."""
-    return await _answer(address, _client_hello()) is ConnectCause.TLS
+    return await _response_to(address, _client_hello()) is ConnectCause.TLS
 
 
 async def speaks_http(address: Address) -> bool:
     """Return True if the peer responds to an HTTP request. An HTTP server is silent after a request
     of Kafka, because it waits for the end of a line."""
-    return await _answer(address, _HTTP_REQUEST) is ConnectCause.HTTP
+    return await _response_to(address, _HTTP_REQUEST) is ConnectCause.HTTP
 
 
-async def _answer(address: Address, question: bytes) -> ConnectCause | None:
+async def _response_to(address: Address, question: bytes) -> ConnectCause | None:
     with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(*address)

@@ -149,10 +149,10 @@ class Positions:
     ) -> None:
         states = {state.partition: state for state in asked}
 
-        def found(partition: TopicPartition, answer: OffsetAndTimestamp | None) -> None:
+        def found(partition: TopicPartition, response: OffsetAndTimestamp | None) -> None:
             state = states[partition]
-            if answer is not None and self._waits(state, asked[state]):
-                self._found(state, answer.offset, -1)
+            if response is not None and self._waits(state, asked[state]):
+                self._found(state, response.offset, -1)
 
         await ask_leaders(
             self._cluster, timestamps, found, read_committed=self._config.read_committed

@@ -185,9 +185,9 @@ class StateLog:
             parent.transactional_id,
             request,
             AddPartitionsToTxnResponse,
-            lambda answer: [
+            lambda response: [
                 row.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
+                for topic in response.results_by_topic_v3_and_below
                 for row in topic.results_by_partition
             ],
             deadline_ms,
@@ -201,7 +201,7 @@ class StateLog:
             parent.transactional_id,
             AddOffsetsToTxnRequest(*parent, group_id=group_id),
             AddOffsetsToTxnResponse,
-            lambda answer: [answer.error_code],
+            lambda response: [response.error_code],
             deadline_ms,
         )
 
@@ -232,7 +232,9 @@ class StateLog:
             group_id,
             request,
             TxnOffsetCommitResponse,
-            lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
+            lambda response: [
+                row.error_code for topic in response.topics for row in topic.partitions
+            ],
             deadline_ms,
         )
 
@@ -281,7 +283,7 @@ class StateLog:
             parent.transactional_id,
             EndTxnRequest(*parent, committed=True),
             EndTxnResponse,
-            lambda answer: [answer.error_code],
+            lambda response: [response.error_code],
             deadline_ms,
             may_commit=True,
         )

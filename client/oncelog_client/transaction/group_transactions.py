@@ -86,10 +86,10 @@ async def init_producer(
         consumer_group_generation=group.generation_id,
         assigned_partitions=assigned_topics(group.partitions),
     )
-    answer = await _ask(
+    response = await _ask(
         cluster, group.group_id, request, InitProducerIdResponse, _deadline(timeout_ms)
     )
-    return TransactionMember(transactional_id, answer.producer_id, answer.producer_epoch)
+    return TransactionMember(transactional_id, response.producer_id, response.producer_epoch)
 
 
 async def commit_group(
@@ -184,7 +184,9 @@ async def _commit_offsets(
             group_id,
             request,
             TxnOffsetCommitResponse,
-            lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
+            lambda response: [
+                row.error_code for topic in response.topics for row in topic.partitions
+            ],
             deadline_ms,
             TXN_OFFSET_COMMIT_WITH_MEMBER,
         )
@@ -199,18 +201,18 @@ class _Request(Protocol):
     def transactional_id(self) -> str | None: ...
 
 
-class _Answer(Protocol):
+class _Response(Protocol):
     error_code: int
 
 
-A = TypeVar("A", bound=_Answer)
+A = TypeVar("A", bound=_Response)
 
 
 async def _ask(
     cluster: Cluster,
     group_id: str,
     request: _Request,
-    response: type[A],
+    response_type: type[A],
     deadline_ms: float,
     *,
     implicit: bool = False,
@@ -222,19 +224,19 @@ async def _ask(
             kind,
             group_id,
             request,
-            response,
-            lambda answer: [answer.error_code],
+            response_type,
+            lambda response: [response.error_code],
             deadline_ms,
             implicit=implicit,
         )
     except Unanswered as error:
-        if response is EndTxnResponse and error.maybe_done:
+        if response_type is EndTxnResponse and error.maybe_done:
             raise CommitOutcomeUnknown(
                 f"{error.message}; repeat the call without offsets"
             ) from None
         raise TimedOutError(error.message) from None
     except Refused as refused:
-        if response is EndTxnResponse and refused.maybe_done:
+        if response_type is EndTxnResponse and refused.maybe_done:
             raise CommitOutcomeUnknown(
                 "refused; an earlier attempt got no response and may have committed",
                 known_code(refused.code),
@@ -245,11 +247,11 @@ async def _ask(
 
 def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError:
     """Return the error to raise. `transactional_id` is the id in the request."""
-    answer = refused.answer
-    if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
+    response = refused.response
+    if isinstance(response, EndTxnResponse) and response.refused_member is not None:
         code = known_code(refused.code)
         return GroupCommitError(
-            f"because of {answer.refused_member}", code, member=answer.refused_member
+            f"because of {response.refused_member}", code, member=response.refused_member
         )
     if refused.code == ErrorCode.INVALID_TXN_STATE:
         return IllegalStateError(

@@ -57,13 +57,13 @@ async def init_producer(
         enable_2pc=two_phase_commit,
     )
     try:
-        answer = await ask(
+        response = await ask(
             cluster,
             CoordinatorType.TRANSACTION,
             transactional_id,
             request,
             InitProducerIdResponse,
-            lambda answer: [answer.error_code],
+            lambda response: [response.error_code],
             monotonic_ms() + timeout_ms,
             INIT_PRODUCER_ID_WITH_TWO_PHASE if two_phase_commit else ANY_VERSION,
         )
@@ -71,7 +71,7 @@ async def init_producer(
         raise TimedOutError(error.message) from None
     except Refused as refused:
         raise error_for(refused.code, refused.message) from None
-    return TransactionMember(transactional_id, answer.producer_id, answer.producer_epoch)
+    return TransactionMember(transactional_id, response.producer_id, response.producer_epoch)
 
 
 async def end_transaction(
@@ -86,7 +86,7 @@ async def end_transaction(
             member.transactional_id,
             request,
             EndTxnResponse,
-            lambda answer: [answer.error_code],
+            lambda response: [response.error_code],
             monotonic_ms() + timeout_ms,
             implicit=bumps_epoch(cluster),
         )

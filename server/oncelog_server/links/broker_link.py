@@ -242,7 +242,7 @@ class BrokerLink(asyncio.BufferedProtocol):
                 # A large frame has its own buffer. The next frame overwrites a smaller one, which
                 # the receiver may still use.
                 body = frame if len(frame) > SHARED_BYTES else bytes(frame)
-                answer = self._requests.answer(body)
+                answer = self._requests.response(body)
                 self._in_flight.pop(answer.correlation_id)(answer.message)
         except ProtocolError as error:
             log.error("link broken", host=self.host, port=self.port, reason=str(error))

@@ -17,8 +17,8 @@ Q = TypeVar("Q", RateQuota, MutationQuota)
 
 class Definitions:
     """The definitions of an image. Each method returns a quota, None if the quota is not defined
-    for any client. Its argument `old` is the quota of the image before: the use of clients is
-    kept."""
+    for any client. Its argument `old` is the quota of the previous image. The new quota keeps what
+    clients have used of it."""
 
     def __init__(self, quotas: Mapping[Entity, EntityLimits], windows: Windows) -> None:
         self._quotas = quotas

@@ -1,5 +1,4 @@
-"""The principals that the clients of each listener can have. A super user that is none of these can
-never log in.
+"""The principals that the clients of each listener can have. Any other super user can never log in.
 
 | listener | principals of its clients |
 |---|---|

@@ -10,7 +10,6 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.state import decode, encode
 from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
-    Answer,
     Command,
     Decide,
     Done,
@@ -21,6 +20,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Open,
     OutcomeUnknown,
     Outdated,
+    Result,
     Stage,
     Stored,
 )
@@ -102,7 +102,7 @@ class GroupSink(Machines):
         raise LookupError(command)
 
 
-def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
+def _answer(command: Command, replies: tuple[Reply, ...]) -> Result | None:
     """Return the answer that `group_commit` derives from the responses, or None for a
     KafkaError."""
     unanswered = any(isinstance(reply, Unanswered) for reply in replies)

@@ -11,11 +11,11 @@ from oncelog_client.spark.sink.protocol.attempts import Attempt
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan, TaskMessage
 from oncelog_client.spark.sink.protocol.refusals import Reason, Refusal
 from oncelog_client.spark.sink.protocol.steps import (
-    Answer,
     Command,
     Generation,
     Planned,
     Raised,
+    Result,
     Returned,
 )
 from oncelog_client.values import TransactionMember
@@ -28,7 +28,7 @@ SINK_ID: Final = "S"
 # The client reports an unknown outcome and ends the call.
 FAILED: Final = Raised(Refusal(Reason.OUTCOME_UNKNOWN, "no answer"))
 
-_STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
+_STEPS: Final[dict[str, Callable[[Any, Result], tuple[Any, Any]]]] = {
     "planning": planning.step,
     "committing": committing.step,
     "aborting": aborting.step,
@@ -108,7 +108,7 @@ class Machines:
             return command
         return self.perform(Driving(machine, state, command, seen=seen))
 
-    def answered(self, driving: Driving, answer: Answer) -> Turn:
+    def answered(self, driving: Driving, answer: Result) -> Turn:
         """Continue the machine with the answer to its command."""
         following = _STEPS[driving.machine](driving.state, answer)
         return self.drive(driving.machine, following, driving.seen)

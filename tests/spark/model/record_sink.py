@@ -96,8 +96,8 @@ class RecordSink(Machines):
             case Look(step):
                 (seen,) = replies
                 assert isinstance(seen, Seen)
-                # Only the decision of a commit compares the members with open transactions: those
-                # that the Look of the same commit has found.
+                # Only the decision of a commit compares the members with the open transactions that
+                # its Look has found.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
             case FenceParent(_, generation) if driving.inner is None:

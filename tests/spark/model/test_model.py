@@ -10,7 +10,6 @@ import pytest
 from oncelog_client.spark.sink.protocol import planning
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
 from oncelog_client.spark.sink.protocol.steps import (
-    Answer,
     Done,
     Fenced,
     FenceParent,
@@ -18,6 +17,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Outdated,
     Planned,
     Raised,
+    Result,
     Stored,
 )
 from oncelog_client.values import TransactionMember
@@ -94,7 +94,7 @@ def _fences(*, refused_below: int, overtaken: int) -> int:
     nothing, parent = Stored(None), TransactionMember("S", 1, 0)
     state, command = planning.begin(Intent("S", CommitKind.GROUP), None)
     while not isinstance(command, Planned):
-        answer: Answer = nothing
+        answer: Result = nothing
         match command:
             case FenceParent(_, generation):
                 answer = Fenced(parent) if generation >= refused_below else Outdated()

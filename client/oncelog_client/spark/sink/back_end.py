@@ -17,14 +17,14 @@ from typing import Protocol
 from oncelog_client.errors import KafkaError
 from oncelog_client.producer import Producer
 from oncelog_client.spark.sink.protocol.messages import Plan
-from oncelog_client.spark.sink.protocol.steps import Answer, Command
+from oncelog_client.spark.sink.protocol.steps import Command, Result
 
 
 class BackEnd(Protocol):
     """The back-end of one sink, made in each process for one call of Spark. Methods run on the
     background loop."""
 
-    async def perform(self, command: Command) -> Answer:
+    async def perform(self, command: Command) -> Result:
         """Carry out a command of the driver. The tables of the state machines list the results of
         each command. Raises SinkError if the broker refuses for another reason (rights, options),
         and RetriableError if time is up and nothing was decided.

@@ -25,11 +25,11 @@ from oncelog_client.spark.sink.protocol.refusals import SinkError, timeout_too_l
 from oncelog_client.spark.sink.protocol.sink_options import TIMEOUT_OPTION, SinkOptions
 from oncelog_client.spark.sink.protocol.state import MAX_METADATA_BYTES, kept
 from oncelog_client.spark.sink.protocol.steps import (
-    Answer,
     Generation,
     Outcome,
     Planned,
     Raised,
+    Result,
     Returned,
 )
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
@@ -250,7 +250,7 @@ def _back_end_of(options: SinkOptions, messages: Sequence[TaskMessage | None]) -
 def _run(
     performer: BackEnd | None,
     begun: tuple[S, Any],
-    step: Callable[[S, Answer], tuple[S, Any]],
+    step: Callable[[S, Result], tuple[S, Any]],
     said: Callable[[Outcome], str],
 ) -> Outcome:
     """Run a state machine to its outcome and log the text that `said` returns for the outcome.
@@ -261,13 +261,13 @@ def _run(
         assert performer is not None
         fail_at(f"{command.step}.before")
         try:
-            answer = background().run(performer.perform(command), CALL_TIMEOUT_S)
+            result = background().run(performer.perform(command), CALL_TIMEOUT_S)
         except (KafkaError, TimeoutError) as error:
             if isinstance(error, KafkaError):
                 performer.explain(error)
             raise SinkError(f"sink step {command.step}: {error}") from error
         fail_at(f"{command.step}.after")
-        state, command = step(state, answer)
+        state, command = step(state, result)
         steps += 1
     if isinstance(command, Raised):
         raise SinkError(command.refusal.message, command.refusal.reason)

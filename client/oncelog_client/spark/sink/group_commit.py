@@ -25,7 +25,6 @@ from oncelog_client.spark.sink.protocol.refusals import SinkError, timed_out, wr
 from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, SinkState, decode, encode
 from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
-    Answer,
     Command,
     Decide,
     Done,
@@ -36,6 +35,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Open,
     OutcomeUnknown,
     Outdated,
+    Result,
     Stage,
     Stored,
 )
@@ -67,7 +67,7 @@ class GroupCommit:
 
         explain_refusal(error, sink_rights(self._sink_id, [topic], CommitKind.GROUP))
 
-    async def perform(self, command: Command) -> Answer:
+    async def perform(self, command: Command) -> Result:
         admin = await background().client(
             ("admin", self._setup),
             lambda: Admin(self._setup.bootstrap_servers, **self._setup.keywords),
@@ -104,7 +104,7 @@ class GroupCommit:
         state: SinkState | None = None if found is None else decode(found, self._sink_id)
         return Stored(state, tuple(transaction.transactional_id for transaction in open_now))
 
-    async def _fence(self, admin: Admin, fence: FenceParent) -> Answer:
+    async def _fence(self, admin: Admin, fence: FenceParent) -> Result:
         group = TransactionGroup(self._sink_id, fence.generation)
         try:
             return Fenced(
@@ -115,13 +115,13 @@ class GroupCommit:
         except FencedInGroupError:
             return Outdated()
 
-    async def _open(self, admin: Admin, open_: Open) -> Answer:
-        answer = await self._put(admin, open_.parent, open_.state)
-        if isinstance(answer, Done):
+    async def _open(self, admin: Admin, open_: Open) -> Result:
+        result = await self._put(admin, open_.parent, open_.state)
+        if isinstance(result, Done):
             return await self._decide(admin, open_.parent, ())
-        return answer
+        return result
 
-    async def _stage(self, admin: Admin, stage: Stage) -> Answer:
+    async def _stage(self, admin: Admin, stage: Stage) -> Result:
         return await self._put(admin, stage.parent, stage.state)
 
     async def _put(
@@ -134,7 +134,7 @@ class GroupCommit:
             return Outdated()
         return Done()
 
-    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
+    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Result:
         """Abort transactions by InitProducerId. The call is idempotent and safe: a decision that
         was made before is in the log and stays, and a later decision is refused because the
         member's epoch has changed."""
@@ -154,7 +154,7 @@ class GroupCommit:
 
     async def _decide(
         self, admin: Admin, parent: TransactionMember, members: tuple[TransactionMember, ...]
-    ) -> Answer:
+    ) -> Result:
         deadline_ms = monotonic_ms() + PATIENCE_MS
         while True:
             try:

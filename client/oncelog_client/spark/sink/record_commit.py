@@ -62,7 +62,6 @@ from oncelog_client.spark.sink.protocol.refusals import (
 from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, encode
 from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
-    Answer,
     Command,
     Decide,
     Done,
@@ -73,6 +72,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Open,
     OutcomeUnknown,
     Outdated,
+    Result,
     RollForward,
     Step,
     Stored,
@@ -148,7 +148,7 @@ class RecordCommit:
 
         explain_refusal(error, sink_rights(self._sink_id, [topic], CommitKind.RECORD))
 
-    async def perform(self, command: Command) -> Answer:
+    async def perform(self, command: Command) -> Result:
         admin = await self._admin()
         match command:
             case Look():
@@ -246,7 +246,7 @@ class RecordCommit:
 
     # -- a generation
 
-    async def _fence(self, admin: Admin, fence: FenceParent) -> Answer:
+    async def _fence(self, admin: Admin, fence: FenceParent) -> Result:
         log = await self._read(admin, stable=False)
         if log.entry is not None and log.entry.state.generation > fence.generation:
             return Outdated()
@@ -272,7 +272,7 @@ class RecordCommit:
                 self._timeout_ms,
             )
 
-    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
+    async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Result:
         """Abort transactions by InitProducerId. The call is idempotent. It never aborts a decided
         transaction, because the driver sends AbortOpen only after every decided batch is done."""
         await asyncio.gather(
@@ -285,26 +285,26 @@ class RecordCommit:
 
     # -- a decision
 
-    async def _decide(self, admin: Admin, asked: Decide | RollForward) -> Answer:
+    async def _decide(self, admin: Admin, asked: Decide | RollForward) -> Result:
         entry = _logs.get((self._setup, self._sink_id), RecordLog()).entry
         state, command = record_steps.begin(asked, None if entry is None else entry.state)
-        answer: Done | Outdated | MemberGone | OutcomeUnknown
+        result: Done | Outdated | MemberGone | OutcomeUnknown
         while True:
             match command:
                 case Check(members):
-                    answer = await self._check(admin, members)
+                    result = await self._check(admin, members)
                 case Append(parent=parent, entry=written):
                     fail_at(f"{command.step}.before")
-                    answer = await self._append(admin, parent, written)
+                    result = await self._append(admin, parent, written)
                     fail_at(f"{command.step}.after")
                 case EndMembers(members=members):
                     fail_at(f"{command.step}.before")
-                    answer = await _end(admin, members)
+                    result = await _end(admin, members)
                     fail_at(f"{command.step}.after")
                 case CheckParent(parent):
                     found = await _described(admin, parent.transactional_id)
                     is_driver = found is not None and _member(found) == parent
-                    answer = Done() if is_driver else Outdated()
+                    result = Done() if is_driver else Outdated()
                 case DecidedMemberLost(member, detail):
                     if isinstance(asked, RollForward):
                         return MemberGone(member, detail)
@@ -320,7 +320,7 @@ class RecordCommit:
                     )
                 case _:
                     return command
-            state, command = record_steps.step(state, answer)
+            state, command = record_steps.step(state, result)
 
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]

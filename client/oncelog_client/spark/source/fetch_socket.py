@@ -118,7 +118,7 @@ class FetchSocket:
         handshake, token = self._versions.sasl
         is_handshake = api_of(type(request)).key == ApiKey.SASL_HANDSHAKE
         self._put(request, handshake if is_handshake else token)
-        response: SaslResponse = self._take_answer()
+        response: SaslResponse = self._take_response()
         return response
 
     @property
@@ -150,19 +150,19 @@ class FetchSocket:
 
         The response's records are in a buffer that the next call overwrites.
         """
-        response = self._take_answer()
+        response = self._take_response()
         assert isinstance(response, FetchResponse)
         return response
 
-    def _take_answer(self) -> Any:
+    def _take_response(self) -> Any:
         try:
             (size,) = read_size(self._take(_SIZE_BYTES))
-            answer = self._requests.answer(self._take(check_size(size, _MAX_RESPONSE_BYTES)))
+            response = self._requests.response(self._take(check_size(size, _MAX_RESPONSE_BYTES)))
         except TimeoutError:
             raise self._timed_out() from None
         except (OSError, ProtocolError) as error:
             raise self._disconnected(error) from error
-        return answer.message
+        return response.message
 
     def _take(self, size: int) -> memoryview:
         if size > len(self._buffer):

@@ -101,7 +101,8 @@ def cluster(operation: Operation) -> Right:
 
 
 def need(right: Right, place: str = "", code: ErrorCode | None = None) -> Need:
-    """Return a right that is missed with the code of its resource's type, or with `code`."""
+    """Return a right. Without it, the request gets `code`, or else the code of the resource's
+    type."""
     return Need(right, at(place, DENIED[right.resource.type] if code is None else code))
 
 

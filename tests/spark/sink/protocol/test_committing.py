@@ -14,7 +14,6 @@ from oncelog_client.spark.sink.protocol.refusals import Reason
 from oncelog_client.spark.sink.protocol.state import SinkState
 from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
-    Answer,
     Command,
     Decide,
     Done,
@@ -25,6 +24,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     OutcomeUnknown,
     Outdated,
     Raised,
+    Result,
     Returned,
     Stage,
     Step,
@@ -56,7 +56,7 @@ Asked = Command | Returned | Raised
 
 def committed(
     messages: Sequence[TaskMessage | None],
-    *answers: Answer,
+    *answers: Result,
     batch_id: int | None = 8,
     end: str | None = "{}",
 ) -> list[Asked]:
@@ -68,7 +68,7 @@ def committed(
     return commands
 
 
-def aborted(messages: Sequence[TaskMessage | None], *answers: Answer) -> list[Command | Returned]:
+def aborted(messages: Sequence[TaskMessage | None], *answers: Result) -> list[Command | Returned]:
     state, command = aborting.begin(messages, 8)
     commands = [command]
     for answer in answers:
@@ -192,7 +192,7 @@ def test_a_batch_with_skipped_tasks_is_never_decided() -> None:
     ],
 )
 def test_a_driver_that_is_fenced_or_has_lost_a_member_commits_nothing(
-    answers: tuple[Answer, ...], why: Reason
+    answers: tuple[Result, ...], why: Reason
 ) -> None:
     assert reason(committed(MESSAGES, *answers)[-1]) is why
 
@@ -293,7 +293,7 @@ def test_a_batch_that_may_be_decided_is_not_aborted(stored: Stored) -> None:
     ],
 )
 def test_an_abort_that_is_refused_as_outdated_ends_without_an_error(
-    answers: tuple[Answer, ...],
+    answers: tuple[Result, ...],
 ) -> None:
     assert aborted(MESSAGES, *answers)[-1] == Returned(committed=False)
 

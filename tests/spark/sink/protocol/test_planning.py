@@ -13,7 +13,6 @@ from oncelog_client.spark.sink.protocol.refusals import Reason
 from oncelog_client.spark.sink.protocol.state import SinkState
 from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
-    Answer,
     Command,
     Done,
     Fenced,
@@ -26,6 +25,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Outdated,
     Planned,
     Raised,
+    Result,
     RollForward,
     Step,
     Stored,
@@ -43,7 +43,7 @@ LOOK_AGAIN = Look(Step.PLAN_READ_AGAIN, stable=True)
 Asked = Command | Planned | Raised
 
 
-def asked(intent: Intent, begun: Generation | None, *answers: Answer) -> list[Asked]:
+def asked(intent: Intent, begun: Generation | None, *answers: Result) -> list[Asked]:
     """Return the first command of planning, and the command after each answer. The last command is
     the outcome."""
     state, command = begin(intent, begun)
@@ -132,12 +132,12 @@ def test_the_slower_of_two_drivers_with_the_same_generation_takes_the_next_one()
         (Fenced(PARENT), Stored(STATE, ("s/4/p.0",)), Done(), Fenced(RENEWED), Outdated()),
     ],
 )
-def test_planning_starts_again_after_another_driver_took_over(answers: tuple[Answer, ...]) -> None:
+def test_planning_starts_again_after_another_driver_took_over(answers: tuple[Result, ...]) -> None:
     assert asked(GROUP, None, Stored(STATE), *answers)[-1] == LOOK
 
 
 def test_planning_fails_after_too_many_takeovers() -> None:
-    answers: list[Answer] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
+    answers: list[Result] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
     said = asked(GROUP, None, *answers)
     last = said[-1]
     assert isinstance(last, Raised)
@@ -255,7 +255,7 @@ def test_a_decision_is_carried_out_before_a_generation_is_opened() -> None:
     ],
 )
 def test_planning_fails_after_a_lost_member_and_after_an_unknown_outcome(
-    intent: Intent, answers: tuple[Answer, ...], reason: Reason
+    intent: Intent, answers: tuple[Result, ...], reason: Reason
 ) -> None:
     last = asked(intent, None, Stored(STATE), Fenced(PARENT), *answers)[-1]
     assert isinstance(last, Raised)

@@ -10,7 +10,6 @@ import pytest
 from oncelog_client.spark.sink.protocol import record_steps
 from oncelog_client.spark.sink.protocol.record_state import Entry
 from oncelog_client.spark.sink.protocol.record_steps import (
-    Answer,
     Append,
     Check,
     CheckParent,
@@ -19,6 +18,7 @@ from oncelog_client.spark.sink.protocol.record_steps import (
     Deciding,
     EndMembers,
     Outcome,
+    Result,
 )
 from oncelog_client.spark.sink.protocol.state import SinkState
 from oncelog_client.spark.sink.protocol.steps import (
@@ -45,14 +45,14 @@ UNCOUNTED = Decide(Step.COMMIT_DECIDE, MEMBERS[0], MEMBERS[1:], None)
 EMPTY = Decide(Step.COMMIT_DECIDE, PARENT, (), AFTER, 6)
 
 GONE = MemberGone(MEMBERS[1].transactional_id, "timed out")
-ANSWERS: dict[type, tuple[Answer, ...]] = {
+ANSWERS: dict[type, tuple[Result, ...]] = {
     Check: (Done(), GONE),
     Append: (Done(), Outdated(), OutcomeUnknown()),
     EndMembers: (Done(), GONE, OutcomeUnknown()),
     CheckParent: (Done(), Outdated()),
 }
 
-Path = tuple[tuple[Command, Answer], ...]
+Path = tuple[tuple[Command, Result], ...]
 
 
 def paths(

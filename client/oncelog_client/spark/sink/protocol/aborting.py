@@ -13,13 +13,13 @@ from .ids import generation_of
 from .messages import Plan, TaskMessage
 from .steps import (
     AbortOpen,
-    Answer,
     Command,
     Done,
     Fenced,
     FenceParent,
     Look,
     Outdated,
+    Result,
     Returned,
     Step,
     Stored,
@@ -69,41 +69,41 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     return state, Look(Step.ABORT_READ, stable=False)
 
 
-def step(state: Aborting, answer: Answer) -> Next:
+def step(state: Aborting, result: Result) -> Next:
     """Return the next state and command. After any problem the machine ends: the next generation
     aborts the rest, or the transactions time out."""
-    following = _TABLE.get((state.phase, type(answer)))
-    return (_OVER, _RETURNED) if following is None else following(state, answer)
+    following = _TABLE.get((state.phase, type(result)))
+    return (_OVER, _RETURNED) if following is None else following(state, result)
 
 
-def _read(state: Aborting, answer: Stored) -> Next:
+def _read(state: Aborting, result: Stored) -> Next:
     assert state.plan is not None
     if not state.plan.is_kept:
-        return _members(state, answer)
-    if _is_settled(state, answer):
+        return _members(state, result)
+    if _is_settled(state, result):
         return _OVER, _RETURNED
     # Fence the driver's producer (the parent) first, so that a commit in flight is refused.
     fence = FenceParent(Step.ABORT_FENCE, state.plan.generation)
     return replace(state, phase=AbortingPhase.FENCE), fence
 
 
-def _fenced(state: Aborting, answer: Fenced) -> Next:
+def _fenced(state: Aborting, result: Fenced) -> Next:
     return replace(state, phase=AbortingPhase.READ_AGAIN), Look(Step.ABORT_READ_AGAIN, stable=True)
 
 
-def _read_again(state: Aborting, answer: Stored) -> Next:
+def _read_again(state: Aborting, result: Stored) -> Next:
     assert state.plan is not None
-    return (_OVER, _RETURNED) if _is_settled(state, answer) else _members(state, answer)
+    return (_OVER, _RETURNED) if _is_settled(state, result) else _members(state, result)
 
 
-def _members(state: Aborting, answer: Stored) -> Next:
+def _members(state: Aborting, result: Stored) -> Next:
     """Abort the transactions in the messages, and all open transactions of this generation. So the
     transactions of tasks that failed without a message are aborted, too."""
     plan = state.plan
     assert plan is not None
     left = [
         transactional_id
-        for transactional_id in answer.open_ids
+        for transactional_id in result.open_ids
         if generation_of(plan.sink_id, transactional_id) == plan.generation
     ]
     ids = tuple(dict.fromkeys((*state.members, *left)))
@@ -113,25 +113,25 @@ def _members(state: Aborting, answer: Stored) -> Next:
     return replace(state, phase=AbortingPhase.MEMBERS), abort
 
 
-def _is_settled(state: Aborting, answer: Stored) -> bool:
+def _is_settled(state: Aborting, result: Stored) -> bool:
     """Return True if the batch was decided, or a newer driver has taken over. Also return True if
     the batch number or the sink's state is unknown."""
-    stored = answer.state
+    stored = result.state
     return (
         stored is None
         or state.plan is None
         or stored.generation != state.plan.generation
-        or answer.unfinished is not None
+        or result.unfinished is not None
         or state.batch_id is None
         or stored.offset > state.batch_id
     )
 
 
-def _over(state: Aborting, answer: Done | Outdated) -> Next:
+def _over(state: Aborting, result: Done | Outdated) -> Next:
     return _OVER, _RETURNED
 
 
-_TABLE: Final[dict[tuple[AbortingPhase, type[Answer]], Callable[..., Next]]] = {
+_TABLE: Final[dict[tuple[AbortingPhase, type[Result]], Callable[..., Next]]] = {
     (AbortingPhase.READ, Stored): _read,
     (AbortingPhase.FENCE, Fenced): _fenced,
     (AbortingPhase.READ_AGAIN, Stored): _read_again,

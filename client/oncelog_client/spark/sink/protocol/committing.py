@@ -30,7 +30,6 @@ from .refusals import (
 from .state import SinkState
 from .steps import (
     AbortOpen,
-    Answer,
     Command,
     Decide,
     Done,
@@ -39,6 +38,7 @@ from .steps import (
     OutcomeUnknown,
     Outdated,
     Raised,
+    Result,
     Returned,
     Stage,
     Step,
@@ -110,18 +110,18 @@ def begin(
     )
 
 
-def step(state: Committing, answer: Answer) -> Next:
-    """Return the next state and command. Raises LookupError if `answer` does not fit the
+def step(state: Committing, result: Result) -> Next:
+    """Return the next state and command. Raises LookupError if `result` does not fit the
     command."""
-    return _TABLE[state.phase, type(answer)](state, answer)
+    return _TABLE[state.phase, type(result)](state, result)
 
 
-def _read(state: Committing, answer: Stored) -> Next:
-    decide, plan, stored = state.decide, state.plan, answer.state
+def _read(state: Committing, result: Stored) -> Next:
+    decide, plan, stored = state.decide, state.plan, result.state
     assert decide is not None
     assert plan is not None
     state = replace(state, stored=stored)
-    losers = _losers(decide, plan, answer.open_ids)
+    losers = _losers(decide, plan, result.open_ids)
     if decide.state is None:
         return _end_losers(state, losers)
     query_id = decide.state.query_id
@@ -136,7 +136,7 @@ def _read(state: Committing, answer: Stored) -> Next:
     # The state says that the batch is not done. If a task has skipped the batch as done, the state
     # was set back after that. Such a batch is never decided.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
-    if not is_driver or answer.unfinished is not None:
+    if not is_driver or result.unfinished is not None:
         return state, Raised(fenced(plan, stored))
     return _end_losers(state, losers)
 
@@ -177,7 +177,7 @@ def _end_losers(state: Committing, losers: tuple[str, ...]) -> Next:
     return replace(state, phase=CommittingPhase.LOSERS), abort
 
 
-def _lost(state: Committing, answer: Done) -> Next:
+def _lost(state: Committing, result: Done) -> Next:
     return _cleared(state)
 
 
@@ -191,27 +191,27 @@ def _cleared(state: Committing) -> Next:
     return replace(state, phase=CommittingPhase.STAGE), stage
 
 
-def _staged(state: Committing, answer: Done) -> Next:
+def _staged(state: Committing, result: Done) -> Next:
     assert state.decide is not None
     return replace(state, phase=CommittingPhase.DECIDE), state.decide
 
 
-def _decided(state: Committing, answer: Done) -> Next:
+def _decided(state: Committing, result: Done) -> Next:
     return _OVER, Returned(committed=True)
 
 
-def _fenced(state: Committing, answer: Outdated) -> Next:
+def _fenced(state: Committing, result: Outdated) -> Next:
     assert state.plan is not None
     return _OVER, Raised(fenced(state.plan, None))
 
 
-def _gone(state: Committing, answer: MemberGone) -> Next:
+def _gone(state: Committing, result: MemberGone) -> Next:
     assert state.plan is not None
-    refusal = member_gone(state.plan.sink_id, _batch(state), answer.member, answer.detail)
+    refusal = member_gone(state.plan.sink_id, _batch(state), result.member, result.detail)
     return _OVER, Raised(refusal)
 
 
-def _unknown(state: Committing, answer: OutcomeUnknown) -> Next:
+def _unknown(state: Committing, result: OutcomeUnknown) -> Next:
     assert state.plan is not None
     return _OVER, Raised(outcome_unknown(state.plan.sink_id, _batch(state)))
 
@@ -221,7 +221,7 @@ def _batch(state: Committing) -> str:
     return "the batch" if number is None else f"batch {number}"
 
 
-_TABLE: Final[dict[tuple[CommittingPhase, type[Answer]], Callable[..., Next]]] = {
+_TABLE: Final[dict[tuple[CommittingPhase, type[Result]], Callable[..., Next]]] = {
     (CommittingPhase.READ, Stored): _read,
     (CommittingPhase.LOSERS, Done): _lost,
     (CommittingPhase.LOSERS, Outdated): _fenced,

@@ -33,7 +33,6 @@ from .refusals import Refusal, contended, decided_member_lost, outcome_unknown
 from .state import SinkState
 from .steps import (
     AbortOpen,
-    Answer,
     Command,
     Done,
     Fenced,
@@ -46,6 +45,7 @@ from .steps import (
     Outdated,
     Planned,
     Raised,
+    Result,
     RollForward,
     Step,
     Stored,
@@ -93,17 +93,17 @@ def begin(intent: Intent, begun: Generation | None) -> Next:
     return Planning(intent, PlanningPhase.READ, begun), Look(Step.PLAN_READ, stable=False)
 
 
-def step(state: Planning, answer: Answer) -> Next:
-    """Return the next state and command. Raises LookupError if `answer` does not fit the
+def step(state: Planning, result: Result) -> Next:
+    """Return the next state and command. Raises LookupError if `result` does not fit the
     command."""
-    return _TABLE[state.phase, type(answer)](state, answer)
+    return _TABLE[state.phase, type(result)](state, result)
 
 
-def _read(state: Planning, answer: Stored) -> Next:
+def _read(state: Planning, result: Stored) -> Next:
     """Check that the query may write to the sink, and choose the generation to continue or to
     begin. The state may be stale, but a batch that is done stays done. The check comes before the
     fence, because a query that may not write must not fence the query that may write."""
-    stored, intent = answer.state, state.intent
+    stored, intent = result.state, state.intent
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
@@ -118,10 +118,10 @@ def _read(state: Planning, answer: Stored) -> Next:
         and stored.generation == begun.number
         # The batch that was planned last is done, so no request of that batch is in flight.
         and stored.offset > begun.planned
-        and answer.unfinished is None
+        and result.unfinished is None
     ):
         state = replace(state, number=begun.number, parent=begun.parent)
-        state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
+        state = replace(state, stored=stored, open_ids=result.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
     # If the brokers refuse a generation that is newer than the one in the state, the state was
@@ -136,21 +136,21 @@ def _fence(state: Planning, number: int) -> Next:
     return state, FenceParent(Step.PLAN_FENCE, number)
 
 
-def _fenced(state: Planning, answer: Fenced) -> Next:
-    state = replace(state, phase=PlanningPhase.READ_AGAIN, parent=answer.parent, refused=0)
+def _fenced(state: Planning, result: Fenced) -> Next:
+    state = replace(state, phase=PlanningPhase.READ_AGAIN, parent=result.parent, refused=0)
     return state, Look(Step.PLAN_READ_AGAIN, stable=True)
 
 
-def _read_again(state: Planning, answer: Stored) -> Next:
-    stored, intent = answer.state, state.intent
+def _read_again(state: Planning, result: Stored) -> Next:
+    stored, intent = result.state, state.intent
     if stored is not None and stored.generation >= state.number:
         # Two drivers chose the same number, and the other driver was faster.
         return _taken_over(replace(state, number=stored.generation), stored.generation + 1)
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
-    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
-    unfinished = answer.unfinished
+    state = replace(state, stored=stored, open_ids=result.open_ids, done=done)
+    unfinished = result.unfinished
     if unfinished is not None:
         assert state.parent is not None
         roll_forward = RollForward(Step.PLAN_ROLL_FORWARD, state.parent, unfinished)
@@ -171,7 +171,7 @@ def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
     )
 
 
-def _rolled_forward(state: Planning, answer: Done) -> Next:
+def _rolled_forward(state: Planning, result: Done) -> Next:
     """Check again that the query may write, because the decided batch counts as done now."""
     done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
@@ -199,7 +199,7 @@ def _open(state: Planning) -> Next:
     )
 
 
-def _done_opening(state: Planning, answer: Done) -> Next:
+def _done_opening(state: Planning, result: Done) -> Next:
     return _opened(state)
 
 
@@ -209,8 +209,8 @@ def _opened(state: Planning) -> Next:
     return _clean(state)
 
 
-def _renewed(state: Planning, answer: Fenced) -> Next:
-    return _clean(replace(state, parent=answer.parent))
+def _renewed(state: Planning, result: Fenced) -> Next:
+    return _clean(replace(state, parent=result.parent))
 
 
 def _clean(state: Planning) -> Next:
@@ -228,7 +228,7 @@ def _clean(state: Planning) -> Next:
     return _planned(state)
 
 
-def _janitor(state: Planning, answer: Done) -> Next:
+def _janitor(state: Planning, result: Done) -> Next:
     return _planned(state)
 
 
@@ -260,11 +260,11 @@ def _plan(
     )
 
 
-def _outdated(state: Planning, answer: Outdated) -> Next:
+def _outdated(state: Planning, result: Outdated) -> Next:
     return _taken_over(state, None)
 
 
-def _refused(state: Planning, answer: Outdated) -> Next:
+def _refused(state: Planning, result: Outdated) -> Next:
     return _taken_over(replace(state, refused=state.refused + 1), None)
 
 
@@ -279,18 +279,18 @@ def _taken_over(state: Planning, number: int | None) -> Next:
     return replace(state, phase=PlanningPhase.READ), Look(Step.PLAN_READ, stable=False)
 
 
-def _lost(state: Planning, answer: MemberGone) -> Next:
+def _lost(state: Planning, result: MemberGone) -> Next:
     assert state.stored is not None
     batch = state.stored.last_batch
-    lost = decided_member_lost(state.intent.sink_id, batch, answer.member, answer.detail)
+    lost = decided_member_lost(state.intent.sink_id, batch, result.member, result.detail)
     return state, Raised(lost)
 
 
-def _unknown(state: Planning, answer: OutcomeUnknown) -> Next:
+def _unknown(state: Planning, result: OutcomeUnknown) -> Next:
     return state, Raised(outcome_unknown(state.intent.sink_id, f"generation {state.number}"))
 
 
-_TABLE: Final[dict[tuple[PlanningPhase, type[Answer]], Callable[..., Next]]] = {
+_TABLE: Final[dict[tuple[PlanningPhase, type[Result]], Callable[..., Next]]] = {
     (PlanningPhase.READ, Stored): _read,
     (PlanningPhase.FENCE, Fenced): _fenced,
     (PlanningPhase.FENCE, Outdated): _refused,

@@ -2,7 +2,7 @@
 DONE. `RollForward` finishes the decision of an earlier driver, and begins after COMMIT. If no state
 is kept, no record is written. `steps` explains the words parent and member.
 
-`step(state, answer)` returns the next state and command, until the command is an outcome. The
+`step(state, result)` returns the next state and command, until the command is an outcome. The
 outcome is the result of the driver's command `Decide` or `RollForward`. Before COMMIT is durable,
 the batch is undecided. After that, the batch is decided, and only EndTxn of each member and DONE
 can follow, from this driver or a newer driver.
@@ -108,8 +108,8 @@ class DecidedMemberLost:
     detail: str
 
 
-Answer = Done | Outdated | MemberGone | OutcomeUnknown
-Outcome = Answer | DecidedMemberLost
+Result = Done | Outdated | MemberGone | OutcomeUnknown
+Outcome = Result | DecidedMemberLost
 Next = tuple[Deciding, Command | Outcome]
 
 
@@ -126,13 +126,13 @@ def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
     return (state, Check(asked.members)) if asked.members else _say_done(state)
 
 
-def step(state: Deciding, answer: Answer) -> Next:
-    """Return the next state and command. Raises LookupError if `answer` does not fit the
+def step(state: Deciding, result: Result) -> Next:
+    """Return the next state and command. Raises LookupError if `result` does not fit the
     command."""
-    return _TABLE[state.phase, type(answer)](state, answer)
+    return _TABLE[state.phase, type(result)](state, result)
 
 
-def _checked(state: Deciding, answer: Done) -> Next:
+def _checked(state: Deciding, result: Done) -> Next:
     if state.after is None:
         # No state is stored. If the driver dies before it has ended all members, the other members
         # stay open until their timeout.
@@ -144,7 +144,7 @@ def _checked(state: Deciding, answer: Done) -> Next:
     )
 
 
-def _committed(state: Deciding, answer: Done) -> Next:
+def _committed(state: Deciding, result: Done) -> Next:
     return _end(replace(state, is_decided=True))
 
 
@@ -152,8 +152,8 @@ def _end(state: Deciding, step: Step = Step.COMMIT_END_MEMBERS) -> Next:
     return replace(state, phase=DecidingPhase.END), EndMembers(step, state.members)
 
 
-def _ended(state: Deciding, answer: Done) -> Next:
-    return _over(state, answer) if state.after is None else _say_done(state)
+def _ended(state: Deciding, result: Done) -> Next:
+    return _over(state, result) if state.after is None else _say_done(state)
 
 
 def _say_done(state: Deciding) -> Next:
@@ -162,24 +162,24 @@ def _say_done(state: Deciding) -> Next:
     return replace(state, phase=DecidingPhase.DONE), command
 
 
-def _gone(state: Deciding, answer: MemberGone) -> Next:
+def _gone(state: Deciding, result: MemberGone) -> Next:
     """Handle a member that is not open any more. Before COMMIT the batch stays undecided. After
     COMMIT there are two possible reasons: a newer driver has committed the member and reused its
     transactional id, or the broker has aborted the member. `CheckParent` shows which, because a
     newer driver fences the parent first."""
     if not state.is_decided:
-        return _over(state, answer)
-    state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=answer)
+        return _over(state, result)
+    state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=result)
     return state, CheckParent(state.parent)
 
 
-def _is_lost(state: Deciding, answer: Done) -> Next:
+def _is_lost(state: Deciding, result: Done) -> Next:
     assert state.lost is not None
     return _over(state, DecidedMemberLost(state.lost.member, state.lost.detail))
 
 
-def _over(state: Deciding, answer: Outcome) -> Next:
-    return replace(state, phase=DecidingPhase.OVER), answer
+def _over(state: Deciding, result: Outcome) -> Next:
+    return replace(state, phase=DecidingPhase.OVER), result
 
 
 _TABLE: Final[dict[tuple[DecidingPhase, type[Outcome]], Callable[..., Next]]] = {

@@ -1,7 +1,7 @@
 """The steps of the protocol with their fail points, and the driver's commands with their results.
 
 `planning`, `committing` and `aborting` are state machines over commands and results: `step(state,
-answer)` returns the next state and the next command, until the command is an outcome. A back-end
+result)` returns the next state and the next command, until the command is an outcome. A back-end
 (`back_end`) performs each command with its own requests.
 
 The parent is the driver's own producer, with the transactional id `sinkId`. A member is the
@@ -224,7 +224,7 @@ class OutcomeUnknown:
     """The outcome is unknown, because no response came in time."""
 
 
-Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
+Result = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
 
 
 # --- outcomes
