@@ -22,7 +22,7 @@ from oncelog_server.shared_store.client import SocketStore
 from oncelog_server.storage.layout import METADATA_SOCKET
 
 # A broker that has not registered by then is left out. It joins when it starts.
-PATIENCE_S: Final = 10.0
+TIMEOUT_S: Final = 10.0
 
 log = structlog.get_logger("oncelog.broker")
 
@@ -51,7 +51,7 @@ async def await_first_broker(settings: Settings) -> None:
 
 
 async def await_brokers(metadata: ClusterMetadata, settings: Settings) -> None:
-    """Return when all brokers of `oncelog.brokers` are registered, or after PATIENCE_S."""
+    """Return when all brokers of `oncelog.brokers` are registered, or after TIMEOUT_S."""
     first = settings.node_id - settings.member + 1
     expected = set(range(first, first + settings.oncelog_brokers))
     changed = asyncio.Event()
@@ -63,7 +63,7 @@ async def await_brokers(metadata: ClusterMetadata, settings: Settings) -> None:
     metadata.subscribe(follow)
     follow(metadata.image, metadata.image, ImageDelta())
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await changed.wait()
     except TimeoutError:
         missing = sorted(expected - metadata.image.brokers.keys())

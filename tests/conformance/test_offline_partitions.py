@@ -227,11 +227,11 @@ def test_a_bounded_read_ends_in_time_and_names_the_offline_partition(
     halved: Halved, flags: list[str]
 ) -> None:
     call = ["consume", TOPIC, *flags, "--bootstrap-server", halved.address]
-    patience_s = DEADLINE_MS / 1000
+    timeout_s = DEADLINE_MS / 1000
     watch = Watch()
-    result = CliRunner().invoke(oncelog, [*call, "--give-up-after", f"{patience_s}"])
+    result = CliRunner().invoke(oncelog, [*call, "--give-up-after", f"{timeout_s}"])
     assert result.exit_code == 1, result.output
-    assert watch.passed_s < 2 * patience_s
+    assert watch.passed_s < 2 * timeout_s
     assert str(halved.place) in result.stderr
     assert "no broker leads it: offline on broker" in result.stderr
 

@@ -49,14 +49,14 @@ def store() -> MemoryStore:
 
 
 def settings_of(
-    path: Path, node_id: int, port: int = 0, *, elsewhere: bool = True, patience_ms: int = 0
+    path: Path, node_id: int, port: int = 0, *, elsewhere: bool = True, timeout_ms: int = 0
 ) -> Settings:
     return Settings(
         node_id=node_id,
         log_dirs=(str(path),),
         listeners=(f"PLAINTEXT://127.0.0.1:{port}",),
         oncelog_etcd_endpoints=("http://127.0.0.1:1",) if elsewhere else (),
-        initial_broker_registration_timeout_ms=patience_ms,
+        initial_broker_registration_timeout_ms=timeout_ms,
     )
 
 
@@ -110,7 +110,7 @@ async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -
     found = store()
     found.is_cut_off = True
     environment = Elsewhere(tmp_path / "1", found)
-    broker = Broker(settings_of(tmp_path / "1", 1, patience_ms=60_000), environment)
+    broker = Broker(settings_of(tmp_path / "1", 1, timeout_ms=60_000), environment)
     with structlog.testing.capture_logs() as logged:
         starting = asyncio.create_task(broker.start())
         await until(lambda: any("waits" in event["event"] for event in logged))

@@ -149,9 +149,9 @@ class BaseWorld:
             for client in self.clients
         ]
 
-    async def until_clients_end(self, lives: list[asyncio.Task[None]], patience_s: float) -> None:
+    async def until_clients_end(self, lives: list[asyncio.Task[None]], timeout_s: float) -> None:
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*lives)
         except TimeoutError:
             unfinished = [client.name for client in self.clients if not client.ended]

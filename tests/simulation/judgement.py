@@ -90,8 +90,8 @@ class Judgement:
     async def _until_decided(self) -> None:
         """Wait until no transaction is open and readers can read everything (I8)."""
         world = self._world
-        patience_us = world.options.transaction_timeout_ms * 1000 + 10_000_000
-        deadline_us = world.loop.now_us + patience_us
+        timeout_us = world.options.transaction_timeout_ms * 1000 + 10_000_000
+        deadline_us = world.loop.now_us + timeout_us
         while True:
             open_ones = list(undecided(world.node.broker, lossy=world.options.is_lossy))
             if not open_ones:

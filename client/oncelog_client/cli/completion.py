@@ -15,7 +15,7 @@ from oncelog_client.cli.commands import Tool
 
 VARIABLE: Final = "_ONCELOG_COMPLETE"
 # Timeout for the broker. It is short, because the shell is blocked meanwhile.
-PATIENCE_S: Final = 0.7
+TIMEOUT_S: Final = 0.7
 SHELLS: Final = ("bash", "zsh", "fish")
 DEFAULT_SERVER: Final = "localhost:9092"
 # Names that need no quotes in any shell. Other names are not offered, because each shell quotes
@@ -130,10 +130,10 @@ def _asked(context: click.Context, source: Names) -> list[str]:
     server = _given(context, "bootstrap_server") or server or DEFAULT_SERVER
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             admin = Admin(server, **settings)
             try:
-                await admin.start(timeout_ms=PATIENCE_S * 1000, fail_fast=True)
+                await admin.start(timeout_ms=TIMEOUT_S * 1000, fail_fast=True)
                 return await source(admin)
             finally:
                 await admin.close()

@@ -71,7 +71,7 @@ def target() -> Target:
     """
     server, source = _given("bootstrap_server")
     path, _ = _given("command_config")
-    patience, _ = _given("give_up_after")
+    timeout, _ = _given("give_up_after")
     settings = read_properties(path)
     of_file = settings.pop("bootstrap_servers", None)
     if of_file is not None and source is not ParameterSource.COMMANDLINE:
@@ -79,10 +79,10 @@ def target() -> Target:
             server = parse_servers(str(of_file))
         except ValueError as error:
             raise click.UsageError(f"--command-config {path}: bootstrap.servers: {error}") from None
-    return Target(server, settings, patience)
+    return Target(server, settings, timeout)
 
 
-def patience_when_lost() -> float:
+def timeout_when_lost() -> float:
     """Return the number of seconds that a long-running command waits for a broker after it has lost
     the connection. Unless `--give-up-after` is given, the wait has no limit, as in Kafka's console
     tools."""
@@ -195,8 +195,8 @@ async def _watch(client: Client, give_up_after: float) -> None:
             lost_ms = None
         elif lost_ms is None:
             lost_ms = monotonic_ms()
-            patience = "" if math.isinf(give_up_after) else f" for {give_up_after:g} s"
-            note(f"{causes}; trying again{patience} (--give-up-after)")
+            timeout = "" if math.isinf(give_up_after) else f" for {give_up_after:g} s"
+            note(f"{causes}; trying again{timeout} (--give-up-after)")
         elif monotonic_ms() - lost_ms > give_up_after * 1000:
             raise Failed(f"{causes}; gave up after {give_up_after:g} s (--give-up-after)")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import Target, connected, patience_when_lost, target, watched
+from oncelog_client.cli.connecting import Target, connected, target, timeout_when_lost, watched
 from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
@@ -136,11 +136,11 @@ def consume(
     _check(flags)
     selection = Selection(flags)
     where = target()
-    patience_s = patience_when_lost()
+    timeout_s = timeout_when_lost()
     settings: dict[str, Any] = {
         **_reading(flags),
         **_membership(flags),
-        **_patience(selection, where.give_up_after),
+        **_request_timeout(selection, where.give_up_after),
         **where.settings,
         **parse_settings(flags["settings"]),
     }
@@ -165,7 +165,7 @@ def consume(
                     bounds = await _chosen(consumer, where, settings, selection, flags)
                     try:
                         reading = _print(consumer, line, flags, bounds, printed)
-                        await watched(consumer, reading, patience_s, stop.event)
+                        await watched(consumer, reading, timeout_s, stop.event)
                     except Failed:
                         # No broker can be reached for a commit or for LeaveGroup.
                         await consumer.close(timeout_ms=CLOSING_MS)
@@ -227,7 +227,7 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
+def _request_timeout(selection: Selection, give_up_after: float) -> dict[str, Any]:
     """Return the setting for the timeout of requests for the start and end of partitions. Its value
     is `give_up_after` (s), because the consumer's default of a minute is too long at a prompt.
     Without -o, -e and -p, return no setting."""

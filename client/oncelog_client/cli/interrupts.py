@@ -1,5 +1,5 @@
 """SIGINT and SIGTERM for commands that write or read for long. After a signal such a command may
-complete the work that it has begun, for at most LONGEST_S.
+complete the work that it has begun, for at most ENDED_AFTER_S.
 
 The handlers are Python's, not the event loop's. They run even while a write to a pipe blocks the
 loop.
@@ -19,21 +19,21 @@ from oncelog_client.process import last_words
 
 # Time from the signal to the first cancellation of work that hangs, and time between two
 # cancellations.
-PATIENCE_S: Final = 0.4
+CANCELLED_AFTER_S: Final = 0.4
 AGAIN_S: Final = 0.25
 # Maximum time from the signal to the end of the process.
-LONGEST_S: Final = 0.7
+ENDED_AFTER_S: Final = 0.7
 # Time from a second signal to the end of the process.
-HURRY_S: Final = 0.3
+ENDED_AFTER_SECOND_S: Final = 0.3
 
 _HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """The first signal sets `event`. PATIENCE_S later, or at a second signal, the task that created
-    this object is cancelled, repeatedly until the task ends. If the task still runs LONGEST_S after
-    the first signal, HURRY_S after the second, or at a third signal, the process ends with the
-    message `words`."""
+    """The first signal sets `event`. After CANCELLED_AFTER_S, or at a second signal, the task that
+    created this object is cancelled, repeatedly until the task ends. The process ends with the
+    message `words` if the task still runs ENDED_AFTER_S after the first signal or
+    ENDED_AFTER_SECOND_S after the second, or at a third signal."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -78,7 +78,7 @@ class Stop:
         if self._count > 2:
             self._end()
         self.number = self.number or number
-        left_s = HURRY_S if self._count > 1 else LONGEST_S
+        left_s = ENDED_AFTER_SECOND_S if self._count > 1 else ENDED_AFTER_S
         due_s, _interval_s = signal.getitimer(signal.ITIMER_REAL)
         signal.setitimer(signal.ITIMER_REAL, min(left_s, due_s or left_s))
         self._loop.call_soon_threadsafe(self._stop if self._count == 1 else self._cancel)
@@ -86,7 +86,7 @@ class Stop:
     def _stop(self) -> None:
         self.event.set()
         if self._timer is None:
-            self._timer = self._loop.call_later(PATIENCE_S, self._cancel)
+            self._timer = self._loop.call_later(CANCELLED_AFTER_S, self._cancel)
 
     def _cancel(self) -> None:
         self._task.cancel()

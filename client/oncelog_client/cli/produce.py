@@ -14,7 +14,7 @@ from typing import IO, Any, Final, cast
 import click
 
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import Target, connected, patience_when_lost, target, watched
+from oncelog_client.cli.connecting import Target, connected, target, timeout_when_lost, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
@@ -116,7 +116,7 @@ def produce(
     if topic is None:
         raise click.UsageError("no topic is named: give its name")
     where = bootstrap_server, given, give_up_after = target()
-    patience_s = patience_when_lost()
+    timeout_s = timeout_when_lost()
     settings = _settings(given, flags)
     lines = LineReader.from_properties(dict(map(split_pair, flags["properties"])))
     tombstone = flags["tombstone"]
@@ -147,7 +147,7 @@ def produce(
                         )
                         stop.words = written.summary
                         writing = written.write_all(standard_input, flags["transaction_size"])
-                        await _ended(written, writing, patience_s)
+                        await _ended(written, writing, timeout_s)
             except asyncio.CancelledError:
                 if written is None or not stop.is_set:
                     raise
@@ -227,7 +227,7 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
         note(created)
 
 
-async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
+async def _ended(written: Written, writing: Coroutine[Any, Any, None], timeout_s: float) -> None:
     """Write the records, and watch the connection. After a failure, records that are not sent yet
     are dropped. The same applies after a signal, if the writing does not end soon.
 
@@ -235,7 +235,7 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_
     invalid, or the broker refuses a record.
     """
     try:
-        await watched(written.producer, writing, patience_s)
+        await watched(written.producer, writing, timeout_s)
     except (Failed, KafkaError) as error:
         # A short timeout instead of max_block_ms, because the user has waited already.
         await written.producer.close(timeout_ms=CLOSING_MS)

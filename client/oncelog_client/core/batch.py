@@ -79,7 +79,7 @@ class Batch(Generic[T]):
     maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
     # True if an attempt ended with an unknown outcome.
-    is_doubtful: bool = False
+    is_unresolved: bool = False
     # Used instead of `records` if the caller gave a complete batch.
     encoded: EncodedRecords | None = None
     # Error of the last attempt. If no attempt succeeds in time, this error is the cause in the
@@ -165,6 +165,6 @@ class Batch(Generic[T]):
             part.base_sequence = add_to_sequence(self.base_sequence, start)
         part.attempts = self.attempts
         part.refusal = self.refusal
-        part.is_doubtful = self.is_doubtful
+        part.is_unresolved = self.is_unresolved
         part.state = BatchState.RETRY
         return part

@@ -134,7 +134,7 @@ class BatchOutcomes:
             self._cluster.refresh_soon()
         batch.refusal = error
         code = error.code if isinstance(error.code, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
-        batch.is_doubtful = batch.is_doubtful or code not in NOT_WRITTEN
+        batch.is_unresolved = batch.is_unresolved or code not in NOT_WRITTEN
         outcome = self._accumulator.failed(
             batch, code, monotonic_ms(), fraction(), is_moved=is_moved
         )
@@ -143,7 +143,7 @@ class BatchOutcomes:
                 log.warning("%s; trying again", error)
             self._refusals[batch.partition] = error
         if outcome is SendOutcome.FAILED:
-            error.not_written = not batch.is_doubtful
+            error.not_written = not batch.is_unresolved
             self.fail(batch, error)
 
     def written(self, batch: Batch[Delivery], base_offset: int, log_append_time_ms: int) -> None:

@@ -23,7 +23,7 @@ from .connection import Connection
 
 # After this time without a response a peer counts as silent. A broker responds to ApiVersions in a
 # few ms.
-_PATIENCE_S: Final = 0.3
+_SILENT_AFTER_S: Final = 0.3
 # A local peer responds within a few ms, and the user waits at a prompt.
 _TIMEOUT_S: Final = 0.4
 _HTTP_REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
@@ -36,7 +36,7 @@ async def negotiate_or_tell(connection: Connection) -> None:
     address = connection.address
     negotiating = asyncio.ensure_future(connection.negotiate())
     try:
-        await asyncio.wait({negotiating}, timeout=_PATIENCE_S)
+        await asyncio.wait({negotiating}, timeout=_SILENT_AFTER_S)
         # A peer with versions speaks Kafka's protocol, and may need longer to authenticate.
         is_silent = not (negotiating.done() or connection.has_versions)
         if is_silent and await speaks_http(address):

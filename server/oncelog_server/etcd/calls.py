@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.1
 _OF_THIS_MEMBER: Final = frozenset({Failure.UNAVAILABLE, Failure.NO_LEADER})
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     """`attempt_s` is the timeout of an attempt, `total_s` of all attempts of a call. A call that
     `is_repeatable` may be carried out twice."""
 
@@ -29,9 +29,9 @@ class Patience(NamedTuple):
 
 
 # An election of etcd takes about a second. The members first do not respond, then they refuse.
-READ: Final = Patience(1.0, 5.0, is_repeatable=True)
-WRITE: Final = Patience(5.0, 5.0, is_repeatable=False)
-RENEWAL: Final = Patience(1.0, 1.0, is_repeatable=True)
+READ: Final = Timeouts(1.0, 5.0, is_repeatable=True)
+WRITE: Final = Timeouts(5.0, 5.0, is_repeatable=False)
+RENEWAL: Final = Timeouts(1.0, 1.0, is_repeatable=True)
 
 
 class Calls:
@@ -42,7 +42,7 @@ class Calls:
         self._session = session
         self.is_closed = False
 
-    async def call(self, path: str, body: bytes, patience: Patience) -> bytes:
+    async def call(self, path: str, body: bytes, timeouts: Timeouts) -> bytes:
         """Return the body of the response.
 
         Raises LeaseEnded and Compacted. Raises UnknownOutcome if the call is not repeatable and may
@@ -50,14 +50,14 @@ class Calls:
         responded in time.
         """
         loop = asyncio.get_running_loop()
-        ends = loop.time() + patience.total_s
+        ends = loop.time() + timeouts.total_s
         attempts = 0
         while True:
             self._check_open()
             member = self._members.present
             attempt = _Attempt(self._session, member, path, body)
             try:
-                async with asyncio.timeout_at(min(ends, loop.time() + patience.attempt_s)):
+                async with asyncio.timeout_at(min(ends, loop.time() + timeouts.attempt_s)):
                     return await attempt.response()
             except TimeoutError as error:
                 failure: OSError = OSError(f"no response from etcd at {member.address}")
@@ -74,7 +74,7 @@ class Calls:
                 self._members.leave(member)
             else:
                 self._members.failed(member)
-            if attempt.is_sent and not patience.is_repeatable:
+            if attempt.is_sent and not timeouts.is_repeatable:
                 raise UnknownOutcome(str(failure)) from failure
             attempts += 1
             pause_s = PAUSE_S if attempts % len(self._members) == 0 else 0.0

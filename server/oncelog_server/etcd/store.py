@@ -21,7 +21,7 @@ from oncelog_server.cluster.store import (
     WriteOperation,
     check_limits,
 )
-from oncelog_server.etcd.calls import READ, RENEWAL, WRITE, Calls, Patience
+from oncelog_server.etcd.calls import READ, RENEWAL, WRITE, Calls, Timeouts
 from oncelog_server.etcd.members import Members
 from oncelog_server.etcd.session import Login, Session
 from oncelog_server.etcd.silent_watch import SilentWatch, heard
@@ -171,8 +171,8 @@ class EtcdStore:
         except LeaseEnded:
             return
 
-    async def _lease_call(self, path: str, lease_id: int, patience: Patience) -> bytes:
-        return await self._calls.call(path, requests.lease_body(lease_id), patience)
+    async def _lease_call(self, path: str, lease_id: int, timeouts: Timeouts) -> bytes:
+        return await self._calls.call(path, requests.lease_body(lease_id), timeouts)
 
     async def close(self) -> None:
         self._calls.close()

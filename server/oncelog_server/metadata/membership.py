@@ -167,8 +167,8 @@ class Membership:
         Without `takes_over`, a registration of another process stays. Two processes with copies of
         one directory would otherwise end each other's leases without end.
         """
-        patience_s = self._settings.initial_broker_registration_timeout_ms / 1000
-        deadline_s = asyncio.get_running_loop().time() + patience_s
+        timeout_s = self._settings.initial_broker_registration_timeout_ms / 1000
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
         is_logged = False
         while (taken := await self._try(new)) is not None:
             is_ours = takes_over or taken.incarnation == new.incarnation

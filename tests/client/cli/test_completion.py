@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.testing.ports import reserve_port
-from oncelog_client.cli.completion import PATIENCE_S
+from oncelog_client.cli.completion import TIMEOUT_S
 from tests.client.cli.conftest import QUICK, CommandLine
 from tests.harness.broker import Oncelog
 
@@ -106,7 +106,7 @@ def test_without_a_broker_there_is_no_suggestion_and_no_message(path: str, nowhe
 
 def test_completion_does_not_wait_for_a_server_that_does_not_respond(path: str) -> None:
     """The completion ends within a second, before a user presses the key again."""
-    assert PATIENCE_S < 1
+    assert TIMEOUT_S < 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert completed(path, address, "topic", "describe", "c") == []

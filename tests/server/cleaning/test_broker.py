@@ -17,7 +17,7 @@ KEYS = 50
 # The first pass over a log has the lowest priority. If it gets almost no processor time for 20 s,
 # it ends, and the next pass has normal priority. On a busy machine, the test waits for these 20 s
 # after each kill.
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",
     # A pass takes some tenths of a second, so kills come at any point of it.
@@ -42,7 +42,7 @@ def write(address: str, life: int) -> dict[bytes, bytes]:
             "batch.size": 20_000,
         }
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     latest = {}
     for turn in range(3):
         producer.begin_transaction()
@@ -53,9 +53,9 @@ def write(address: str, life: int) -> dict[bytes, bytes]:
             if turn < 2:
                 latest[key] = value
         if turn < 2:
-            producer.commit_transaction(PATIENCE_S)
+            producer.commit_transaction(TIMEOUT_S)
         else:
-            producer.abort_transaction(PATIENCE_S)
+            producer.abort_transaction(TIMEOUT_S)
     return latest
 
 
@@ -69,7 +69,7 @@ def read(address: str) -> dict[bytes, bytes]:
     consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
     latest: dict[bytes, bytes] = {}
     while True:
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None, "the consumer got no record in time"
         if message.error() is not None:
             consumer.close()
@@ -86,7 +86,7 @@ def test_s9_a_broker_killed_repeatedly_during_compaction_loses_no_record(
 ) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(PATIENCE_S)
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(TIMEOUT_S)
         directory = broker.data / f"{TOPIC}-0"
 
         def is_under_way() -> bool:
@@ -104,12 +104,12 @@ def test_s9_a_broker_killed_repeatedly_during_compaction_loses_no_record(
             wait_until(
                 lambda: is_under_way() or is_clean(),
                 "a pass is in progress or has ended",
-                PATIENCE_S,
+                TIMEOUT_S,
             )
             broker.kill()
             broker.start()
             assert read(broker.address) == latest
-        wait_until(is_clean, "all closed segments are compacted", PATIENCE_S)
+        wait_until(is_clean, "all closed segments are compacted", TIMEOUT_S)
         assert read(broker.address) == latest
         assert broker.stop() == 0
         assert not is_under_way()

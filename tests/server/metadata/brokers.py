@@ -34,14 +34,12 @@ class Brokers:
         self.store = store or MemoryStore(now_ms=self.clock)
         self.all: list[ClusterMetadata] = []
 
-    def make(
-        self, broker_id: int, heartbeat_ms: int = 10, patience_ms: int = 50
-    ) -> ClusterMetadata:
+    def make(self, broker_id: int, heartbeat_ms: int = 10, timeout_ms: int = 50) -> ClusterMetadata:
         settings = Settings(
             node_id=broker_id,
             broker_heartbeat_interval_ms=heartbeat_ms,
             broker_session_timeout_ms=SESSION_MS,
-            initial_broker_registration_timeout_ms=patience_ms,
+            initial_broker_registration_timeout_ms=timeout_ms,
         ).running()
         made = ClusterMetadata(self.store, settings, boottime_ms=self.clock)
         made.subscribe(DynamicSettings(settings, made.image).follow)

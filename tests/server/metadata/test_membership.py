@@ -213,7 +213,7 @@ async def test_b10_another_directory_registers_when_the_lease_has_ended(brokers:
     """A broker with a new disk under an old id has kept nothing."""
     killed = await brokers.start(1, facts(1, "first"))
     brokers.kill(killed)
-    second = brokers.make(1, patience_ms=20_000)
+    second = brokers.make(1, timeout_ms=20_000)
     starting = asyncio.create_task(second.start(endpoints(1), directory=facts(1, "second")))
     await asyncio.sleep(0)
     brokers.clock.ms += SESSION_MS

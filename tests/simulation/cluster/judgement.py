@@ -23,7 +23,7 @@ from tests.simulation.undecided import undecided
 
 # Time for all brokers to be in all ISRs again. A follower waits 30 s for the response to a Fetch if
 # its connection to the leader has vanished (replica.socket.timeout.ms), and other links do so too.
-PATIENCE_US: Final = 75_000_000
+TIMEOUT_US: Final = 75_000_000
 
 
 class ClusterJudgement:
@@ -56,7 +56,7 @@ class ClusterJudgement:
     async def _until(self, left: Callable[[], Iterator[str]], what: str) -> None:
         """Wait until nothing is left."""
         world = self._world
-        deadline_us = world.loop.now_us + PATIENCE_US
+        deadline_us = world.loop.now_us + TIMEOUT_US
         while found := list(left()):
             if world.loop.now_us > deadline_us:
                 world.violate(f"not {what} at the deadline: {'; '.join(found)}")

@@ -34,7 +34,7 @@ KINDS: Final[dict[str, type[Client]]] = {
 }
 REPLICAS: Final = 3
 # The first start of a cluster, and a start after all faults have ended, take less.
-PATIENCE_S: Final = 30.0
+TIMEOUT_S: Final = 30.0
 # The time of clients after the last fault. If connections between brokers have vanished, each link
 # notices it after 30 s, one after the other: of the markers, of the added partitions, of a fetcher.
 CLIENTS_S: Final = 180.0
@@ -155,7 +155,7 @@ class ClusterWorld(BaseWorld):
 
     async def _live(self, faults: list[Fault]) -> None:
         await self.etcd.start()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             async with asyncio.TaskGroup() as starts:
                 for node in self.nodes.values():
                     starts.create_task(self._start_until_up(node))
@@ -220,7 +220,7 @@ class ClusterWorld(BaseWorld):
 
     async def healed(self) -> None:
         """Wait until all brokers are up and no fault will end them."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while len(self.up()) < len(self.nodes) or any(
                 node.is_restarting for node in self.nodes.values()
             ):

@@ -43,7 +43,7 @@ from oncelog_client.values import TransactionGroup, TransactionMember
 
 # A decision without a response is sent again until this time in ms has passed. The last attempt may
 # end later, by its own timeout.
-PATIENCE_MS: Final = 120_000
+DECISION_TIMEOUT_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
 
 
@@ -155,7 +155,7 @@ class GroupCommit:
     async def _decide(
         self, admin: Admin, parent: TransactionMember, members: tuple[TransactionMember, ...]
     ) -> Result:
-        deadline_ms = monotonic_ms() + PATIENCE_MS
+        deadline_ms = monotonic_ms() + DECISION_TIMEOUT_MS
         while True:
             try:
                 await admin.commit_group(self._sink_id, parent, members)

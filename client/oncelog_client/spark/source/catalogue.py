@@ -41,7 +41,7 @@ class CatalogueKey(NamedTuple):
     retry_interval_ms: int
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """A timeout longer than those of `start` and of every method of the catalogue. So the
         method fails first, with an error that has the cause."""
         config = _admin_config(self.setup)

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, T]]) -> T:
     """Return what `work` returns for a catalogue. Raises TimeoutError if the catalogue takes
-    longer than `CatalogueKey.patience_s`, and the errors of `work`."""
+    longer than `CatalogueKey.timeout_s`, and the errors of `work`."""
     key = CatalogueKey(
         options.admin, options.subscription, options.fetch_retries, options.fetch_retry_interval_ms
     )
@@ -35,7 +35,7 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
         return await work(catalogue)
 
     try:
-        return background().run(asked(), key.patience_s)
+        return background().run(asked(), key.timeout_s)
     except KafkaError as error:
         _explain(error, options)
         raise

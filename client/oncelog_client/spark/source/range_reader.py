@@ -306,7 +306,7 @@ class _Reader:
     # -- the cluster, by the async client
 
     def _find_leader(self, timeout_ms: float) -> _Leader:
-        return background().run(self._look_up_leader(timeout_ms), _patience_s(timeout_ms))
+        return background().run(self._look_up_leader(timeout_ms), _outer_timeout_s(timeout_ms))
 
     async def _cluster(self, timeout_ms: float) -> Cluster:
         config = client_config(self._config)
@@ -338,7 +338,7 @@ class _Reader:
 
     def _log_start_offset(self) -> int:
         timeout_ms = self._poll_timeout_ms
-        return background().run(self._look_up_log_start(timeout_ms), _patience_s(timeout_ms))
+        return background().run(self._look_up_log_start(timeout_ms), _outer_timeout_s(timeout_ms))
 
     async def _look_up_log_start(self, timeout_ms: float) -> int:
         cluster = await self._cluster(timeout_ms)
@@ -374,6 +374,6 @@ class _Reader:
         self._socket = None
 
 
-def _patience_s(timeout_ms: float) -> float:
+def _outer_timeout_s(timeout_ms: float) -> float:
     """Return a timeout in seconds above the coroutine's own, in case the event loop is blocked."""
     return timeout_ms / 1000 + 10
