@@ -162,7 +162,7 @@ async def _check(admin: Admin, moves: Iterable[Move]) -> None:
 
 
 async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop) -> None:
-    """Elect these leaders. Raises Failed for partitions that another broker leads all the same."""
+    """Elect these leaders. Raises Failed for partitions that another broker still leads."""
     from oncelog_client.admin import ElectionType
 
     ends_ms = monotonic_ms() + ELECTION_MS

@@ -45,7 +45,7 @@ def unregister(*, broker_id: int, force: bool, **_: object) -> None:
             if not force:
                 raise Failed(
                     f"{text}. Without it, acknowledged records are lost. Start the broker, or"
-                    " forget it all the same by --force"
+                    " forget it nevertheless by --force"
                 )
             note(text)
         await admin.unregister_broker(broker_id)
