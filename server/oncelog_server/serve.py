@@ -273,6 +273,7 @@ async def _serve(
         click.echo("oncelog is stopped before its start was complete", err=True)
         return 1
     collect_in_short_stops()
+    _warn_of_missing_brokers(broker)
     control, failure = await _open_control(faults, broker)
     if settings.oncelog_create_topics and settings.member == 1:
         from oncelog_server.first_topics import create_first_topics
@@ -293,6 +294,20 @@ async def _serve(
         control.close()
     await broker.stop()
     return 1 if failure else 0
+
+
+def _warn_of_missing_brokers(broker: Broker) -> None:
+    """Warn if the metadata in this data directory has brokers that this start leaves out. Brokers
+    on an etcd may run anywhere."""
+    settings, image = broker.settings, broker.metadata.image
+    if settings.has_metadata_elsewhere:
+        return
+    running = range(settings.node_id, settings.node_id + settings.oncelog_brokers)
+    if image.registrations.keys() <= set(running):
+        return
+    from oncelog_server.cluster.missing_brokers import missing_brokers
+
+    click.echo(f"warning: {missing_brokers(image, running)}", err=True)
 
 
 async def _started(settings: Settings, faults: Faults | None) -> Broker:

@@ -28,17 +28,22 @@ class Machine(Oncelog):
         super().__init__(
             directory,
             {"group.initial.rebalance.delay.ms": "0", "num.partitions": "3", **(settings or {})},
-            arguments=["--brokers", str(COUNT)],
             preloaded=False,
         )
         self.port = free_range(COUNT)
+        self.run(COUNT)
+
+    def run(self, count: int) -> None:
+        """Let the next start run `count` brokers."""
+        self.count = count
+        self._arguments = ["--brokers", str(count)]
 
     def _address_arguments(self) -> list[str]:
         return ["--set", f"listeners=PLAINTEXT://{self.host}:{self.port}"]
 
     @property
     def addresses(self) -> str:
-        return ",".join(f"{self.host}:{self.port + number}" for number in range(COUNT))
+        return ",".join(f"{self.host}:{self.port + number}" for number in range(self.count))
 
     def pids(self) -> dict[int, int]:
         """Return the process of each broker by its id."""
@@ -55,7 +60,9 @@ class Machine(Oncelog):
         first = self.port
         super().start(timeout_s)
         self.port = first  # the first line may be another broker's
-        wait_until(lambda: self.output.read_text().count("listening") == COUNT, "all brokers serve")
+        wait_until(
+            lambda: self.output.read_text().count("listening") == self.count, "all brokers serve"
+        )
 
     def settled(self, admin: AdminClient, topic: str) -> None:
         """Return when all brokers are there and all partitions of the topic have leaders."""

@@ -15,12 +15,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog_server.broker_processes import BrokerProcesses
+from tests.client.cli.conftest import CommandLine
 from tests.cluster.machine import COUNT, Machine, exit_all, is_alive
 from tests.cluster.reading import CALL_S, values
 from tests.harness.waiting import wait_until
 
 TOPIC = "orders"
 PARTITIONS = 6
+WARNING = "of this data directory do"
 
 
 @pytest.fixture
@@ -104,6 +106,41 @@ def test_all_brokers_stop_cleanly_and_start_with_what_they_had(machine: Machine)
     assert machine.log.read_text().count('"clean":true,"event":"broker stopped"') == COUNT
     machine.start()
     machine.settled(AdminClient({"bootstrap.servers": machine.addresses}), TOPIC)
+    assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
+
+
+def test_a_start_with_fewer_brokers_warns_of_what_is_missing(machine: Machine) -> None:
+    """The records are back with all brokers. After a drain, fewer brokers have all of them."""
+    command_line = CommandLine(machine.addresses)
+    admin = admin_of(machine)
+    wrote = write(machine, 0)
+    machine.stop()
+    assert WARNING not in machine.log.read_text()
+    machine.run(COUNT - 1)
+    machine.start()
+    (warning,) = (line for line in machine.log.read_text().splitlines() if WARNING in line)
+    assert "broker 3 of this data directory does not run: 2 partitions cannot be read" in warning
+    assert f"{TOPIC}-" in warning
+    assert f"start with --brokers {COUNT}" in warning
+    machine.stop()
+    machine.log.write_text("")
+
+    machine.run(COUNT)
+    machine.start()
+    machine.settled(admin, TOPIC)
+    assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
+    command_line.text("cluster", "drain", "3", "--execute")
+    machine.stop()
+    assert WARNING not in machine.log.read_text()
+    machine.run(COUNT - 1)
+    machine.start()
+    (warning,) = (line for line in machine.log.read_text().splitlines() if WARNING in line)
+    assert "has no partition. To forget: oncelog cluster unregister 3" in warning
+    CommandLine(machine.addresses).text("cluster", "unregister", "3")
+    machine.stop()
+    machine.log.write_text("")
+    machine.start()
+    assert WARNING not in machine.log.read_text()
     assert values(machine.addresses, TOPIC, PARTITIONS) == wrote
 
 
