@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from oncelog_client.core.move_throttles import LEADER_RATE, LEADER_REPLICAS
 from oncelog_client.sync import Admin
 from tests.client.cli.conftest import CommandLine
 from tests.harness.cluster import Cluster
+from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
@@ -142,3 +144,53 @@ def test_moves_throttles_and_leaders(cluster: Cluster, admin: Admin) -> None:
     assert found["leaders not preferred"]["found"] == "led-0 (broker 2 for 3)"
     CommandLine(cluster.address).text("cluster", "rebalance", "--execute")
     settled(cluster)
+
+
+def test_stray_folders_are_removed_when_the_other_copies_are_whole(
+    cluster: Cluster, admin: Admin
+) -> None:
+    """Both partitions move away, and one topic is deleted, while broker 2 is down."""
+    command_line = CommandLine(cluster.address)
+    data = cluster.brokers[2].data
+    for topic in ("moves", "waits", "goes"):
+        create(admin, topic, 1, 2)
+    settled(cluster)
+    cluster.brokers[2].stop()
+    places = [TopicPartition("moves", 0), TopicPartition("waits", 0)]
+    admin.alter_partition_reassignments({place: [1, 3] for place in places})
+    wait_until(lambda: not admin.list_partition_reassignments(), "the moves", CALL_S)
+    admin.delete_topics(["goes"])
+    cluster.brokers[2].start()
+    cluster.brokers[3].stop()
+    command_line.settled(lambda rows: rows[2]["state"] == "fenced", "cluster", "brokers")
+
+    def shown(*flags: str) -> dict[str, tuple[bool, str]]:
+        rows = command_line.json("cluster", "strays", str(data), *flags)
+        return {row["topic"]: (row["removable"], row["reason"]) for row in rows}
+
+    lacking = False, "not in sync: broker 3"
+    deleted = True, "the topic is deleted"
+    found = {"moves": lacking, "waits": lacking, "goes": deleted}
+    assert shown() == found
+    assert shown("--execute") == found
+    assert shown() == {"moves": lacking, "waits": lacking}, "only what is removable is deleted"
+    cluster.brokers[3].start()
+    settled(cluster)
+    whole = True, "whole on broker 1, 3"
+    assert shown("--execute") == {"moves": whole, "waits": whole}
+    assert shown() == {}
+    said = command_line.refused("cluster", "strays", str(data.parent))
+    assert "is no data directory" in said
+
+
+def test_a_missing_member_of_etcd_is_a_notice(tmp_path: Path, etcd_program: str) -> None:
+    settings = {"oncelog.etcd.prefix": "/members/", "broker.session.timeout.ms": "9000"}
+    with (
+        Etcd(tmp_path / "etcd", members=3) as etcd,
+        Cluster(tmp_path, etcd, size=1, settings=settings) as cluster,
+    ):
+        settled(cluster)
+        etcd.members[2].kill()
+        found = settled(cluster, "etcd members")["etcd members"]
+        assert found["state"] == "notice"
+        assert found["found"].startswith(f"{etcd.urls[2]} cannot be reached")

@@ -4,18 +4,17 @@ version."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from oncelog_client.cli.brokers import conditions_of
 from oncelog_client.cli.cluster_state import ClusterState
+from oncelog_client.cli.etcd_members import endpoints_of
 from oncelog_client.cli.findings import NOTICE, PROBLEM, Row, row_of
 from oncelog_client.cli.quantities import count_text, duration_text
 from oncelog_client.errors import KafkaError
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
-
-ENDPOINTS: Final = "oncelog.etcd.endpoints"
 
 
 async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
@@ -38,19 +37,12 @@ async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
 
 async def _store_advice(admin: Admin, state: ClusterState) -> str:
     """Return what to do, with the addresses of etcd if the brokers have one."""
-    from oncelog_client.admin import ConfigResource, ResourceType
-
-    resource = ConfigResource(ResourceType.BROKER, str(min(state.alive)))
     try:
-        entries = (await admin.describe_configs([resource]))[resource]
+        urls = ", ".join(await endpoints_of(admin, state))
     except KafkaError:
-        entries = {}
-    endpoints = entries[ENDPOINTS].value if ENDPOINTS in entries else None
-    if endpoints:
-        return (
-            f"start etcd ({endpoints}), or mend the network to it. The brokers continue by"
-            " themselves"
-        )
+        urls = ""
+    if urls:
+        return f"start etcd ({urls}), or mend the network to it. The brokers continue by themselves"
     return "see the log of the broker. Brokers of `serve --brokers` need the first one of them"
 
 

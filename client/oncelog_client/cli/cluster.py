@@ -19,6 +19,7 @@ from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, note, say, show, show_json
 from oncelog_client.cli.rebalance import rebalance
 from oncelog_client.cli.some_names import some
+from oncelog_client.cli.strays import strays
 from oncelog_client.cli.transaction_checks import HANGING
 from oncelog_client.cli.unregister import unregister
 
@@ -163,4 +164,5 @@ def brokers(*, output: str, **_: object) -> None:
 
 cluster.add_command(drain)
 cluster.add_command(rebalance)
+cluster.add_command(strays)
 cluster.add_command(unregister)

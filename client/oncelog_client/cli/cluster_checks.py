@@ -15,6 +15,7 @@ from oncelog_client.cli.broker_checks import (
 )
 from oncelog_client.cli.cluster_state import ClusterState, cluster_state
 from oncelog_client.cli.disks import disks
+from oncelog_client.cli.etcd_members import etcd_members
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
 from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
@@ -51,6 +52,7 @@ HEALTH: Final[tuple[NamedCheck, ...]] = (
 )
 # What an operator should know besides.
 UPKEEP: Final[tuple[NamedCheck, ...]] = (
+    ("etcd members", etcd_members),
     ("fenced brokers", fenced_brokers),
     ("leaders not preferred", leaders_elsewhere),
     ("stalled moves", stalled_moves),

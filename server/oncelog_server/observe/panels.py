@@ -278,8 +278,22 @@ DASHBOARDS: Final = (
                     Query(_of(metrics.PARTITION_COUNT), "{{instance}}"),
                     Query(_of(metrics.OFFLINE_COUNT), "offline {{instance}}"),
                     Query(_of(metrics.UNDER_REPLICATED_COUNT), "under-replicated {{instance}}"),
+                    Query(_of(metrics.UNDER_MIN_ISR_COUNT), "below min ISR {{instance}}"),
+                    Query(_of(metrics.REASSIGNING_COUNT), "moving {{instance}}"),
                 ),
             ),
+            Panel(
+                "Replication",
+                (
+                    Query(_rate(metrics.REPLICATED_BYTES_IN), "in {{instance}}"),
+                    Query(_rate(metrics.REPLICATED_BYTES_OUT), "out {{instance}}"),
+                    Query(_rate(metrics.REASSIGNED_BYTES_IN), "moved in {{instance}}"),
+                    Query(_rate(metrics.REASSIGNED_BYTES_OUT), "moved out {{instance}}"),
+                ),
+                "Bps",
+                "What followers fetch, and the part that moves of partitions cause.",
+            ),
+            _single(metrics.STORE_SILENCE, "Silence of the metadata store", "ms"),
             Panel(
                 "Log cleaner",
                 (

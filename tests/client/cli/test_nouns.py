@@ -20,7 +20,9 @@ VERBS = {
     "topic": {"list", "create", "describe", "delete", "offsets", "trim"},
     "group": {"list", "describe", "seek", "delete"},
     "txn": {"list", "blocking", "describe", "abort"},
-    "cluster": {"info", "health", "doctor", "brokers", "drain", "rebalance", "unregister"},
+    "cluster": {
+        *("info", "health", "doctor", "brokers", "drain", "rebalance", "strays", "unregister")
+    },
     "users": {"list", "add", "remove"},
     "acls": {"list", "add", "remove", "explain"},
 }
