@@ -185,6 +185,9 @@ APIS: dict[int, Api] = {
 
 # The APIs that only brokers use. ApiVersions does not list them.
 BETWEEN_BROKERS: frozenset[ApiKey] = frozenset({ApiKey.COORDINATOR_CALL})
+# APIs with responses that leave as soon as they are complete. All other responses have the order of
+# their requests.
+UNORDERED: frozenset[ApiKey] = frozenset({ApiKey.COORDINATOR_CALL})
 
 
 @dataclass_transform()

@@ -2,7 +2,8 @@
 does the broker for its own requests to other brokers.
 
 A broker responds in the order of the requests. So a response belongs to the oldest request in
-flight, and must have the same correlation id.
+flight, and must have the same correlation id. The APIs in UNORDERED are exceptions: a response
+belongs to any request in flight with its correlation id.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from oncelog_protocol.apis import Api, ApiKey, api_of
+from oncelog_protocol.apis import UNORDERED, Api, ApiKey, api_of
 from oncelog_protocol.codecs import decode, encoder
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.frames import MAX_FRAME_SIZE, FrameReader, frame
@@ -69,7 +70,7 @@ class Requests:
         return correlation_id, frame(parts)
 
     def receive_data(self, data: Buffer) -> Iterator[Response]:
-        """Return the complete responses, in the order of their requests. Raises ProtocolError for a
+        """Return the complete responses, in the order of their arrival. Raises ProtocolError for a
         response without a request, or an undecodable one; the connection must then be closed.
         """
         return map(self.response, self._frames.receive_data(data))
@@ -88,14 +89,31 @@ class Requests:
         waiting = self._waiting[0]
         api, version = waiting.api, waiting.version
         correlation_id, position = read_response_header(api.key, version, body)
+        if correlation_id != waiting.correlation_id and api.key in UNORDERED:
+            waiting = self._later(correlation_id, waiting)
+            api, version = waiting.api, waiting.version
+            correlation_id, position = read_response_header(api.key, version, body)
         if correlation_id != waiting.correlation_id:
             raise ProtocolError(
                 f"response {correlation_id}, expected {waiting.correlation_id} ({api.name})"
             )
         content = memoryview(body)[position:]
         message = decode(api.response, _response_version(api, version, content), content)
-        self._waiting.popleft()
+        if waiting is self._waiting[0]:
+            self._waiting.popleft()
+        else:
+            self._waiting.remove(waiting)
         return Response(correlation_id, api, version, message)
+
+    def _later(self, correlation_id: int, oldest: Waiting) -> Waiting:
+        """Return the request with this correlation id that a response may belong to before the
+        oldest request has its own. Return `oldest` without such a request."""
+        for waiting in self._waiting:
+            if waiting.api.key not in UNORDERED:
+                break
+            if waiting.correlation_id == correlation_id:
+                return waiting
+        return oldest
 
 
 def _response_version(api: Api, version: int, content: memoryview) -> int:

@@ -6,6 +6,7 @@ the response registers a callback. Both run on one thread, so nothing is locked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -34,13 +35,26 @@ class Unheard:
             take(failure)
 
 
+class Order(Enum):
+    """The requests that a connection serves while a response is pending, and the moment at which
+    the response leaves."""
+
+    PARKS = "parks"
+    """The next request is served after the response."""
+    ORDERED = "ordered"
+    """The request has already taken effect, and only its response is pending. The next requests are
+    served, and all responses leave in the order of the requests."""
+    FREE = "free"
+    """The next requests are served. The response leaves when it is complete (`UNORDERED` of
+    `oncelog_protocol/apis.py`)."""
+
+
 class Deferred(Generic[T]):
     """A response that `complete` sets exactly once. `on_complete` may be called before or after it.
 
     `cancel` ends the wait, for example because the client has closed the connection. The
     `on_cancel` callbacks then release the resources of the wait, and a later `complete` is ignored.
-    `ordered` says that the request has already taken effect and only its response is pending, so
-    that the connection may serve the next request.
+    `order` says whether the connection may serve the next request.
 
     `complete` and `abandon` pass the exceptions of callbacks to `Unheard` after all callbacks have
     run. In a broker, which sets `Unheard.take`, the exceptions never reach the caller of `complete`
@@ -57,11 +71,11 @@ class Deferred(Generic[T]):
         "cancelled",
         "done",
         "failure",
-        "ordered",
+        "order",
     )
 
-    def __init__(self, *, ordered: bool = False) -> None:
-        self.ordered = ordered
+    def __init__(self, *, order: Order = Order.PARKS) -> None:
+        self.order = order
         self.done = False
         self.cancelled = False
         self._value: T | None = None
@@ -169,7 +183,7 @@ def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]
         return change(response)
     if response.done:
         return change(response.value)
-    later: Deferred[R] = Deferred(ordered=response.ordered)
+    later: Deferred[R] = Deferred(order=response.order)
 
     def completed(value: T) -> None:
         try:

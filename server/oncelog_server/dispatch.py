@@ -324,7 +324,7 @@ def _named(
 ) -> Deferred[Parts]:
     """Return a Deferred of `change(response)`. A failure names the request, unless it is a
     ProtocolError."""
-    later: Deferred[Parts] = Deferred(ordered=response.ordered)
+    later: Deferred[Parts] = Deferred(order=response.order)
 
     def give_up(cause: Exception | None) -> None:
         if cause is None or isinstance(cause, ProtocolError):

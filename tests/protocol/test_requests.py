@@ -14,6 +14,13 @@ from oncelog_protocol.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from oncelog_protocol.messages.coordinator_call import (
+    CoordinatorCall,
+    CoordinatorCallRequest,
+    CoordinatorCallResponse,
+    CoordinatorCallResult,
+    Operation,
+)
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from oncelog_protocol.messages.produce import ProduceRequest
@@ -47,6 +54,49 @@ def test_responses_are_matched_with_their_requests_in_order() -> None:
     assert (end.correlation_id, end.api.key, end.version) == (second, ApiKey.END_TXN, 3)
     assert end.message == EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH)
     assert len(requests) == 0
+
+
+def call(requests: Requests) -> int:
+    request = CoordinatorCallRequest(CoordinatorCall(Operation.LOCATE, "t", "g"))
+    return requests.send(request, 0)[0]
+
+
+def called(correlation_id: int) -> bytes:
+    response = CoordinatorCallResponse(
+        result=CoordinatorCallResult(coordinator_epoch=correlation_id)
+    )
+    return answer(ApiKey.COORDINATOR_CALL, 0, correlation_id, response)
+
+
+def test_responses_to_calls_between_brokers_come_in_any_order() -> None:
+    requests = Requests(None)
+    sent = [call(requests) for _ in range(4)]
+    found = list(requests.receive_data(b"".join(called(sent[at]) for at in (2, 0, 3, 1))))
+    assert [a.correlation_id for a in found] == [sent[at] for at in (2, 0, 3, 1)]
+    assert all(a.message.result.coordinator_epoch == a.correlation_id for a in found)
+    assert len(requests) == 0
+
+
+@pytest.mark.parametrize("first", ["call", "metadata"])
+def test_no_other_response_comes_out_of_order(first: str) -> None:
+    requests = Requests(None)
+    if first == "call":
+        call(requests)
+        later, _ = requests.send(MetadataRequest(), 12)
+        raw = answer(ApiKey.METADATA, 12, later, MetadataResponse())
+    else:
+        requests.send(MetadataRequest(), 12)
+        raw = called(call(requests))
+    with pytest.raises(ProtocolError, match="expected"):
+        list(requests.receive_data(raw))
+
+
+def test_a_second_response_to_a_call_is_refused() -> None:
+    requests = Requests(None)
+    _, second = call(requests), call(requests)
+    list(requests.receive_data(called(second)))
+    with pytest.raises(ProtocolError, match="expected"):
+        list(requests.receive_data(called(second)))
 
 
 def test_a_request_without_a_response_is_not_waited_for() -> None:

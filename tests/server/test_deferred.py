@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_server.deferred import Deferred, Unheard, gather, then, then_ask
+from oncelog_server.deferred import Deferred, Order, Unheard, gather, then, then_ask
 
 
 def test_listeners_added_before_and_after_the_response_get_it_once() -> None:
@@ -180,10 +180,10 @@ def test_then_changes_a_complete_response() -> None:
 
 
 def test_then_changes_a_later_response() -> None:
-    answer: Deferred[int] = Deferred(ordered=True)
+    answer: Deferred[int] = Deferred(order=Order.ORDERED)
     later = then(answer, double)
     assert isinstance(later, Deferred)
-    assert later.ordered
+    assert later.order is Order.ORDERED
     answer.complete(2)
     assert later.value == 4
 

@@ -18,7 +18,7 @@ from oncelog_protocol.messages.list_groups import (
 )
 from oncelog_protocol.requests import Requests
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, Order, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.quotas.gate import QuotaGate
@@ -117,11 +117,11 @@ def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(session
 
 
 def test_a_deferred_response_is_encoded_when_the_handler_completes_it(session: Session) -> None:
-    later: Deferred[HeartbeatResponse] = Deferred(ordered=True)
+    later: Deferred[HeartbeatResponse] = Deferred(order=Order.ORDERED)
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     response = session.serve(HeartbeatRequest(), 3)
     assert isinstance(response, Deferred)
-    assert response.ordered
+    assert response.order is Order.ORDERED
     given: list[Parts] = []
     response.on_complete(given.append)
     later.complete(HeartbeatResponse(error_code=16))

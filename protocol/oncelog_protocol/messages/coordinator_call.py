@@ -3,7 +3,8 @@ different brokers.
 
 A transactional id in a consumer group is coordinated with its group (KIP-447, early draft). So the
 coordinators of the id and of the group, which other brokers may have, need each other. A request
-has calls of any operations, and the response has a result for each, in the same order.
+has one call. A response leaves when its call has ended, not in the order of the requests, so that a
+slow shard delays no call to another one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import IntEnum
 
 from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.schema import struct
-from oncelog_protocol.types import array, boolean, int8, int16, int32, int64, string
+from oncelog_protocol.types import array, boolean, int8, int16, int32, int64, nested, string
 
 from .describe_transactions import TransactionState
 
@@ -97,15 +98,15 @@ class CoordinatorCallResult:
 
 @api_message(ApiKey.COORDINATOR_CALL)
 class CoordinatorCallRequest:
-    """Calls to the coordinators of one broker; from brokers only."""
+    """A call to a coordinator; from brokers only."""
 
-    calls: list[CoordinatorCall] = array(CoordinatorCall)
+    call: CoordinatorCall = nested(CoordinatorCall)
 
 
 @api_message(ApiKey.COORDINATOR_CALL)
 class CoordinatorCallResponse:
-    """The results, in the order of the calls. With an error code there is none."""
+    """The result of the call. An `error_code` refuses the request itself."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    results: list[CoordinatorCallResult] = array(CoordinatorCallResult)
+    result: CoordinatorCallResult = nested(CoordinatorCallResult)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.log.whole_files import remove_unfinished, write_whole
 from oncelog_server.partition.waiting import raise_all
 from oncelog_server.slices import Slices, Steps
@@ -44,7 +44,7 @@ class CheckpointWriter:
         start has more bytes to scan (scenario D4). The Deferred is `ordered`, because the caller's
         request has already taken effect. Each caller has its own Deferred, and may cancel it.
         """
-        deferred: Deferred[StorageError | None] = Deferred(ordered=True)
+        deferred: Deferred[StorageError | None] = Deferred(order=Order.ORDERED)
         self._waiting.append(deferred)
         if self._writing is None:
             self._begin()

@@ -28,13 +28,11 @@ class GatheredRequests(Generic[T]):
         version: int,
         request_of: Callable[[Sequence[T]], object],
         settle: Callable[[Sequence[T], Any | None], None],
-        max_items: int = MAX_ITEMS,
     ) -> None:
         self.link = link
         self._version = version
         self._request_of = request_of
         self._settle = settle
-        self._max_items = max_items
         self._waiting: list[T] = []
         # True while a request is in flight, or will be sent at the end of this turn of the loop.
         self._is_sending = False
@@ -47,8 +45,8 @@ class GatheredRequests(Generic[T]):
             asyncio.get_running_loop().call_soon(self._send)
 
     def _send(self) -> None:
-        items = self._waiting[: self._max_items]
-        self._waiting = self._waiting[self._max_items :]
+        items = self._waiting[:MAX_ITEMS]
+        self._waiting = self._waiting[MAX_ITEMS:]
 
         def answered(response: Any | None) -> None:
             self._is_sending = bool(self._waiting)

@@ -75,8 +75,8 @@ class Server(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One connection. Requests are handled synchronously, one after the other. A request with a
     deferred response parks the connection. A parked connection serves no further request until the
-    response is complete. If the parked request has already taken effect (`Deferred.ordered`), the
-    connection serves the next requests, and only their responses wait."""
+    response is complete, unless the response lets the connection serve the next requests
+    (`Deferred.order`)."""
 
     def __init__(
         self, server: Server, admission: Admission, loop: asyncio.AbstractEventLoop
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         responses are sent."""
         self._draining = True
         self._pause_reading()
-        if not self._pending.queue:
+        if self._pending.is_empty:
             self._close_written()
 
     def _close_written(self) -> None:
@@ -412,7 +412,7 @@ class Connection(asyncio.BufferedProtocol):
         if ready:
             self._send(ready)
         if self._draining:
-            if not self._pending.queue:
+            if self._pending.is_empty:
                 self._close_written()
         elif self._pending.parked is None and (self._backlog.waiting_bytes or self._is_paused):
             # The backlog is served later, not inside the call that has just completed the response.

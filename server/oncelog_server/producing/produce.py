@@ -16,7 +16,7 @@ import msgspec
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG, BatchHeader
-from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.deferred import Deferred, Order, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
 from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
@@ -323,7 +323,7 @@ class _AllCommitted:
     def __init__(self, uncommitted: list[PartitionAppend], timeout_ms: int, timers: Timers) -> None:
         # `ordered`, because the request has already taken effect and only its response is pending.
         # The connection may serve the next request meanwhile.
-        self.done: Deferred[None] = Deferred(ordered=True)
+        self.done: Deferred[None] = Deferred(order=Order.ORDERED)
         self._timer = timers.call_later(max(timeout_ms, 0), self._time_is_up)
         self.done.on_cancel(self._timer.cancel)
         self._pending = dict(enumerate(uncommitted))

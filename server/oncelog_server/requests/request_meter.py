@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NS_PER_MS: Final = 1_000_000
 # Requests between brokers (CLUSTER_ACTION) are exempt from the quota on time, as in Kafka.
-_EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
+_EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.COORDINATOR_CALL})
 
 
 class RequestMeter:

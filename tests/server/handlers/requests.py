@@ -153,7 +153,7 @@ def markers_request(topic: str) -> Any:
 
 def coordinator_call_request(topic: str) -> Any:
     call = coordinator_call.CoordinatorCall(coordinator_call.Operation.CLAIM, "id", "group")
-    return coordinator_call.CoordinatorCallRequest([call])
+    return coordinator_call.CoordinatorCallRequest(call)
 
 
 def coordinator_request(key_type: int) -> Callable[[str], Any]:

@@ -9,7 +9,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.handlers import delete_records
 from oncelog_server.storage.files import StorageError
 from tests.server.handlers.nodes import broker, context
@@ -24,7 +24,7 @@ async def test_the_response_waits_for_the_checkpoint_unless_nothing_was_deleted(
     checkpoints: list[Deferred[StorageError | None]] = []
 
     def checkpoint() -> Deferred[StorageError | None]:
-        checkpoints.append(Deferred(ordered=True))
+        checkpoints.append(Deferred(order=Order.ORDERED))
         return checkpoints[-1]
 
     async with broker() as services:
@@ -46,7 +46,7 @@ async def test_the_response_waits_for_the_checkpoint_unless_nothing_was_deleted(
         assert checkpoints == []
         response = ask(3)
         assert isinstance(response, Deferred)
-        assert response.ordered, "the next requests need not wait"
+        assert response.order is Order.ORDERED, "the next requests need not wait"
         assert not response.done
         checkpoints[0].complete(None)
         result = response.value.topics[0].partitions[0]

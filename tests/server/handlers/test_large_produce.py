@@ -26,7 +26,7 @@ from oncelog_server import dispatch
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.handlers import end_txn, init_producer_id, produce
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
@@ -84,7 +84,7 @@ def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -
 async def response_of(response: EncodedResponse, version: int = 9) -> ProduceResponse:
     """Wait for the response of a request, and return it decoded."""
     assert isinstance(response, Deferred)
-    assert not response.ordered, (
+    assert response.order is Order.PARKS, (
         "an ordered response would let the connection's next request append before this one"
     )
     ready = asyncio.Event()

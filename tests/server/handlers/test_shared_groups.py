@@ -3,6 +3,7 @@ broker has it, and the coordinators call each other by CoordinatorCall."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from oncelog_protocol.messages.coordinator_call import (
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.members import BrokerImage
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Unheard
 from oncelog_server.handlers import api_versions, coordinator_call, describe_transactions
 from oncelog_server.settings.model import Settings
 from tests.server.handlers.nodes import ask, broker
@@ -86,14 +87,50 @@ async def test_a_broker_that_switches_the_feature_off_has_it_not_and_registers_w
         assert GROUP_TRANSACTIONS not in services.metadata.image.brokers[1].features
 
 
-async def test_the_results_are_in_the_order_of_the_calls() -> None:
+def located(key: str = "a") -> CoordinatorCallRequest:
+    return CoordinatorCallRequest(CoordinatorCall(Operation.LOCATE, key, "g"))
+
+
+async def test_a_call_gets_its_result() -> None:
     async with broker(ETCD) as services:
         services = shared(services)
-        calls = [CoordinatorCall(Operation.LOCATE, key, "g") for key in "abc"]
-        response = await ask(coordinator_call, services, CoordinatorCallRequest(calls))
-        assert [result.generation_id for result in response.results] == [1, 2, 3]
         others: Any = services.other_coordinators
+        for number, key in enumerate("abc", 1):
+            response = await ask(coordinator_call, services, located(key))
+            assert response.result.generation_id == number
         assert [call.key for call in others.served] == ["a", "b", "c"]
+
+
+class Unserved:
+    """Coordinators with a call that is pending, or that has a defect."""
+
+    def __init__(self) -> None:
+        self.result: Deferred[CoordinatorCallResult] = Deferred()
+        self.has_defect = False
+
+    def serve(self, call: CoordinatorCall) -> Deferred[CoordinatorCallResult]:
+        if self.has_defect:
+            raise RuntimeError("a defect")
+        return self.result
+
+
+@pytest.mark.parametrize("fails", ["at once", "later", "later, already logged"])
+async def test_a_defect_in_a_call_fails_only_this_call(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception would close the link between the brokers, with all other calls in flight."""
+    logged: list[Exception] = []
+    monkeypatch.setattr(Unheard, "take", logged.append)
+    async with broker(ETCD) as services:
+        others: Any = Unserved()
+        services = replace(shared(services), other_coordinators=others)
+        others.has_defect = fails == "at once"
+        if fails != "at once":
+            failure = RuntimeError("a defect") if fails == "later" else None
+            asyncio.get_running_loop().call_soon(others.result.abandon, failure)
+        response = await ask(coordinator_call, services, located())
+    assert response.result.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [str(failure) for failure in logged] == ["a defect"] * (fails != "later, already logged")
 
 
 async def test_calls_are_served_on_the_listener_between_brokers_only() -> None:
@@ -104,7 +141,7 @@ async def test_calls_are_served_on_the_listener_between_brokers_only() -> None:
     )
     async with broker(settings) as services:
         services = shared(services)
-        request = CoordinatorCallRequest([CoordinatorCall(Operation.LOCATE, "a", "g")])
+        request = located()
         for listener, code in (
             ("PLAINTEXT", ErrorCode.NONE),
             ("EXTERNAL", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),

@@ -19,9 +19,14 @@ from oncelog_protocol.messages.coordinator_call import (
 from oncelog_server.broker import Broker
 from oncelog_server.deferred import Deferred
 from oncelog_server.links.broker_link import BrokerLinks
-from oncelog_server.links.coordinator_calls import MAX_CALLS, RemoteCalls
+from oncelog_server.links.coordinator_calls import (
+    CALLS_PER_TURN,
+    MAX_IN_FLIGHT,
+    RemoteCalls,
+)
 from oncelog_server.transaction.remote.calls import Called
 from oncelog_server.transaction.remote.owners import PRODUCERS_PER_CALL
+from tests.server.metadata.brokers import until
 from tests.server.transaction.world import value_of
 
 DEADLINE_S = 60
@@ -30,14 +35,23 @@ LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class Served:
-    """The coordinators of the test broker. The result of a call names its key."""
+    """The coordinators of the test broker. The result of a call names its key. The results of slow
+    calls are pending."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.slow: dict[str, Deferred[CoordinatorCallResult]] = {}
 
     def serve(self, call: CoordinatorCall) -> Called:
         self.calls.append(call.key)
+        if call.key.startswith("defect"):
+            raise RuntimeError("a defect")
+        if call.key.startswith("slow"):
+            return self.slow.setdefault(call.key, Deferred())
         return CoordinatorCallResult(error_message=call.key, coordinator_epoch=3)
+
+    def complete(self, key: str) -> None:
+        self.slow[key].complete(CoordinatorCallResult(error_message=key, coordinator_epoch=3))
 
 
 @pytest.fixture
@@ -75,6 +89,68 @@ async def test_calls_that_gather_get_their_own_results(calls: RemoteCalls, serve
     assert served.calls == ["a", "b", "c", "d"]
 
 
+async def test_a_slow_call_holds_back_no_other_and_gets_its_result(
+    calls: RemoteCalls, served: Served
+) -> None:
+    """A shard may wait for its replicas for half a minute."""
+    slow = [calls.send(BROKER_ID, call(f"slow-{number}")) for number in range(100)]
+    for key in "abc":
+        assert (await result(calls.send(BROKER_ID, call(key)))).error_message == key
+    await until(lambda: len(served.slow) == 100)
+    served.complete("slow-70")
+    assert (await result(slow[70])).error_message == "slow-70"
+    assert sum(called.done for called in slow if isinstance(called, Deferred)) == 1
+    for key in served.slow.keys() - {"slow-70"}:
+        served.complete(key)
+    assert [(await result(called)).error_message for called in slow] == [
+        f"slow-{number}" for number in range(100)
+    ]
+
+
+async def test_a_defect_in_a_call_fails_only_this_call(
+    calls: RemoteCalls, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = calls.send(BROKER_ID, call("slow"))
+    sent = [calls.send(BROKER_ID, call(key)) for key in ("a", "defect", "b")]
+    codes = [(await result(called)).error_code for called in sent]
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    served.complete("slow")
+    assert (await result(slow)).error_message == "slow"
+
+
+async def test_a_limited_number_of_calls_is_in_flight(calls: RemoteCalls, served: Served) -> None:
+    sent = [calls.send(BROKER_ID, call(f"slow-{number}")) for number in range(MAX_IN_FLIGHT)]
+    last = calls.send(BROKER_ID, call("last"))
+    await until(lambda: len(served.slow) == MAX_IN_FLIGHT)
+    assert not _is_done(last)
+    served.complete("slow-7")
+    assert (await result(last)).error_message == "last"
+    assert _is_done(sent[7])
+    for key in served.slow.keys() - {"slow-7"}:
+        served.complete(key)
+
+
+async def test_a_call_without_a_response_ends_at_its_timeout(
+    other_broker: Broker, served: Served
+) -> None:
+    """The responses of other calls arrive meanwhile, so the link itself does not time out."""
+    links = BrokerLinks(lambda: other_broker.metadata.image, "PLAINTEXT", "broker-99-coordinators")
+    calls = RemoteCalls(links, timeout_s=0.2)
+    slow = calls.send(BROKER_ID, call("slow"))
+    async with asyncio.timeout(DEADLINE_S):
+        while not _is_done(slow):
+            assert (await result(calls.send(BROKER_ID, call("a")))).error_code in (0, LOADING)
+    assert (await result(slow)).error_code == LOADING
+    served.complete("slow")  # the response comes too late, and changes nothing
+    patient = RemoteCalls(links)
+    assert (await result(patient.send(BROKER_ID, call("b")))).error_message == "b"
+    links.close()
+
+
+def _is_done(called: Called) -> bool:
+    return not isinstance(called, Deferred) or called.done
+
+
 async def test_the_largest_requests_are_accepted(calls: RemoteCalls, served: Served) -> None:
     """A request with more elements than a broker accepts would close the link each time."""
     clients = [CallClient("client", "/127.0.0.1")]
@@ -87,10 +163,10 @@ async def test_the_largest_requests_are_accepted(calls: RemoteCalls, served: Ser
                 caused_by=clients,
             ),
         )
-        for number in range(2 * MAX_CALLS)
+        for number in range(2 * CALLS_PER_TURN)
     ]  # fmt: skip
     found = [(await result(called)).error_message for called in sent]
-    assert found == [str(number) for number in range(2 * MAX_CALLS)]
+    assert found == [str(number) for number in range(2 * CALLS_PER_TURN)]
 
 
 async def test_a_broker_that_is_not_alive_is_retriable(calls: RemoteCalls) -> None:

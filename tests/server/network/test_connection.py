@@ -18,7 +18,7 @@ import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.clock import SystemClock
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.connection import (
@@ -43,6 +43,10 @@ DEADLINE_S = 60
 # More bytes than the buffers of both sockets hold.
 RANGE_BYTES = 32 << 20
 MUTED_MS = 50
+
+
+# The order of a pending response, by the kind of its request.
+ORDERS = {b"later": Order.PARKS, b"ordered": Order.ORDERED, b"free": Order.FREE}
 
 
 class Scripted:
@@ -85,8 +89,8 @@ class Scripted:
             raise ProtocolError("as asked")
         if kind == b"bug":
             raise ZeroDivisionError
-        if kind in (b"later", b"ordered"):
-            answer: Deferred[Parts] = Deferred(ordered=kind == b"ordered")
+        if kind in ORDERS:
+            answer: Deferred[Parts] = Deferred(order=ORDERS[kind])
             self.waiting.append(answer)
             return answer
         if kind == b"slow":
@@ -194,6 +198,29 @@ async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
     await session.until(lambda: len(session.server.served) == 2)
     session.server.waiting[0].complete([b"done;"])
     await session.expect(b"done;now 2;")
+
+
+async def test_a_free_response_leaves_when_it_is_complete(session: Session) -> None:
+    session.send(b"free", b"free", b"now")
+    await session.expect(b"now;")
+    first, second = session.server.waiting
+    second.complete([b"second;"])
+    await session.expect(b"second;")
+    first.complete([b"first;"])
+    await session.expect(b"first;")
+    session.send(b"now")
+    await session.expect(b"now;")
+
+
+async def test_a_drained_connection_waits_for_its_free_responses(session: Session) -> None:
+    session.send(b"free", b"free", b"now")
+    await session.expect(b"now;")
+    session.server.opened[0].drain()
+    for response in session.server.waiting:
+        response.complete([b"late;"])
+        await session.expect(b"late;")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await session.reader.read() == b""
 
 
 async def test_after_an_ordered_wait_the_next_request_is_served_but_does_not_overtake(

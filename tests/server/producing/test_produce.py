@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.partition.follower_fetch import FetchingFollower, record_fetch
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -32,7 +32,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     broker = Broker(flush_on_ack=True)
     appends, later = broker.produce(batch(), batch(), batch(3))
     assert later is not None
-    assert later.ordered, "the connection may serve the next request before this response"
+    assert later.order is Order.ORDERED, "the connection may serve the next request meanwhile"
     broker.files.pending.pop(0)()
     assert not later.done
     broker.files.settle()

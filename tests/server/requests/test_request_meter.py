@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.apis import ApiKey, api_of
+from oncelog_protocol.messages.coordinator_call import (
+    CoordinatorCall,
+    CoordinatorCallRequest,
+    CoordinatorCallResponse,
+)
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.messages.produce import ProduceRequest, ProduceResponse
 from oncelog_protocol.messages.write_txn_markers import (
@@ -16,7 +21,7 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from oncelog_protocol.requests import Requests
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Order
 from oncelog_server.quotas.entities import Quota, entity_of
 from oncelog_server.security.resources import Principal
 from oncelog_server.slices import Slices, Steps
@@ -61,12 +66,12 @@ def test_the_time_of_a_handler_throttles_its_client() -> None:
 
 
 def test_a_deferred_response_has_the_throttle_time_and_its_wait_does_not_count() -> None:
-    later: Deferred[Any] = Deferred(ordered=True)
+    later: Deferred[Any] = Deferred(order=Order.ORDERED)
     session = serving(lambda: later)
     session.quotas.follow({ALL_USERS: {Quota.REQUEST: 2.9}})
     response = session.serve(HeartbeatRequest(), 3)
     assert isinstance(response, Deferred)
-    assert response.ordered
+    assert response.order is Order.ORDERED
     session.now_ms += 5_000  # parked
     given: list[Any] = []
     response.on_complete(given.append)
@@ -116,9 +121,18 @@ def test_a_version_without_the_field_is_served_too() -> None:
     assert session.read(session.serve(HeartbeatRequest(), 0)).error_code == 0
 
 
-def test_a_request_of_another_broker_is_exempt() -> None:
-    session = serving(lambda: WriteTxnMarkersResponse(), ApiKey.WRITE_TXN_MARKERS)
-    session.serve(WriteTxnMarkersRequest(), 1)
+@pytest.mark.parametrize(
+    ("request_", "version", "response"),
+    [
+        (WriteTxnMarkersRequest(), 1, WriteTxnMarkersResponse),
+        (CoordinatorCallRequest(CoordinatorCall()), 0, CoordinatorCallResponse),
+    ],
+)
+def test_a_request_of_another_broker_is_exempt(
+    request_: Any, version: int, response: Callable[[], Any]
+) -> None:
+    session = serving(response, api_of(type(request_)).key)
+    session.serve(request_, version)
     quota = session.quotas.request
     assert quota is not None
     assert quota.record("ANONYMOUS", "test", 0, session.now_ms) == 0

@@ -81,7 +81,7 @@ MARKED: Final = always(
 )
 CALLED: Final = always(
     coordinator_call.CoordinatorCallRequest(
-        [coordinator_call.CoordinatorCall(coordinator_call.Operation.CLAIM, ID, GROUP)]
+        coordinator_call.CoordinatorCall(coordinator_call.Operation.CLAIM, ID, GROUP)
     )
 )
 DESCRIBED: Final = always(describe_transactions.DescribeTransactionsRequest([OPEN_ID]))

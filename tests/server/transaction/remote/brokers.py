@@ -72,7 +72,7 @@ class Flight:
     def complete(self, response: bytes) -> None:
         if not self.is_answered:
             self.is_answered = True
-            (result,) = decode(CoordinatorCallResponse, 0, response).results
+            result = decode(CoordinatorCallResponse, 0, response).result
             self.answer.complete(result)
 
 
@@ -226,7 +226,7 @@ class Brokers:
 
     def send(self, sender: int, receiver: int, call: CoordinatorCall) -> Called:
         self.sent += 1
-        request = encode(CoordinatorCallRequest([call]), 0)
+        request = encode(CoordinatorCallRequest(call), 0)
         flight = Flight(sender, receiver, request, Deferred())
         self.flights.append(flight)
         return flight.answer
@@ -241,9 +241,9 @@ class Brokers:
         return False
 
     def _serve(self, flight: Flight) -> None:
-        (call,) = decode(CoordinatorCallRequest, 0, flight.request).calls
+        call = decode(CoordinatorCallRequest, 0, flight.request).call
         result = self.brokers[flight.receiver].others.serve(call)
-        response = then(result, lambda found: encode(CoordinatorCallResponse(results=[found]), 0))
+        response = then(result, lambda found: encode(CoordinatorCallResponse(result=found), 0))
         arrived: Deferred[bytes] = Deferred()
         arrived.on_complete(flight.complete)
         pass_on(response, arrived)
