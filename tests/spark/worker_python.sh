@@ -8,4 +8,10 @@ export PYTHONPATH="${PYTHONPATH##*/jars/spark-core_*.jar:}"
 if [ "$2" = pyspark.sql.streaming.python_streaming_source_runner ]; then
     exec "$WORKER_PYTHON" -I -S "${0%/*}/reader_stub.py" "$STREAM_READERS_OF_TESTS"
 fi
+# Spark has a setting for the daemon of the workers that run tasks, and none for the daemons of the
+# workers that plan, commit and abort.
+if [ "$2" = pyspark.daemon ]; then
+    shift 2
+    exec "$WORKER_PYTHON" -m tests.spark.worker_daemon "$@"
+fi
 exec "$WORKER_PYTHON" "$@"
