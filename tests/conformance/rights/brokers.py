@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -15,7 +15,8 @@ from oncelog_protocol.codecs import decode, encoder
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.frames import FrameReader, frame
 from oncelog_protocol.headers import read_response_header, write_request_header
-from oncelog_protocol.messages.create_acls import CreateAclsRequest
+from oncelog_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
@@ -33,7 +34,14 @@ from oncelog_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.conformance.rights.compared import View, view
 from tests.conformance.rights.requests import TEMPLATES
-from tests.conformance.rights.rules import PASSWORD, USERS, all_rules, user_name
+from tests.conformance.rights.rules import (
+    PASSWORD,
+    SHARED,
+    USERS,
+    USERS_AT_ONCE,
+    rules_of,
+    user_name,
+)
 from tests.conformance.rights.templates import (
     CHANGING,
     GROUPS,
@@ -49,7 +57,8 @@ from tests.harness.kafka.kafka import Kafka
 from tests.harness.waiting import wait_until
 
 LISTENER: Final = "SASL"
-RULES_AT_ONCE: Final = 1_000
+# In a filter of rules: any resource type, pattern type, operation and permission.
+ANY: Final = 1
 _USERS: Final = " ".join(f'user_{user_name(number)}="{PASSWORD}"' for number in range(USERS))
 SETTINGS: Final = {
     **QUICK,
@@ -80,12 +89,14 @@ class SecuredOncelog(Oncelog):
 def secured_kafka(directory: Path) -> tuple[Kafka, int]:
     """Return Apache Kafka, not started, and the port of its second listener."""
     # Without this setting, Kafka serves no InitProducerId v6.
-    kafka = Kafka(directory, SETTINGS | {"unstable.api.versions.enable": "true"})
+    settings = SETTINGS | {"unstable.api.versions.enable": "true"}
+    # Kafka logs each denial, which are 50,000.
+    kafka = Kafka(directory, settings, log_level="FATAL")
     sasl_port = reserve_port(kafka)
-    settings = _listeners(kafka.port, sasl_port)
-    settings["listeners"] += f",CONTROLLER://127.0.0.1:{kafka._controller_port}"
-    settings["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
-    kafka._settings |= settings
+    listeners = _listeners(kafka.port, sasl_port)
+    listeners["listeners"] += f",CONTROLLER://127.0.0.1:{kafka._controller_port}"
+    listeners["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
+    kafka._settings |= listeners
     return kafka, sasl_port
 
 
@@ -99,7 +110,7 @@ def _listeners(port: int, sasl_port: int) -> dict[str, str]:
 
 
 class Judged:
-    """A running broker with the topics, groups and rules."""
+    """A running broker with the topics and groups, and the rules of the users that ask."""
 
     def __init__(self, wire: Wire, sasl_port: int) -> None:
         """`wire`: a connection of the super user."""
@@ -109,7 +120,7 @@ class Judged:
         self._views: dict[tuple[int, int, bytes], View] = {}
         changed = [deletable(number) for number in range(0, USERS, CHANGING)]
         create(self._wire, *TOPICS, *changed, retention_ms=-1)
-        self._create_rules()
+        self._create_rules(SHARED)
         wait_until(lambda: self._has_coordinator(0), "a coordinator of groups")
         wait_until(lambda: self._has_coordinator(1), "a coordinator of transactions")
         # The first producer id needs a block of ids, which a broker allocates in the background.
@@ -117,18 +128,42 @@ class Judged:
         wait_until(lambda: self._leads({*TOPICS, *changed}), "the topics have leaders")
         self._topic_ids = self._ids()
 
-    def _create_rules(self) -> None:
-        rules = all_rules()
-        for start in range(0, len(rules), RULES_AT_ONCE):
-            request = CreateAclsRequest(rules[start : start + RULES_AT_ONCE])
-            results = self._wire.call(request, 3).results
-            assert {result.error_code for result in results} == {ErrorCode.NONE}
-        every = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+    def ask_all(self) -> list[list[View]]:
+        """Return the views of all users. One user asks after another, so that the effects are the
+        same on every broker."""
+        views: list[list[View]] = []
+        for start in range(0, USERS, USERS_AT_ONCE):
+            users = range(start, min(start + USERS_AT_ONCE, USERS))
+            self._create_rules(rules_of(users))
+            views += map(self._ask, users)
+            self._delete_rules(users)
+        return views
 
-        def described() -> int:
-            return sum(len(found.acls) for found in self._wire.call(every, 3).resources)
+    def _create_rules(self, rules: Sequence[AclCreation]) -> None:
+        before = self._count_rules()
+        results = self._wire.call(CreateAclsRequest([*rules]), 3).results
+        assert {result.error_code for result in results} == {ErrorCode.NONE}
+        wait_until(lambda: self._count_rules() == before + len(rules), "all rules")
 
-        wait_until(lambda: described() == len(rules), "all rules")
+    def _delete_rules(self, users: range) -> None:
+        """Delete the rules of these users. The shared rules stay."""
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=ANY,
+                pattern_type_filter=ANY,
+                principal_filter=f"User:{user_name(number)}",
+                operation=ANY,
+                permission_type=ANY,
+            )
+            for number in users
+        ]
+        results = self._wire.call(DeleteAclsRequest(filters), 3).filter_results
+        assert {result.error_code for result in results} == {ErrorCode.NONE}
+        wait_until(lambda: self._count_rules() == len(SHARED), "no rule of a user")
+
+    def _count_rules(self) -> int:
+        every = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+        return sum(len(found.acls) for found in self._wire.call(every, 3).resources)
 
     def _has_coordinator(self, key_type: int) -> bool:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["pay"])
@@ -154,7 +189,7 @@ class Judged:
     def _ids(self) -> Mapping[str, bytes]:
         return {topic.name: topic.topic_id for topic in self._topics()} | {MISSING: bytes(16)}
 
-    def ask(self, number: int) -> list[View]:
+    def _ask(self, number: int) -> list[View]:
         """Return the views of the responses to all requests of a user, in one connection."""
         user = User(number, self._topic_ids)
         versions = drawn_versions(number)

@@ -11,6 +11,9 @@ from oncelog_server.security.acls import PatternType, Permission
 from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 
 USERS: Final = 500
+# The rules of so many users exist at once. For each question, Kafka goes through all rules about
+# the resource.
+USERS_AT_ONCE: Final = 50
 PASSWORD: Final = "secret"
 HOSTS: Final = ("*",) * 6 + ("127.0.0.1",) * 2 + ("10.9.9.9",)
 KINDS: Final = (
@@ -110,7 +113,7 @@ def drawn_rules(number: int) -> Iterator[AclCreation]:
         )
 
 
-def all_rules() -> list[AclCreation]:
-    """Return the rules of all users, each once."""
-    rules = [*SHARED, *(rule for number in range(USERS) for rule in drawn_rules(number))]
+def rules_of(numbers: range) -> list[AclCreation]:
+    """Return the rules of these users, each once."""
+    rules = [rule for number in numbers for rule in drawn_rules(number)]
     return list({repr(rule): rule for rule in rules}.values())

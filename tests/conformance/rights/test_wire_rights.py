@@ -50,14 +50,9 @@ def brokers(
 
 @pytest.fixture(scope="module")
 def responses(brokers: dict[str, Judged]) -> dict[str, list[list[View]]]:
-    """The responses by broker, user and template. A broker serves one user after another, so that
-    the effects are the same."""
-
-    def all_users(judged: Judged) -> list[list[View]]:
-        return [judged.ask(number) for number in range(USERS)]
-
+    """The responses by broker, user and template."""
     with ThreadPoolExecutor() as threads:
-        asked = {name: threads.submit(all_users, judged) for name, judged in brokers.items()}
+        asked = {name: threads.submit(judged.ask_all) for name, judged in brokers.items()}
         return {name: future.result() for name, future in asked.items()}
 
 

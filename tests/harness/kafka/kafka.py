@@ -46,7 +46,7 @@ class Kafka:
     """A Kafka process. `start()` or the context manager starts it. Clients connect to `address`.
 
     `settings` override the default server.properties. `jvm_options` override the options of the
-    JVM, for example in a benchmark.
+    JVM, for example in a benchmark. `log_level` is the least level of what the node logs.
     """
 
     def __init__(
@@ -54,11 +54,13 @@ class Kafka:
         directory: Path,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] | None = None,
+        log_level: str = "INFO",
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
         self.log = directory / "kafka.log"
         self.jvm_options = quick_jvm_options() if jvm_options is None else tuple(jvm_options)
+        self._log_level = log_level
         self.port, self._controller_port = reserve_port(self), reserve_port(self)
         self.address = f"127.0.0.1:{self.port}"
         self._properties = directory / "server.properties"
@@ -79,7 +81,7 @@ class Kafka:
         self._write_properties()
         if not self.data.exists():
             self._format()
-        command = [java(), *self.jvm_options, "-Dorg.apache.logging.log4j.level=INFO"]
+        command = [java(), *self.jvm_options, f"-Dorg.apache.logging.log4j.level={self._log_level}"]
         command += ["-cp", self._class_path(), "kafka.Kafka", str(self._properties)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
