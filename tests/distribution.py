@@ -2,7 +2,8 @@
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
 or Kafka takes 30 to 50 s of processor time. So the files that need Spark share two processes, and
-the other files that need Kafka share one. The files that parse all sources share one, too.
+the other files that need Kafka share two. With one process each, these files would end long after
+all others. The files that parse all sources share one process, too.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Final
 from xdist.scheduler import LoadFileScheduling
 
 SPARK: Final = "spark"
-# The files that kill Spark's processes at each step of the sink's protocol. They take minutes, and
-# in the process of the other files with Spark they would end long after all other tests.
+# The files that kill Spark's processes at each step of the sink's protocol, or lose responses.
 SPARK_STEPS: Final = "spark-steps"
 KAFKA: Final = "kafka"
+# The files about our client, its command line, and our tools with Kafka's names.
+KAFKA_CLIENT: Final = "kafka-client"
 # Files that ask classes of Kafka, each in a JVM of its own. They need no running Kafka.
 ORACLES: Final = "oracles"
 # The file that starts its own Kafka, with access rules.
@@ -26,46 +28,47 @@ TREES: Final = "trees"
 # process runs the other files of their folder.
 ALONE: Final = None
 # The order in which the shared processes start. The last ones are short.
-LONGEST_FIRST: Final = (SPARK_STEPS, SPARK, KAFKA, RIGHTS, ORACLES, TREES)
+LONGEST_FIRST: Final = (SPARK, SPARK_STEPS, KAFKA, KAFKA_CLIENT, RIGHTS, ORACLES, TREES)
 
 # The key is the beginning of a path, the value is the name of the process that runs all files with
 # this beginning. Any other file shares no process.
 PROCESSES: Final[dict[str, str | None]] = {
-    "tests/client/admin/test_admin_transactions.py": KAFKA,
-    "tests/client/cli/test_abort.py": KAFKA,
-    "tests/client/cli/test_config.py": KAFKA,
-    "tests/client/cli/test_groups.py": KAFKA,
-    "tests/client/cli/test_nouns.py": KAFKA,
-    "tests/client/cli/test_produce_consume.py": KAFKA,
-    "tests/client/cli/test_quotas.py": KAFKA,
-    "tests/client/cli/test_reading.py": KAFKA,
-    "tests/client/cli/test_secured.py": KAFKA,
-    "tests/client/cli/test_topics.py": KAFKA,
-    "tests/client/cli/test_transactions.py": KAFKA,
-    "tests/client/cli/test_users.py": KAFKA,
-    "tests/client/io/test_auto_commit.py": KAFKA,
-    "tests/client/io/test_group_session.py": KAFKA,
-    "tests/client/io/test_positions.py": KAFKA,
-    "tests/client/test_admin_against_broker.py": KAFKA,
-    "tests/client/test_acls_against_broker.py": KAFKA,
-    "tests/client/test_against_broker.py": KAFKA,
-    "tests/client/test_group_transactions_against_broker.py": KAFKA,
-    "tests/client/test_hijacked_copiers.py": KAFKA,
-    "tests/client/test_mixed_groups.py": KAFKA,
-    "tests/client/test_otel.py": KAFKA,
-    "tests/client/test_secured_kafka.py": KAFKA,
-    "tests/client/test_send_encoded.py": KAFKA,
-    "tests/client/test_serializers.py": KAFKA,
-    "tests/client/test_shared_transactional_id.py": KAFKA,
-    "tests/client/test_shared_transactions_against_broker.py": KAFKA,
-    "tests/client/test_state_log_against_broker.py": KAFKA,
-    "tests/client/test_sync.py": KAFKA,
-    "tests/client/test_transactions_against_broker.py": KAFKA,
-    "tests/client/test_two_phase.py": KAFKA,
-    "tests/client/test_unanswered.py": KAFKA,
-    "tests/client/test_users_against_broker.py": KAFKA,
+    "tests/client/admin/test_admin_transactions.py": KAFKA_CLIENT,
+    "tests/client/cli/test_abort.py": KAFKA_CLIENT,
+    "tests/client/cli/test_config.py": KAFKA_CLIENT,
+    "tests/client/cli/test_groups.py": KAFKA_CLIENT,
+    "tests/client/cli/test_nouns.py": KAFKA_CLIENT,
+    "tests/client/cli/test_produce_consume.py": KAFKA_CLIENT,
+    "tests/client/cli/test_quotas.py": KAFKA_CLIENT,
+    "tests/client/cli/test_reading.py": KAFKA_CLIENT,
+    "tests/client/cli/test_secured.py": KAFKA_CLIENT,
+    "tests/client/cli/test_topics.py": KAFKA_CLIENT,
+    "tests/client/cli/test_transactions.py": KAFKA_CLIENT,
+    "tests/client/cli/test_users.py": KAFKA_CLIENT,
+    "tests/client/io/test_auto_commit.py": KAFKA_CLIENT,
+    "tests/client/io/test_group_session.py": KAFKA_CLIENT,
+    "tests/client/io/test_positions.py": KAFKA_CLIENT,
+    "tests/client/test_admin_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_acls_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_group_transactions_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_hijacked_copiers.py": KAFKA_CLIENT,
+    "tests/client/test_mixed_groups.py": KAFKA_CLIENT,
+    "tests/client/test_otel.py": KAFKA_CLIENT,
+    "tests/client/test_secured_kafka.py": KAFKA_CLIENT,
+    "tests/client/test_send_encoded.py": KAFKA_CLIENT,
+    "tests/client/test_serializers.py": KAFKA_CLIENT,
+    "tests/client/test_shared_transactional_id.py": KAFKA_CLIENT,
+    "tests/client/test_shared_transactions_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_state_log_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_sync.py": KAFKA_CLIENT,
+    "tests/client/test_transactions_against_broker.py": KAFKA_CLIENT,
+    "tests/client/test_two_phase.py": KAFKA_CLIENT,
+    "tests/client/test_unanswered.py": KAFKA_CLIENT,
+    "tests/client/test_users_against_broker.py": KAFKA_CLIENT,
     "tests/conformance/": KAFKA,
     "tests/conformance/authorizer/": ORACLES,
+    "tests/conformance/kafka_names/": KAFKA_CLIENT,
     "tests/conformance/oauthbearer/": ORACLES,
     "tests/conformance/principals/": ORACLES,
     "tests/conformance/quotas/": ORACLES,
@@ -91,6 +94,8 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/spark/faults/test_record_steps.py": SPARK_STEPS,
     "tests/spark/faults/test_standalone.py": ALONE,
     "tests/spark/record_commit/": SPARK,
+    "tests/spark/record_commit/test_crashes.py": SPARK_STEPS,
+    "tests/spark/record_commit/test_losses.py": SPARK_STEPS,
     "tests/spark/records/test_range_reader.py": SPARK,
     "tests/spark/rights/test_in_spark.py": SPARK,
     "tests/spark/sink/test_batch.py": SPARK,
@@ -101,17 +106,17 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/test_layout.py": TREES,
     "tests/test_tidy.py": TREES,
     "tests/test_words.py": TREES,
-    "tests/testing/test_plugin_on_kafka.py": KAFKA,
+    "tests/testing/test_plugin_on_kafka.py": KAFKA_CLIENT,
 }
 # The fixtures that start Spark or Kafka, or that give a test the address of a running one. Each has
 # the folder of its conftest.py, because fixtures of other folders may have the same name.
 FIXTURES: Final = {
     ("tests/spark", "spark_driver"): {SPARK, SPARK_STEPS},
-    ("tests", "kafka"): {KAFKA, SPARK, SPARK_STEPS},
-    ("tests", "secured_kafka"): {KAFKA, SPARK},
-    ("tests/client", "bootstrap"): {KAFKA},
-    ("tests/client/cli", "command_line"): {KAFKA},
-    ("tests/conformance", "target"): {KAFKA},
+    ("tests", "kafka"): {KAFKA, KAFKA_CLIENT, SPARK, SPARK_STEPS},
+    ("tests", "secured_kafka"): {KAFKA, KAFKA_CLIENT, SPARK},
+    ("tests/client", "bootstrap"): {KAFKA_CLIENT},
+    ("tests/client/cli", "command_line"): {KAFKA_CLIENT},
+    ("tests/conformance", "target"): {KAFKA, KAFKA_CLIENT},
 }
 
 

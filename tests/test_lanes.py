@@ -93,7 +93,7 @@ def test_shared_processes_come_first_then_few_long_tests_and_files_without_a_mar
     ("path", "process"),
     [
         ("tests/conformance/test_groups.py", "kafka"),
-        ("tests/client/test_two_phase.py", "kafka"),
+        ("tests/client/test_two_phase.py", "kafka-client"),
         ("tests/client/io/test_sender.py", "tests/client/io/test_sender.py"),
         ("tests/conformance/test_failures.py", "tests/conformance/test_failures.py"),
         ("tests/spark/source/test_batch.py", "spark"),
@@ -109,7 +109,8 @@ def test_files_with_spark_or_kafka_share_a_process(path: str, process: str) -> N
 @pytest.mark.parametrize(
     ("path", "following", "ends"),
     [
-        ("tests/conformance/test_groups.py", "tests/client/test_two_phase.py", False),
+        ("tests/conformance/test_groups.py", "tests/conformance/test_tools.py", False),
+        ("tests/conformance/test_groups.py", "tests/client/test_two_phase.py", True),
         ("tests/conformance/test_groups.py", "tests/faults/test_recover.py", True),
         ("tests/conformance/test_groups.py", "tests/spark/source/test_batch.py", True),
         ("tests/faults/test_recover.py", "tests/server/test_serve.py", False),
