@@ -44,8 +44,9 @@ types: $(READY)
 
 layers: $(READY)
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py tests/test_documents.py tests/mutants/test_patches.py
-	$(BIN)/python -m pytest -q tests/test_layout.py -k "pure_or_an_edge or named_by"
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py tests/test_documents.py tests/mutants/test_patches.py \
+	    tests/test_layout.py::test_every_module_is_pure_or_an_edge_and_none_is_both \
+	    tests/test_layout.py::test_every_pure_module_is_named_by_a_test
 
 # All tests are collected here and one is run. A file that needs Kafka or Spark and has no process
 # fails after 10 s, not at the end of `make test`.
@@ -64,7 +65,7 @@ quick-tests: $(READY)
 
 # Four processes on two cores, because about half of them wait for a timeout or for a start. The
 # tests of a file run in one process. The files with Spark share two processes, and most other files
-# with Apache Kafka share another one (`tests/distribution.py`). `tests/lanes.py` orders the files:
+# with Apache Kafka share two (`tests/distribution.py`). `tests/lanes.py` orders the files:
 # xdist itself would begin with the files that have the most tests and end with a few that take minutes.
 test: $(READY) $(DOCS)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
