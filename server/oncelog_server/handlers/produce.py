@@ -15,7 +15,7 @@ import msgspec
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.codecs import row_encoder
-from oncelog_protocol.errors import ErrorCode, ProtocolError
+from oncelog_protocol.errors import RETRIABLE, ErrorCode, ProtocolError
 from oncelog_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -46,6 +46,7 @@ from oncelog_server.producing.produce import (
     PartitionAppend,
     Produce,
     TransactionAnswer,
+    remember_early,
     transactional_of,
 )
 from oncelog_server.refusal import Refused
@@ -91,7 +92,7 @@ def handle(
     transactional: list[PartitionAppend] = []
     for topic in request.topic_data:
         name = _topic_name(services, context, topic)
-        of_topic = _appends(services, context, name, topic.partition_data, transactional)
+        of_topic = _appends(services, context, name, topic, topic.partition_data, transactional)
         topics.append((topic, of_topic))
         appends += of_topic
     code = _refusal(context, request, transactional)
@@ -208,7 +209,7 @@ def _appends_in_steps(
         name = _topic_name(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
             some = topic.partition_data[start : start + SMALL]
-            of_topic += _appends(services, context, name, some, transactional)
+            of_topic += _appends(services, context, name, topic, some, transactional)
             yield
         appends += of_topic
         yield
@@ -219,12 +220,13 @@ def _appends(
     services: BrokerServices,
     context: RequestContext,
     name: str | Refused,
+    topic: TopicProduceData,
     partition_data: Sequence[PartitionProduceData],
     transactional: list[PartitionAppend],
 ) -> list[PartitionAppend]:
-    """Return the appends to the topic `name`. Refuse the appends to partitions that this broker
-    does not have, and all of them if `name` is Refused. Add the appends with the transactional flag
-    to `transactional`."""
+    """Return the appends to some partitions of the topic `name`. Refuse the appends to partitions
+    that this broker does not have, and all of them if `name` is Refused. Add the appends with the
+    transactional flag to `transactional`."""
     here = services.partitions
     partitions = NO_PARTITIONS if isinstance(name, Refused) else here.of_topic(name)
     appends = []
@@ -236,6 +238,9 @@ def _appends(
         if append.partition is None:
             refused = name if isinstance(name, Refused) else here.missing(name, data.index)
             append.refuse(refused.code, refused.message)
+            if header is not None and refused.code in RETRIABLE:
+                key = topic.topic_id if isinstance(name, Refused) else name
+                remember_early(here.early_sequences, key, data.index, header)
         appends.append(append)
         if header is not None and header.attributes & TRANSACTIONAL_FLAG:
             transactional.append(append)

@@ -9,6 +9,7 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.refused_sequences import EarlySequences
 from oncelog_server.partition.waiting import raise_all
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
@@ -26,6 +27,8 @@ class Partitions:
         # Partitions that could not be opened, each with the reason. Error responses and logs show
         # the reason.
         self._offline: dict[TopicPartition, str] = {}
+        # For partitions that are not open.
+        self.early_sequences = EarlySequences()
         # True while this broker may not act as the leader of any partition.
         self.is_suspended = False
 
@@ -67,6 +70,9 @@ class Partitions:
 
     def add(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
+        self.early_sequences.move_to(
+            partition.refused_sequences, (topic, partition.topic_id), index
+        )
         self._topics.setdefault(topic, {})[index] = partition
 
     def add_offline(self, topic_partition: TopicPartition, reason: str) -> None:

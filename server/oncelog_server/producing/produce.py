@@ -15,11 +15,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
-from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG, BatchHeader
+from oncelog_protocol.records.batch import MAGIC, TRANSACTIONAL_FLAG, BatchHeader
 from oncelog_server.deferred import Deferred, Order, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
 from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.refused_sequences import EarlySequences, TopicKey
 from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
 from oncelog_server.timers import Timers
@@ -273,6 +274,16 @@ def _remember_refused(append: PartitionAppend) -> None:
     if header is not None and header.producer_id >= 0 and _is_unknown(append, header):
         append.partition.refused_sequences.refused(
             header.producer_id, header.producer_epoch, header.base_sequence
+        )
+
+
+def remember_early(
+    sequences: EarlySequences, topic: TopicKey, index: int, header: BatchHeader
+) -> None:
+    """Record the sequence of a batch that was refused because its partition is not open yet."""
+    if header.magic == MAGIC and header.producer_id >= 0:
+        sequences.refused(
+            topic, index, header.producer_id, header.producer_epoch, header.base_sequence
         )
 
 

@@ -1,4 +1,5 @@
-"""Produce refuses records for internal topics, from any client."""
+"""Produce refuses records for internal topics, from any client, and remembers the batches that it
+has refused because their partition was not open yet."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from tests.server.handlers.nodes import StillClock, broker, context
 from tests.server.log.driver import batch
 from tests.server.partition.partitions import partition
 
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # A coordinator that this test does not use.
 UNASKED: Any = SimpleNamespace(add_partitions=None)
 
@@ -43,3 +45,33 @@ async def test_h51_M30_an_internal_topic_refuses_records_of_every_client_id(
     (refused,) = response.responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert found.log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_r11_a_batch_does_not_overtake_one_that_came_before_its_partition_was_open(
+    version: int,
+) -> None:
+    """A client can know of a new topic before the broker does. Up to Produce v12 it names the
+    topic, then the topic's id."""
+    found = partition(name=TopicPartition("t", 0))
+    found.become_leader(0, 0, (0,), (0,))
+    async with broker() as services:
+        services = replace(services, clock=StillClock(), transactions=UNASKED)
+
+        def produced(sequence: int, version: int = 12) -> ErrorCode:
+            records = batch(producer_id=7, producer_epoch=0, base_sequence=sequence)
+            data = [PartitionProduceData(0, records)]
+            topic = TopicProduceData("t", topic_id=found.topic_id, partition_data=data)
+            request = ProduceRequest(acks=-1, topic_data=[topic])
+            asking = context(services, produce.API, version)
+            response: Any = produce.handle(services, asking, request)
+            (row,) = response.responses[0].partition_responses
+            # The row of an appended batch is encoded already.
+            return ErrorCode.NONE if isinstance(row, bytes) else ErrorCode(row.error_code)
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version == 13 else UNKNOWN
+        assert produced(0, version) == unknown
+        services.partitions.add(found)
+        assert produced(1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert [produced(0), produced(1)] == [ErrorCode.NONE] * 2
+    assert found.log_end_offset == 2
