@@ -152,7 +152,9 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py
 	ONCELOG_EXAMPLES=all $(BIN)/python -m pytest -q tests/conformance/oauthbearer \
 	    tests/conformance/principals tests/conformance/quotas tests/conformance/sasl tests/conformance/scram \
-	    tests/cluster/test_throttle.py
+	    tests/cluster/test_throttle.py tests/simulation/cluster/test_crash_matrix.py
+	ONCELOG_BROKERS=3 $(BIN)/python -m pytest -q tests/spark/faults tests/spark/record_commit \
+	    tests/spark/sink tests/spark/source
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 	ONCELOG_CLUSTER_KILLS=20 $(BIN)/python -m tests.image.cluster
 

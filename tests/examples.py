@@ -3,7 +3,8 @@ compares with Kafka's classes.
 
 If ONCELOG_EXAMPLES is "quick", a property has a fifth of the examples in the test. If it is "all",
 a test compares all drawn inputs, otherwise a tenth of them. The test of the Spark sink's model then
-also searches more models, and the rates of throttles are measured for a minute.
+also searches more models, the rates of throttles are measured for a minute, and the crash matrix of
+a cluster has all its cells.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ CHECKS = {
     "eventually": "tests/harness/client_reading.py",
     "exchange": "tests/faults/exchanges.py",
     "go_on": "tests/spark/faults/line.py",
+    "play": "tests/simulation/cluster/stage.py",
     "poll_until": "tests/harness/client_reading.py",
     "random_folder": "tests/faults/recoveries.py",
     "settled": "tests/client/cli/conftest.py",

@@ -31,7 +31,7 @@ async def age(world: World, names: list[str]) -> None:
     await process.run(_make(world.bootstrap, names))
     process.die()
     for name in names:
-        await _skip_to(world.node.broker, name, LAST_PRODUCER_EPOCH - rng.randrange(LEFT))
+        await skip_to(world.node.broker, name, LAST_PRODUCER_EPOCH - rng.randrange(LEFT))
 
 
 async def _make(bootstrap: str, names: list[str]) -> None:
@@ -42,7 +42,8 @@ async def _make(bootstrap: str, names: list[str]) -> None:
         await producer.close()
 
 
-async def _skip_to(broker: Broker, name: str, epoch: int) -> None:
+async def skip_to(broker: Broker, name: str, epoch: int) -> None:
+    """Set the epoch of an id that this broker coordinates."""
     index, shard = broker.transactions.owner(name)
     old = replace(shard.transactions[name].metadata, producer_epoch=epoch)
     answer = broker.transactions.runtime.run(index, Decision(None, (to_record(old),)))

@@ -19,6 +19,10 @@ class Committed:
     def __iter__(self) -> Iterator[str]:
         return iter(self._batches)
 
+    def forget(self, partition: str) -> None:
+        """Forget the batches of a partition whose topic was deleted."""
+        self._batches.pop(partition, None)
+
     def end(self, partition: str) -> int:
         """Return the highest high watermark of a partition that any leader has had."""
         batches = self._batches.get(partition)

@@ -31,6 +31,8 @@ class Metadata:
         self._changed = changed
         self._seen = kv.revision
         self._topics: dict[str, str] = {}
+        # By the name of the partition.
+        self._topic_ids: dict[str, str] = {}
         # Partitions of a topic without a record yet.
         self._early: dict[str, list[KeyValue]] = {}
         kv.on_commit.append(self._committed)
@@ -66,7 +68,10 @@ class Metadata:
                 self._early.setdefault(topic_id, []).append(present)
                 return
             name = f"{topic}-{index}"
-            before = self.partitions.get(name)
+            # A topic that was created again begins anew.
+            is_known = self._topic_ids.get(name) == topic_id
+            before = self.partitions.get(name) if is_known else None
+            self._topic_ids[name] = topic_id
             record = msgspec.json.decode(present.value, type=PartitionRecord)
             self.partitions[name] = record
             self._changed(name, before, record)

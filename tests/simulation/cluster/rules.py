@@ -36,6 +36,11 @@ class Rules:
         self._leaders: dict[tuple[str, int], int] = {}
         self._is_over = False
 
+    def replace_disk(self, node: MemberNode) -> None:
+        """Read the batches of a broker from its new, empty disk."""
+        self._batches[node.broker_id] = Batches(node.disk)
+        node.lost_at_revision = self.metadata.revision
+
     # --- changes of the metadata
 
     def _changed(self, name: str, before: PartitionRecord | None, now: PartitionRecord) -> None:
@@ -45,6 +50,8 @@ class Rules:
         if not {*now.isr, *now.elr} <= {*now.replicas} or {*now.isr} & {*now.elr}:
             self._violate("StrongIsr", name, f"{now}")
         if before is None:
+            self.committed.forget(name)
+            self._leaders = {key: id for key, id in self._leaders.items() if key[0] != name}
             return
         if now.leader_epoch < before.leader_epoch or (
             now.leader != before.leader and now.leader_epoch == before.leader_epoch

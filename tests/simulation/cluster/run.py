@@ -9,6 +9,7 @@ from tests.simulation.cluster.judgement import ClusterJudgement
 from tests.simulation.cluster.options import DURATIONS_US, ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.fault import Fault, draw_faults
+from tests.simulation.final_checks import check_size
 from tests.simulation.run import Verdict, judged
 
 
@@ -40,6 +41,7 @@ def run_cluster(
     async def whole(world: ClusterWorld) -> None:
         await world.live(faults)
         await ClusterJudgement(world).pass_on()
+        check_size(world)
 
     return judged(
         seed, options, faults, lambda loop, capture: kind(seed, options, loop, capture), whole

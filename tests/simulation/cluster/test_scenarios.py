@@ -3,12 +3,21 @@ every promise must hold, and at the end all brokers must be in sync."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
-from tests.simulation.cluster.options import ClusterOptions
+import pytest
+
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_server.cluster import records
+from oncelog_server.group.classic.states import GroupState
+from tests.simulation.cluster.member_node import MemberNode
+from tests.simulation.cluster.metadata import PREFIX
+from tests.simulation.cluster.options import SESSION_MS, ClusterOptions
 from tests.simulation.cluster.run import run_cluster
+from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.fault import Fault
 from tests.simulation.kinds import CLUSTER
 from tests.simulation.loop import Scheduling
@@ -54,16 +63,19 @@ OPTIONS: Final = ClusterOptions(
 )
 
 
-def run(*faults: tuple[float, str, float], **changed: object) -> Verdict:
+def run(
+    *faults: tuple[float, str, float], kind: type[ClusterWorld] = ClusterWorld, **changed: object
+) -> Verdict:
     """Run a cluster with faults: each with its time, its kind and its duration in seconds."""
     drawn = [
-        Fault(number, int(at_s * S), kind, int(for_s * S), number)
-        for number, (at_s, kind, for_s) in enumerate(faults)
+        Fault(number, int(at_s * S), fault, int(for_s * S), number)
+        for number, (at_s, fault, for_s) in enumerate(faults)
     ]
-    verdict = run_cluster(SEED, replace(OPTIONS, **changed), drawn)  # type: ignore[arg-type]
+    options = replace(OPTIONS, **changed)  # type: ignore[arg-type]
+    verdict = run_cluster(SEED, options, drawn, kind=kind)
     assert not verdict.failed, "\n".join(failure_lines(verdict, option=CLUSTER.option))
-    for _, kind, _ in faults:
-        assert verdict.inflicted[kind] >= 1
+    for _, fault, _ in faults:
+        assert verdict.inflicted[fault] >= 1
     return verdict
 
 
@@ -114,10 +126,25 @@ def test_b5_the_last_replica_in_the_isr_loses_power() -> None:
     run((1.0, "kill-two", 6.0), (3.5, "power", 1.0))
 
 
+@pytest.mark.parametrize("sessions", [0.5, 1.0, 3.0])
+def test_b11_etcd_is_silent_for_a_part_of_a_session_and_for_several(sessions: float) -> None:
+    away_s = sessions * SESSION_MS / 1000
+    verdict = run((1.0, "etcd-silent", away_s), (5.0, "etcd-silent", away_s))
+    # All leases end at once, so no other broker can be elected meanwhile.
+    if sessions < 1.0:
+        assert not verdict.met["the registration has ended: register again"]
+
+
 def test_b12_a_member_of_etcd_accepts_connections_and_responds_to_nothing() -> None:
     verdict = run((1.0, "etcd-silent", 3.0), (5.0, "etcd-silent", 3.0), etcd_members=3)
     # The brokers have used another member in time.
     assert not verdict.met["the registration has ended: register again"]
+
+
+def test_b13_the_outcomes_of_many_changes_of_the_metadata_are_unknown() -> None:
+    lost = [(0.5 + number / 2, "etcd-lost", 0.1) for number in range(14)]
+    verdict = run(*lost, (1.2, "kill", 3.0), (5.2, "kill", 2.0))
+    assert verdict.met["leader elected"]
 
 
 def test_b14_the_watches_fall_behind_a_compaction() -> None:
@@ -136,3 +163,64 @@ def test_b28_a_broker_reaches_etcd_and_no_other_broker() -> None:
 def test_b29_a_broker_reaches_the_other_brokers_and_not_etcd() -> None:
     verdict = run((1.0, "peers-only", 6.0))
     assert verdict.met["leader elected"]
+
+
+class ChangingVersion(ClusterWorld):
+    """A cluster whose transaction.version changes under its clients, so that the coordinators send
+    markers of both versions."""
+
+    async def work(self, faults: list[Fault]) -> None:
+        for number, at_us in enumerate(range(S // 2, 8 * S, S // 2)):
+            self.after(at_us, partial(self.set_version, 2 * (number % 2)))
+        await super().work(faults)
+
+    def set_version(self, level: int) -> None:
+        """Change the version, and break the connections of clients, which learn it on connect."""
+        if self.is_healed:
+            return
+        value = records.encode(records.FeaturesRecord({TRANSACTION_VERSION: level}))
+        self.etcd.etcd.state.put(PREFIX + records.FEATURES.encode(), value)
+        clients = {client.name for client in self.clients}
+        for link in self.net.open_links():
+            if link.hosts[0] in clients:
+                self.net.reset(link)
+        self.sometimes.met(f"transaction.version {level}")
+
+
+def test_v3m_a_rolling_restart_with_markers_of_two_transaction_versions() -> None:
+    verdict = run((1.0, "roll", 1.0), (4.5, "roll", 1.0), kind=ChangingVersion)
+    assert min(verdict.met[f"transaction.version {level}"] for level in (0, 2)) > 3
+    assert verdict.met["clean stop"] >= 2 * OPTIONS.brokers
+
+
+class LosesGroups(ClusterWorld):
+    """A cluster that loses the coordinator of a group in its rebalance, with pending offsets."""
+
+    async def work(self, faults: list[Fault]) -> None:
+        self.background(self._lose())
+        await super().work(faults)
+
+    async def _lose(self) -> None:
+        while not self.is_healed:
+            for node in self.up():
+                if not node.is_restarting and self._is_rebalancing(node):
+                    self.sometimes.met("a coordinator was lost in a rebalance")
+                    node.kill()
+                    self.restart_after(node, 3 * S)
+                    return
+            await asyncio.sleep(0.001)
+
+    def _is_rebalancing(self, node: MemberNode) -> bool:
+        for _, shard in node.broker.groups.runtime.shards():
+            pending = shard.table.offsets.snapshot()[1]
+            states = [GroupState(group.state_name) for group in shard.table.groups.values()]
+            if pending and GroupState.PREPARING_REBALANCE in states:
+                return True
+        return False
+
+
+def test_g6_a_group_loses_its_coordinator_in_a_rebalance_with_pending_offsets() -> None:
+    workloads = {"append": 1, "copy": 3}
+    kills = [(0.5 + number / 2, "kill-client", 0.5) for number in range(10)]
+    verdict = run(*kills, kind=LosesGroups, workloads=workloads, offsets_partitions=1)
+    assert verdict.met["a coordinator was lost in a rebalance"] == 1

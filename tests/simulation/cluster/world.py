@@ -8,6 +8,7 @@ from typing import Final
 
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.partition.partition import Partition
 from tests.simulation.base_world import BaseWorld
 from tests.simulation.broker_settings import settings_of
 from tests.simulation.cluster.faults import ClusterFaults
@@ -150,8 +151,16 @@ class ClusterWorld(BaseWorld):
 
     async def live(self, faults: list[Fault]) -> None:
         """Run the world from the first start to the end of the last client, with all faults."""
-        with watched(self.rules.moved, self.rules.leads):
+        with watched(self.moved, self.leads):
             await self._live(faults)
+
+    def moved(self, partition: Partition, before: int | None) -> None:
+        """Look at a high watermark right after its move."""
+        self.rules.moved(partition, before)
+
+    def leads(self, partition: Partition, before: bool | None) -> None:
+        """Look at a broker that begins or ceases to lead."""
+        self.rules.leads(partition, before)
 
     async def _live(self, faults: list[Fault]) -> None:
         await self.etcd.start()
@@ -160,6 +169,11 @@ class ClusterWorld(BaseWorld):
                 for node in self.nodes.values():
                     starts.create_task(self._start_until_up(node))
             await self._create_topics()
+        await self.work(faults)
+        self.heal()
+
+    async def work(self, faults: list[Fault]) -> None:
+        """Run all clients and faults in a cluster whose topics exist."""
         self._make_clients()
         lives = self.start_clients()
         acting = ClusterFaults(self)
@@ -171,7 +185,6 @@ class ClusterWorld(BaseWorld):
         # After this time, clients stop even if their work is not done.
         self.after(horizon_us + 25_000_000, lambda: setattr(self, "is_late", True))
         await self.until_clients_end(lives, horizon_us / 1e6 + CLIENTS_S)
-        self.heal()
 
     async def _create_topics(self) -> None:
         first = self.nodes[1]

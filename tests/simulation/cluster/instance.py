@@ -1,0 +1,154 @@
+"""An instance of a transactional id in a script: a producer in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from oncelog_client import (
+    CommitOutcomeUnknown,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerFencedError,
+    RecordMetadata,
+    TopicPartition,
+)
+from tests.simulation.base_world import BaseWorld
+from tests.simulation.checking.history import Outcome
+from tests.simulation.process import Process
+from tests.simulation.recorder import Attempt
+
+# Above the fail-over of a broker, and below the timeout of a transaction.
+CALL_MS = 40_000
+
+
+class Instance:
+    """A producer of a transactional id. All its requests are repeated until they have an outcome.
+    `values` are the records of its transactions, in their order."""
+
+    def __init__(self, world: BaseWorld, name: str, transactional_id: str) -> None:
+        self._world = world
+        self._process: Process = world.new_process(name)
+        self._transactional_id = transactional_id
+        self._producer: Producer | None = None
+        self.values: list[int] = []
+        self._open: Attempt | None = None
+
+    async def start(self) -> None:
+        """Start, and fence all earlier instances."""
+        await self._process.run(self._start())
+
+    async def _start(self) -> None:
+        self._producer = Producer(
+            self._world.bootstrap,
+            client_id=self._process.name,
+            transactional_id=self._transactional_id,
+            transaction_timeout_ms=self._world.options.transaction_timeout_ms,
+            request_timeout_ms=800,
+            retry_backoff_ms=10,
+            retry_backoff_max_ms=100,
+            reconnect_backoff_ms=10,
+            reconnect_backoff_max_ms=100,
+            socket_connection_setup_timeout_ms=500,
+            max_block_ms=CALL_MS,
+            delivery_timeout_ms=CALL_MS,
+        )
+        await self._producer.start()
+        await self._producer.init_transactions()
+
+    async def transaction(
+        self,
+        places: Sequence[TopicPartition],
+        *,
+        offset: OffsetOfGroup | None = None,
+        committed: bool = True,
+    ) -> None:
+        """Send a record to each place, one after the other, then an offset of a group, and end the
+        transaction. Raises KafkaError if any of this fails."""
+        await self._process.run(self._transaction(places, offset, committed))
+
+    async def _transaction(
+        self, places: Sequence[TopicPartition], offset: OffsetOfGroup | None, committed: bool
+    ) -> None:
+        producer = self._producer
+        assert producer is not None
+        attempt = self._world.recorder.begin(self._process, is_transaction=True)
+        await producer.begin_transaction()
+        for place in places:
+            await self._send(producer, attempt, place)
+        if offset is not None:
+            group, place, number = offset
+            await producer.send_offsets_to_transaction({place: OffsetAndMetadata(number)}, group)
+        attempt.in_doubt = committed
+        if committed:
+            await _commit(producer)
+        else:
+            await producer.abort_transaction()
+        attempt.end(Outcome.OK if committed else Outcome.FAIL)
+
+    async def _send(self, producer: Producer, attempt: Attempt, place: TopicPartition) -> None:
+        value = self._world.recorder.next_value()
+        self.values.append(value)
+        step = attempt.send(str(place), value)
+        ticket = await producer.send(place.topic, b"%d" % value, partition=place.partition)
+        found: RecordMetadata = await ticket
+        attempt.acked(step, found.offset)
+
+    async def open(self, places: Sequence[TopicPartition]) -> None:
+        """Begin a transaction with a record in each place, and leave it open."""
+        await self._process.run(self._begin(places))
+
+    async def _begin(self, places: Sequence[TopicPartition]) -> None:
+        assert self._producer is not None
+        attempt = self._open = self._world.recorder.begin(self._process, is_transaction=True)
+        await self._producer.begin_transaction()
+        for place in places:
+            await self._send(self._producer, attempt, place)
+
+    @property
+    def has_open(self) -> bool:
+        return self._open is not None
+
+    async def commit(self) -> None:
+        """Commit the open transaction."""
+        assert self._producer is not None
+        assert self._open is not None
+        self._open.in_doubt = True
+        await self._process.run(_commit(self._producer))
+        self._open.end(Outcome.OK)
+        self._open = None
+
+    async def is_fenced(self, place: TopicPartition) -> bool:
+        """Return True if a transaction of this instance is refused because of a newer one."""
+        outcomes: list[bool] = []
+
+        async def attempt() -> None:
+            try:
+                await self._transaction([place], None, True)
+            except KafkaError as error:
+                outcomes.append(isinstance(error, ProducerFencedError))
+
+        await self._process.run(attempt())
+        return outcomes == [True]
+
+    async def end(self) -> None:
+        assert self._producer is not None
+        await self._process.run(self._producer.close(timeout_ms=500))
+        self._process.die()
+
+
+# A group, a partition, and an offset of it.
+OffsetOfGroup = tuple[str, TopicPartition, int]
+
+
+async def _commit(producer: Producer) -> None:
+    while True:
+        try:
+            await producer.commit_transaction()
+        except CommitOutcomeUnknown as unknown:
+            if unknown.fatal:
+                raise
+            await asyncio.sleep(0)
+        else:
+            return

@@ -1,0 +1,211 @@
+"""Coordinators that lose their brokers, their leases, their disks or their view of the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from oncelog_client import TopicPartition
+from oncelog_server.broker import Broker
+from oncelog_server.cluster import records
+from oncelog_server.partition.partition import Partition
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
+from tests.simulation.aging import skip_to
+from tests.simulation.checking.internal_records import COMPLETE_COMMIT
+from tests.simulation.checking.logs import PartitionLog
+from tests.simulation.cluster.crash_points import Moment, Place, Point
+from tests.simulation.cluster.instance import Instance
+from tests.simulation.cluster.metadata import PREFIX
+from tests.simulation.cluster.stage import OPTIONS, SECOND_US, Stage, play
+from tests.simulation.cluster.transaction_stage import AWAY_US, ID, TransactionStage
+from tests.simulation.cuts import both_ways
+from tests.simulation.workloads.reader import Reader
+
+PREPARED: Final = Point("prepared", Moment.COMMITTED, Place.TRANSACTIONS, 5, "")
+ANSWERED: Final = Point("answered", Moment.ANSWERED, Place.TRANSACTIONS, 5, "")
+ATTEMPTS: Final = 50
+
+
+class BelowMinIsr(TransactionStage):
+    """The log of the coordinator is below its min ISR while an id is initialized again and
+    again."""
+
+    async def act(self) -> None:
+        await self.prepare()
+        assert self.logs is not None
+        node = self.leader(self.logs.transactions)
+        before = self.found(node).epoch
+        for other in self.nodes.values():
+            if other is not node:
+                self.kill(other, 4 * SECOND_US)
+        log = self.logs.transactions
+        partitions = self.rules.metadata.partitions
+        await self.until(lambda: partitions[log].isr == (node.broker_id,), "the ISR has shrunk")
+        led = self.replica(node.broker_id, log)
+        await self.until(lambda: led.replicas.is_under_min_isr, "the leader knows its ISR")
+        assert node.process is not None
+        await node.process.run(self._initialize(node.broker))
+        await self.until(self.in_sync, "all brokers are in sync")
+        await self.second.start()
+        after = self.found(node).epoch
+        if after > before + 2:
+            self.violate(f"epoch {before} became {after}")
+        await self.second.transaction(self.places)
+        await self.first.end()
+        await self.second.end()
+
+    async def _initialize(self, broker: Broker) -> None:
+        for _ in range(ATTEMPTS):
+            broker.transactions.init_producer_id(InitProducerId(ID, 60_000))
+
+
+def test_t8_initializations_below_the_min_isr_use_up_no_epochs() -> None:
+    play(BelowMinIsr)
+
+
+class LastEpoch(TransactionStage):
+    """The producer id has no epoch left after this transaction. The coordinator dies after the
+    PREPARE, which has the next producer id."""
+
+    async def prepare(self) -> None:
+        await self.create_internal_topics()
+        forerunner = Instance(self, "forerunner", ID)
+        await forerunner.start()
+        await forerunner.end()
+        await self.until(self.in_sync, "all brokers are in sync")
+        node = self.nodes[self.leader_of(self.transaction_log(ID))]
+        assert node.process is not None
+        await node.process.run(skip_to(node.broker, ID, LAST_PRODUCER_EPOCH - 1))
+        await super().prepare()
+
+    async def act(self) -> None:
+        await self.prepare()
+        assert self.logs is not None
+        log = self.logs.transactions
+        next_ids: list[int] = []
+
+        def strike(log: str) -> None:
+            node = self.leader(log)
+            next_ids.append(self.found(node).next_producer_id)
+            self.kill(node, AWAY_US)
+
+        self.arm(PREPARED, strike)
+        await self.run_first()
+
+        def completed() -> bool:
+            leader = self.leader_of(log)
+            return leader >= 0 and self.found(self.nodes[leader]).state == COMPLETE_COMMIT
+
+        await self.until(completed, "the next coordinator has completed the transaction")
+        found = self.found(self.nodes[self.leader_of(log)])
+        if [found.producer_id] != next_ids or next_ids == [-1]:
+            self.violate(f"the producer id is {found.producer_id}, PREPARE has {next_ids}")
+        await self.run_second()
+
+    def judge(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
+        self.check_outcome(logs, committed=True)
+
+
+def test_e4_the_next_coordinator_gives_the_producer_id_that_the_prepare_has() -> None:
+    play(LastEpoch)
+
+
+class LostLease(TransactionStage):
+    """The lease of the next coordinator ends while it loads its shards."""
+
+    has_lost = False
+
+    async def act(self) -> None:
+        await self.prepare()
+        assert self.logs is not None
+        coordinator = self.leader(self.logs.transactions)
+        self.arm(PREPARED, lambda log: self.kill(coordinator, AWAY_US))
+        await self.run_first()
+        await self.run_second()
+        if not self.has_lost:
+            self.violate("no lease has ended")
+
+    def leads(self, partition: Partition, before: bool | None) -> None:
+        super().leads(partition, before)
+        node = self.here()
+        if self.logs is None or node is None or self.has_lost or not partition.is_leader:
+            return
+        if str(partition.topic_partition) == self.logs.transactions:
+            self.has_lost = True
+            state = self.etcd.etcd.state
+            key = PREFIX + f"{records.BROKERS}{node.broker_id}".encode()
+            leases = [lease for lease in state.leases.all() if key in lease.keys]
+            state.end_lease(leases[0].id)
+
+    def judge(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
+        self.check_outcome(logs, committed=True)
+
+
+def test_b15_a_coordinator_whose_lease_ends_during_its_load_decides_nothing_twice() -> None:
+    play(LostLease)
+
+
+class StaleImage(TransactionStage):
+    """The coordinator does not see that a partition has another leader."""
+
+    async def act(self) -> None:
+        await self.prepare()
+        assert self.logs is not None
+        log = self.logs.data[0]
+        coordinator, leader = self.leader(self.logs.transactions), self.leader(log)
+        self.arm(ANSWERED, lambda _: None)
+        await self.run_first()
+        cuts = both_ways([coordinator.host], self.etcd.hosts)
+        self.net.cuts.add(cuts)
+        # Shorter than the coordinator's session.
+        self.after(SECOND_US, lambda: self.net.cuts.remove(cuts))
+        self.restart_after(leader, 2 * SECOND_US, stop=True)
+        await self.until(lambda: self.leader_of(log) not in (leader.broker_id, -1), "moved")
+        known = coordinator.broker.metadata.image.topics[self.places[0].topic]
+        if known.partitions[self.places[0].partition].leader != leader.broker_id:
+            self.violate("the coordinator knows the next leader")
+        self.release_markers()
+        await self.run_second()
+
+    def judge(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
+        self.check_outcome(logs, committed=True)
+
+
+def test_n11_a_marker_gets_to_the_next_leader_though_the_coordinator_knows_only_the_last() -> None:
+    # With this seed the coordinator is not the controller, which elects the next leader.
+    play(StaleImage, seed=3)
+
+
+class ManyTransactions(Stage):
+    """A leader dies with twenty open and twenty decided transactions, under a reader."""
+
+    async def act(self) -> None:
+        await self.create_internal_topics()
+        place = TopicPartition("a", 0)
+        instances = [Instance(self, f"writer-{number}", f"w-{number}") for number in range(40)]
+        for instance in instances:
+            await instance.start()
+        await self.until(self.in_sync, "all brokers are in sync")
+        self.clients.append(Reader(self, "reader"))
+        lives = self.start_clients()
+        for number, instance in enumerate(instances):
+            if number % 2:
+                await instance.open([place])
+            else:
+                await instance.transaction([place], committed=number % 4 == 0)
+        leader = self.leader_of("a-0")
+        self.kill(self.nodes[leader], AWAY_US)
+        await self.until(lambda: self.leader_of("a-0") not in (leader, -1), "another leads")
+        for instance in instances[1::2]:
+            await instance.commit()
+        await self.until(self.in_sync, "all brokers are in sync")
+        self.is_late = True
+        await self.until_clients_end(lives, 30.0)
+        for instance in instances:
+            await instance.end()
+
+
+def test_l10_a_reader_sees_no_open_and_no_aborted_record_over_a_fail_over() -> None:
+    play(ManyTransactions, replace(OPTIONS, transactions=10_000))
