@@ -21,6 +21,7 @@ from tests.harness.etcd_fixtures import etcd_program, real_etcd
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.kafka.secured import secured_kafka
 from tests.harness.repository import without_collections
+from tests.harness.running_cluster import running_cluster
 from tests.harness.running_oncelog import running_oncelog
 from tests.lanes import Guard, is_left_out, mark, order, path_of
 
@@ -30,6 +31,7 @@ __all__ = [
     "kafka",
     "kafka_jars",
     "real_etcd",
+    "running_cluster",
     "running_oncelog",
     "secured_kafka",
     "without_collections",

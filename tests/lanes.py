@@ -85,6 +85,7 @@ MARKERS_OF_FIXTURES: Final = {
     "kafka_jars": "java",
     "etcd_program": "process",
     "real_etcd": "process",
+    "running_cluster": "process",
     "running_oncelog": "process",
     "secured_kafka": "java",
     "bootstrap": "process",  # the brokers of tests/client: oncelog, and Apache Kafka

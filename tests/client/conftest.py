@@ -16,6 +16,7 @@ from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.errors import ErrorCode
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually
+from tests.harness.cluster import Cluster
 from tests.harness.kafka.kafka import Kafka
 
 # Exceptions that reached the exception handlers of this folder's event loops.
@@ -62,9 +63,14 @@ def _every_exception_is_retrieved() -> Iterator[None]:
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """The address of a broker: oncelog, then Apache Kafka."""
-    names = {"oncelog": "running_oncelog", "kafka": "kafka"}
-    broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
-    return broker.address
+    return address_of(request)
+
+
+def address_of(request: pytest.FixtureRequest) -> str:
+    """Return the address of the brokers that the parameter of a fixture names."""
+    names = {"oncelog": "running_oncelog", "cluster": "running_cluster", "kafka": "kafka"}
+    brokers: Oncelog | Cluster | Kafka = request.getfixturevalue(names[request.param])
+    return brokers.address
 
 
 @pytest.fixture
@@ -82,13 +88,13 @@ async def admin(bootstrap: str) -> AsyncIterator[Admin]:
 @pytest_asyncio.fixture
 async def topic(admin: Admin, name: str) -> str:
     """A new topic of two partitions."""
-    return await _led_topic(admin, NewTopic(name, 2, 1))
+    return await _led_topic(admin, NewTopic(name, 2))
 
 
 @pytest_asyncio.fixture
 async def lasting_topic(admin: Admin, name: str) -> str:
     """A new topic that keeps records of any age. By default, a broker soon deletes old records."""
-    return await _led_topic(admin, NewTopic(name, 2, 1, configs={"retention.ms": "-1"}))
+    return await _led_topic(admin, NewTopic(name, 2, configs={"retention.ms": "-1"}))
 
 
 async def _led_topic(admin: Admin, new: NewTopic) -> str:

@@ -1,9 +1,9 @@
 """Transactions of a consumer group, and transactions that are committed together, on a running
-oncelog (feature `oncelog.group.transactions`)."""
+oncelog, and on three (feature `oncelog.group.transactions`)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -31,15 +31,17 @@ from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import poll_until, read_values
+from tests.harness.cluster import Cluster
 from tests.harness.kafka.kafka import Kafka
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 
 
-@pytest.fixture(scope="module")
-def oncelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
-        yield broker.address
+@pytest.fixture(scope="module", params=["running_oncelog", "running_cluster"])
+def oncelog(request: pytest.FixtureRequest) -> str:
+    """Return the address of one broker, and of three."""
+    brokers: Oncelog | Cluster = request.getfixturevalue(request.param)
+    return brokers.address
 
 
 @pytest_asyncio.fixture
@@ -68,7 +70,7 @@ async def test_one_commit_of_a_group_makes_the_transactions_of_all_members_visib
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
-    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    await admin.create_topics([NewTopic(f"{name}-sink", 1)])
     sink = TopicPartition(f"{name}-sink", 0)
     parent = await admin.init_producer(name, group)
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(8)]
@@ -95,7 +97,7 @@ async def test_a_delayed_offset_commit_of_an_earlier_group_commit_is_refused(
     """A request that the network has held back arrives during the next group commit. Without
     another epoch, it would replace the offset of this commit (KIP-890 part 2)."""
     group = TransactionGroup(name, 1)
-    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    await admin.create_topics([NewTopic(f"{name}-sink", 1)])
     sink = TopicPartition(f"{name}-sink", 0)
     parent = await admin.init_producer(name, group)
     await admin.commit_group(name, parent, [], {sink: OffsetAndMetadata(1)})
@@ -112,7 +114,7 @@ async def test_a_group_commit_with_a_fenced_member_commits_no_member(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     group = TransactionGroup(name, 1)
-    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    await admin.create_topics([NewTopic(f"{name}-sink", 1)])
     sink = TopicPartition(f"{name}-sink", 0)
     parent = await admin.init_producer(name, group)
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(3)]
@@ -132,7 +134,7 @@ async def test_a_parent_that_was_not_initialized_with_the_group_is_refused(
 ) -> None:
     """If it were accepted, no newer generation would fence it, and its late commits in the group
     would succeed."""
-    await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
+    await admin.create_topics([NewTopic(f"{name}-sink", 1)])
     offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
     described = await admin.describe_topics([TRANSACTION_STATE])
@@ -201,7 +203,7 @@ async def begun(
 
 @pytest_asyncio.fixture
 async def inputs(admin: Admin, name: str) -> list[TopicPartition]:
-    await admin.create_topics([NewTopic(f"{name}-in", 2, 1)])
+    await admin.create_topics([NewTopic(f"{name}-in", 2)])
     return [TopicPartition(f"{name}-in", number) for number in range(2)]
 
 

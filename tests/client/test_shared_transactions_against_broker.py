@@ -1,5 +1,5 @@
-"""Processes share a transaction without a group, on oncelog and Apache Kafka: one process
-initializes, another writes, a third decides."""
+"""Processes share a transaction without a group, on one oncelog, on three, and on Apache Kafka: one
+process initializes, another writes, a third decides."""
 
 from __future__ import annotations
 
@@ -25,12 +25,19 @@ from oncelog_client import (
 from oncelog_client.transaction import group_transactions
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
+from tests.client.conftest import address_of
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_values
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.lossy_proxy import LossyProxy
 
 TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
+
+
+@pytest.fixture(scope="session", params=["oncelog", "cluster", "kafka"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of one oncelog, of three, then of Apache Kafka."""
+    return address_of(request)
 
 
 @pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])

@@ -1,5 +1,5 @@
-"""Two-phase commit (KIP-939) with real processes and kill -9. No released Apache Kafka has
-KIP-939."""
+"""Two-phase commit (KIP-939) with real processes and kill -9, on one broker and on three. No
+released Apache Kafka has KIP-939."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ from oncelog_client import (
     UnsupportedVersionError,
 )
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.coordinator.routing import partition_for
 from tests.client.cli.conftest import CommandLine
 from tests.client.dual_writer import last, opened
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_decided, read_values
+from tests.harness.cluster import Cluster
+from tests.harness.etcd import Etcd
 from tests.harness.kafka.kafka import Kafka
 
 TWO_PHASE = {
@@ -43,22 +47,43 @@ TWO_PHASE = {
 }
 ROOT = Path(__file__).parents[2]
 ROWS = 61
+Brokers = Oncelog | Cluster
 # The time for a dozen processes, one after the other.
 PROCESSES_S = 150.0
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    with Oncelog(tmp_path, TWO_PHASE) as running:
+@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Brokers]:
+    with brokers(tmp_path, request, request.param) as running:
         yield running
 
 
-def restart(broker: Oncelog) -> None:
-    broker.kill()
-    broker.start()
+def brokers(directory: Path, request: pytest.FixtureRequest, count: int) -> Brokers:
+    """Return brokers that are not started."""
+    if count == 1:
+        return Oncelog(directory, TWO_PHASE)
+    etcd: Etcd = request.getfixturevalue("real_etcd")
+    settings = {**TWO_PHASE, "oncelog.etcd.prefix": f"/{directory}/"}
+    return Cluster(directory, etcd, count, settings)
 
 
-def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
+def restart(broker: Brokers, transactional_id: str = "p") -> None:
+    """Kill the broker that coordinates an id, and start it again."""
+    if isinstance(broker, Cluster):
+        shards = int(TWO_PHASE["transaction.state.log.num.partitions"])
+        broker.fail_over(TRANSACTION_STATE, partition_for(transactional_id, shards))
+    else:
+        broker.kill()
+        broker.start()
+
+
+def logs_of(broker: Brokers) -> str:
+    """Return the log events of all brokers."""
+    members = broker.brokers.values() if isinstance(broker, Cluster) else [broker]
+    return "".join(member.log.read_text(errors="replace") for member in members)
+
+
+def participant(broker: Brokers, transactional_id: str = "p") -> Producer:
     return Producer(
         broker.address,
         transactional_id=transactional_id,
@@ -67,7 +92,7 @@ def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
     )
 
 
-async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
+async def prepared(broker: Brokers, *values: bytes) -> PreparedTxnState:
     """Prepare a transaction, and close its producer. Return the prepared state."""
     async with participant(broker) as producer:
         await producer.init_transactions()
@@ -79,10 +104,10 @@ async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_w2_a_prepared_transaction_survives_producer_and_broker_and_is_completed(
-    broker: Oncelog, committed: bool
+    broker: Brokers, committed: bool
 ) -> None:
     async with Admin(broker.address) as admin:
-        await admin.create_topics([NewTopic("t", 2, 1)])
+        await admin.create_topics([NewTopic("t", 2)])
     state = await prepared(broker, b"one", b"two")
     restart(broker)
     assert await read_values(broker.address, "t", committed=True) == []
@@ -105,7 +130,7 @@ async def test_w2_a_prepared_transaction_survives_producer_and_broker_and_is_com
 
 @pytest.mark.parametrize("group", ["group", "other"])
 async def test_w2_a_transaction_prepared_in_a_group_is_kept_only_for_a_member_of_the_group(
-    broker: Oncelog, group: str
+    broker: Brokers, group: str
 ) -> None:
     joined = [TopicPartition("in", 0)], group, 1
     async with participant(broker) as producer:
@@ -127,10 +152,10 @@ async def test_w2_a_transaction_prepared_in_a_group_is_kept_only_for_a_member_of
 
 
 async def test_w1_a_two_phase_transaction_stays_open_over_timeouts_and_three_crashes(
-    broker: Oncelog,
+    broker: Brokers,
 ) -> None:
     async with Admin(broker.address) as admin:
-        await admin.create_topics([NewTopic("t", 2, 1), NewTopic("control", 1, 1)])
+        await admin.create_topics([NewTopic("t", 2), NewTopic("control", 1)])
     state = await prepared(broker, b"held")
     for number in range(3):
         # Meanwhile an ordinary transaction times out.
@@ -142,8 +167,7 @@ async def test_w1_a_two_phase_transaction_stays_open_over_timeouts_and_three_cra
             await (await ordinary.send("control", b"timed out", partition=0))
 
             async def timed_out(times: int = number + 1) -> bool:
-                said = broker.log.read_text(errors="replace")
-                return said.count('"event":"transaction aborted"') >= times
+                return logs_of(broker).count('"event":"transaction aborted"') >= times
 
             await eventually(timed_out)
         restart(broker)
@@ -168,12 +192,12 @@ async def test_w1_a_two_phase_transaction_stays_open_over_timeouts_and_three_cra
 
 
 async def test_blocking_abort_refuses_a_two_phase_transaction_without_include_two_phase(
-    broker: Oncelog,
+    broker: Brokers,
 ) -> None:
     """Other systems may have committed their parts. `blocking --abort` therefore refuses without
     --include-two-phase."""
     async with Admin(broker.address) as admin:
-        await admin.create_topics([NewTopic("t", 2, 1)])
+        await admin.create_topics([NewTopic("t", 2)])
     state = await prepared(broker, b"voted")
     restart(broker)
     tool = CommandLine(broker.address)
@@ -199,12 +223,12 @@ async def test_blocking_abort_refuses_a_two_phase_transaction_without_include_tw
 
 
 async def test_no_command_ends_a_two_phase_transaction_without_include_two_phase(
-    broker: Oncelog,
+    broker: Brokers,
 ) -> None:
     """Without --include-two-phase, no command ends the transaction through its coordinator. No
     command ends its part in one partition."""
     async with Admin(broker.address) as admin:
-        await admin.create_topics([NewTopic("t", 2, 1)])
+        await admin.create_topics([NewTopic("t", 2)])
     state = await prepared(broker, b"one", b"two")
     restart(broker)
     tool = CommandLine(broker.address)
@@ -231,7 +255,7 @@ async def test_no_command_ends_a_two_phase_transaction_without_include_two_phase
 
 
 async def test_w3_init_transactions_without_keep_prepared_aborts_a_prepared_transaction(
-    broker: Oncelog,
+    broker: Brokers,
 ) -> None:
     state = await prepared(broker, b"given up")
     async with participant(broker) as producer:
@@ -244,7 +268,7 @@ async def test_w3_init_transactions_without_keep_prepared_aborts_a_prepared_tran
 
 
 async def test_a_transaction_completed_before_a_crash_can_be_completed_again(
-    broker: Oncelog,
+    broker: Brokers,
 ) -> None:
     """The external coordinator has stored the decision, but no confirmation of its execution."""
     async with participant(broker) as producer:
@@ -285,7 +309,7 @@ async def test_a_broker_without_kip_939_refuses_two_phase_commit(kafka: Kafka, n
             await producer.init_transactions()
 
 
-async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Oncelog) -> None:
+async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Brokers) -> None:
     async with Producer(
         broker.address, transactional_id="p", transaction_timeout_ms=400
     ) as producer:
@@ -295,15 +319,15 @@ async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Oncelo
             await producer.prepare_transaction()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "count"), [(1, 1), (2, 1), (3, 3)])
 def test_w2_a_database_and_a_topic_agree_whichever_process_is_killed(
-    tmp_path: Path, seed: int
+    tmp_path: Path, request: pytest.FixtureRequest, seed: int, count: int
 ) -> None:
-    """The dual write of KIP-939 to a database and a topic. The writer and the broker are killed at
-    random."""
+    """The dual write of KIP-939 to a database and a topic. The writer and the coordinator of its
+    transactions, of `count` brokers, are killed at random."""
     randomness = random.Random(seed)
     path = str(tmp_path / "database")
-    with Oncelog(tmp_path, TWO_PHASE) as broker:
+    with brokers(tmp_path, request, count) as broker:
         database = opened(path)
         command = [
             sys.executable,
@@ -321,7 +345,7 @@ def test_w2_a_database_and_a_topic_agree_whichever_process_is_killed(
                 assert time.monotonic() < deadline
                 time.sleep(randomness.random() / 100)  # the kill comes at any moment of the work
             if randomness.random() < 0.5:
-                restart(broker)
+                restart(broker, "dual")
             process.kill()
             process.wait()
         # This run completes the last stored transaction.

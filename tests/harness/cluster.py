@@ -8,8 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from oncelog.testing.wire import Wire
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.harness.broker import OncelogByAddress
 from tests.harness.etcd import Etcd
+from tests.harness.waiting import wait_until
 
 QUICK: Final = {
     "broker.session.timeout.ms": "2000",
@@ -64,6 +67,25 @@ class Cluster:
         for broker in self.brokers.values():
             if broker.is_running:
                 broker.stop()
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the broker that leads a partition, -1 if none does."""
+        running = next(broker for broker in self.brokers.values() if broker.is_running)
+        with Wire(running.address) as wire:
+            response = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+        partitions = response.topics[0].partitions
+        leaders = [row.leader_id for row in partitions if row.partition_index == partition]
+        return leaders[0] if leaders else -1
+
+    def fail_over(self, topic: str, partition: int) -> None:
+        """Kill the broker that leads a partition, and start it again when another one leads it."""
+        lost = self.leader(topic, partition)
+        self.brokers[lost].kill()
+        wait_until(
+            lambda: self.leader(topic, partition) not in (lost, -1),
+            f"another broker than {lost} leads {topic}-{partition}",
+        )
+        self.brokers[lost].start()
 
     def said(self) -> str:
         """Return the end of the output of all brokers."""
