@@ -1,7 +1,9 @@
-"""A broker that catches up under a throttle gets records at the rate of the throttle (KIP-73)."""
+"""A broker that catches up under a throttle, and one that a partition moves to, get records at the
+rate of the throttle (KIP-73)."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.testing.wire import Wire
+from oncelog_client import Admin, TopicPartition
 from oncelog_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -59,7 +62,34 @@ def test_a_follower_catches_up_at_the_rate(cluster: Cluster, side: str) -> None:
     alter(cluster, f"{side}.replication.throttled.rate", str(RATE))
     cluster.brokers[FOLLOWER].start()
 
-    log = cluster.brokers[FOLLOWER].data / "t-0" / f"{0:020}.log"
+    assert rate_of(cluster, FOLLOWER) == pytest.approx(RATE, rel=0.1)
+    alter(cluster, f"{side}.replication.throttled.rate", None)
+    wait_until(lambda: in_sync(admin, "t", 1), "the follower is in sync", CALL_S)
+
+
+async def test_b20_a_partition_moves_at_the_rate_of_the_throttle(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    settings = {"follower.replication.throttled.replicas": "*", "min.insync.replicas": "1"}
+    topic = NewTopic("t", 1, replica_assignment=[[1, 2]], config=settings)
+    admin.create_topics([topic])["t"].result(CALL_S)
+    await asyncio.to_thread(write, cluster, TO + RATE)
+    await asyncio.to_thread(alter, cluster, "follower.replication.throttled.rate", str(RATE))
+    async with Admin(cluster.address) as own:
+        await own.alter_partition_reassignments({TopicPartition("t", 0): (FOLLOWER, 1)})
+        found = await asyncio.to_thread(rate_of, cluster, FOLLOWER)
+        assert found == pytest.approx(RATE, rel=0.1)
+        assert list(await own.list_partition_reassignments()) == [TopicPartition("t", 0)]
+        await asyncio.to_thread(alter, cluster, "follower.replication.throttled.rate", None)
+        async with asyncio.timeout(CALL_S):
+            while await own.list_partition_reassignments():  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+    replicas = admin.list_topics("t", timeout=CALL_S).topics["t"].partitions[0].isrs
+    assert sorted(replicas) == [1, FOLLOWER]
+
+
+def rate_of(cluster: Cluster, broker_id: int) -> float:
+    """Return the rate in bytes a second at which the log of a broker grows from FROM to TO."""
+    log = cluster.brokers[broker_id].data / "t-0" / f"{0:020}.log"
 
     def size() -> int:
         return log.stat().st_size if log.exists() else 0
@@ -69,9 +99,7 @@ def test_a_follower_catches_up_at_the_rate(cluster: Cluster, side: str) -> None:
         return time.monotonic(), size()
 
     (began_s, began), (ended_s, ended) = passed(FROM), passed(TO)
-    assert (ended - began) / (ended_s - began_s) == pytest.approx(RATE, rel=0.1)
-    alter(cluster, f"{side}.replication.throttled.rate", None)
-    wait_until(lambda: in_sync(admin, "t", 1), "the follower is in sync", CALL_S)
+    return (ended - began) / (ended_s - began_s)
 
 
 def alter(cluster: Cluster, name: str, value: str | None) -> None:
