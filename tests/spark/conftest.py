@@ -7,9 +7,11 @@ after a killed Python worker. A test that kills a driver starts its own driver (
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 from oncelog.testing.broker import QUICK
 from tests.harness.broker import Oncelog, OncelogByAddress
 from tests.harness.certificates import Certificates
+from tests.harness.cluster import Cluster
 from tests.harness.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
 from tests.spark.guarded import GuardedOncelog
@@ -24,6 +27,7 @@ from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics
 
 LOG_LINES = 60
+BROKERS: Final = os.environ.get("ONCELOG_BROKERS", "1")
 
 
 @pytest.fixture(scope="session")
@@ -66,8 +70,16 @@ def fail_points(spark: SparkSession, spark_driver: Spark) -> Iterator[FailPoints
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """One oncelog for the whole session. Do not stop it in a test."""
+def broker(request: pytest.FixtureRequest) -> Oncelog | Cluster:
+    """One oncelog for the whole session, or the three of a cluster if ONCELOG_BROKERS is 3. Do not
+    stop them in a test."""
+    name = "running_cluster" if BROKERS == "3" else "lone_broker"
+    found: Oncelog | Cluster = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture(scope="session")
+def lone_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
     with OncelogByAddress(tmp_path_factory.mktemp("oncelog"), QUICK) as running:
         yield running
 
@@ -88,7 +100,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedOncelog
 
 
 @pytest.fixture
-def topics(broker: Oncelog) -> Topics:
+def topics(broker: Oncelog | Cluster) -> Topics:
     """The topics of `broker`."""
     return Topics(broker.address)
 

@@ -56,7 +56,7 @@ class Topics:
         async def create() -> None:
             async with Admin(self.bootstrap) as admin:
                 await admin.create_topics(
-                    [NewTopic(name, partitions, 1, configs=configs or {}) for name in names]
+                    [NewTopic(name, partitions, configs=configs or {}) for name in names]
                 )
 
         asyncio.run(create())

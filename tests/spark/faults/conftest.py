@@ -13,6 +13,7 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.sink_rights import sink_rights
 from oncelog_client.spark.source.plan.source_rights import source_rights
 from tests.harness.broker import Oncelog
+from tests.harness.cluster import Cluster
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.line import Line
 from tests.spark.faults.running import audited
@@ -31,7 +32,7 @@ COMMITS = {"group": CommitKind.GROUP, "secured": CommitKind.GROUP}
 
 
 @pytest.fixture
-def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
+def pipeline(broker: Oncelog | Cluster, name: str, checkpoint: str) -> Pipeline:
     """A pipeline on oncelog, with one decision for all tasks of a micro-batch."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
 
