@@ -22,8 +22,8 @@ Generated from `tests/scenarios/rows.tsv` and the names of the tests, by
 - T is a transaction's timeout, A the interval of the scan for overdue transactions.
 - V1 is a client that adds its partitions by itself, V2 a client with an epoch for each transaction
   (KIP-890).
-- One broker is TC, PL and GC at once. Where a row says that TC, PL or GC dies, the test kills the
-  process.
+- A test of one broker kills this broker where a row says that TC, PL or GC dies: the broker is all
+  three at once. In `cluster/` and `simulation/cluster/` they are different brokers, and fail over.
 - *Tried:* describes tests that cover only a part, or have an unexpected result.
 """
 

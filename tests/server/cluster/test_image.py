@@ -46,6 +46,16 @@ def test_topics_are_found_by_name_and_id_and_partitions_by_number() -> None:
     assert image.partition("none", 0) is None
 
 
+def test_b26_a_field_of_a_newer_version_is_ignored() -> None:
+    cluster = Cluster((1, 2))
+    topic_id = uuid_to_string(cluster.create("orders", 1, 2))
+    record = records.PartitionRecord(replicas=(1, 2), isr=(2,), leader=2, leader_epoch=3)
+    newer = records.encode(record).removesuffix(b"}") + b',"mood":{"since":7}}'
+    cluster.apply([Write((), (Put(records.partition_key(topic_id, 0), newer),))])
+    partition = cluster.partition("orders")
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 3, (2,))
+
+
 def test_brokers_have_an_address_for_each_listener() -> None:
     endpoints = (
         records.EndpointRecord("INTERNAL", "kafka", 9092),
