@@ -286,6 +286,7 @@ class Broker:
         authority = self.metadata.membership.authority
         fencing = SelfFencing(authority, self.partitions, self._timers, self._clock.boottime_ms)
         self._group_flush.before_callbacks = fencing.check
+        self._other_brokers.check_authority = fencing.check
         self._self_fencing = fencing
         return CheckedRequests(requests, fencing)
 

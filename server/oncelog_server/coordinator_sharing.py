@@ -49,4 +49,5 @@ def other_coordinators(
         work=work,
         wall_ms=clock.now_ms,
         monotonic_ms=clock.monotonic_ms,
+        before_serving=lambda: other_brokers.check_authority(),
     )

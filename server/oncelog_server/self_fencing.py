@@ -5,7 +5,8 @@ nor from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Acknow
 not depend on it (`cluster/authority.py`), but acks=1, reads and responses from memory do.
 
 A timer is not enough: after a pause of the process, its loop may serve sockets before timers. So
-every request and every finished flush looks at the clock first.
+every request, every response of another broker, and every finished flush looks at the clock first.
+So does a call between coordinators, also one within this broker: its result may come from memory.
 """
 
 from __future__ import annotations

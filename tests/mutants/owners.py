@@ -74,8 +74,8 @@ OWNER_MUTANTS: Final = (
         "P8",
         "an operator ends a part of a live transaction",
         "server/oncelog_server/transaction/operator_markers.py",
-        "            return ErrorCode.INVALID_TXN_STATE if is_live else ErrorCode.NONE\n",
-        "            return ErrorCode.NONE\n",
+        "        return ErrorCode.INVALID_TXN_STATE if is_live else ErrorCode.NONE\n",
+        "        return ErrorCode.NONE\n",
         ("tests/server/handlers/test_operator_markers.py",),
     ),
 )

@@ -60,10 +60,10 @@ REMOTE_GROUP_MUTANTS: Final = (
     ),
     Mutant(
         "RG6",
-        "an older producer's transaction is aborted on this broker only",
+        "an older producer's transaction is aborted in some shards only",
         f"{_REMOTE}/owners.py",
-        "for index in range(self._shard_count())",
-        "for index, _ in self._transactions.runtime.shards()",
+        "producer_ids, self._shard_count(), caller)",
+        "producer_ids, len(self._transactions.runtime), caller)",
         _OFFSETS,
     ),
     Mutant(

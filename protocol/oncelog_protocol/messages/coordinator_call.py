@@ -36,6 +36,8 @@ class Operation(IntEnum):
     """At the shard of a group: the state of a transactional id."""
     END_OPEN = 6
     """At the shard of a group: abort the open transaction of an id, for an operator."""
+    MISSING_MARKERS = 7
+    """At each shard of transactions: the partitions that will get a marker of some producers."""
 
 
 @struct
@@ -52,8 +54,8 @@ class CoordinatorCall:
     """One call. `key`: a transactional id, or the group of LIVE_GENERATION. `group_id`: the group
     that takes the id, or that has it. `pointer_offset`: the offset of the id's pointer record from
     which the caller knows the group, -1 without one. `producer_id` and `producer_epoch`: those of
-    an InitProducerId, or of a refused producer. `partition`: the shard of ABORT_OLDER, which has no
-    key. `only_if_absent`: refuse if the group has the id.
+    an InitProducerId, or of a refused producer. `partition`: the shard of ABORT_OLDER and
+    MISSING_MARKERS, which have no key. `only_if_absent`: refuse if the group has the id.
     `caller`: the client that causes the call, or none. `cause`, `at_ms` and `caused_by`: the reason
     of a refused request."""
 

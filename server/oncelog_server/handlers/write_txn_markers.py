@@ -6,7 +6,7 @@ strictly (KIP-1228).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -19,12 +19,15 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.links.client_ids import broker_of
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
+
+if TYPE_CHECKING:
+    from oncelog_server.transaction.operator_markers import JudgeMarker
 
 API = ApiKey.WRITE_TXN_MARKERS
 
@@ -32,19 +35,38 @@ API = ApiKey.WRITE_TXN_MARKERS
 def handle(
     services: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
-    writing = _Writing(request.markers)
     allowed = context.may(Operation.ALTER, CLUSTER, logged=False) or context.may(
         Operation.CLUSTER_ACTION, CLUSTER
     )
-    code_of = None
-    if allowed and not _is_another_broker(services, context):
-        code_of = services.transactions.operator_markers.judge()
+    if not allowed:
+        return _respond(_refused(request.markers, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if _is_another_broker(services, context):
+        return _write(services, context, request, None)
+    return then_ask(
+        _judge(services, request), lambda code_of: _write(services, context, request, code_of)
+    )
+
+
+def _judge(
+    services: BrokerServices, request: WriteTxnMarkersRequest
+) -> JudgeMarker | Deferred[JudgeMarker]:
+    """Return the function that judges an operator's markers."""
+    others = services.other_coordinators
+    if others is None:
+        return services.transactions.operator_markers.judge()
+    return others.judge_markers({marker.producer_id for marker in request.markers})
+
+
+def _write(
+    services: BrokerServices,
+    context: RequestContext,
+    request: WriteTxnMarkersRequest,
+    code_of: JudgeMarker | None,
+) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
+    """Write the markers. `code_of` judges those of an operator, and is None for a coordinator."""
+    writing = _Writing(request.markers)
     for index, marker in enumerate(request.markers):
         partitions = _partitions(marker)
-        if not allowed:
-            for partition in partitions:
-                writing.settle(index, partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            continue
         work = MarkerWork(
             transactional_id="",
             producer_id=marker.producer_id,
@@ -60,6 +82,18 @@ def handle(
             if not work.committed:
                 settled.aborted = _Aborted(services, context, work)
         services.local_markers.send(work, partitions, settled)
+    return _respond(writing)
+
+
+def _refused(markers: list[WritableTxnMarker], code: ErrorCode) -> _Writing:
+    writing = _Writing(markers)
+    for index, marker in enumerate(markers):
+        for partition in _partitions(marker):
+            writing.settle(index, partition, code)
+    return writing
+
+
+def _respond(writing: _Writing) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     return writing.response.value if writing.response.done else writing.response
 
 
@@ -82,9 +116,7 @@ def _is_another_broker(services: BrokerServices, context: RequestContext) -> boo
     return sender != services.broker_id and sender in services.metadata.image.brokers
 
 
-def _refuse_live(
-    work: MarkerWork, code_of: Callable[[int, TopicPartition], ErrorCode], settled: _Settler
-) -> list[TopicPartition]:
+def _refuse_live(work: MarkerWork, code_of: JudgeMarker, settled: _Settler) -> list[TopicPartition]:
     """Refuse an operator's markers of a transaction that its coordinator will end: they would split
     the transaction. Return the other partitions. The tools look first too, but a principal sees
     only the transactional ids that it may describe."""

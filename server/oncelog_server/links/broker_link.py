@@ -50,6 +50,7 @@ class BrokerLinks:
         self._client_id = client_id
         self._security = security
         self._timeout_s = timeout_s
+        self.before_responses: Callable[[], None] | None = None
         self._links: dict[int, BrokerLink] = {}
 
     def to(self, broker_id: int) -> BrokerLink | None:
@@ -65,6 +66,7 @@ class BrokerLinks:
             link = BrokerLink(
                 endpoint.host, endpoint.port, self._client_id, self._timeout_s, self._security
             )
+            link.before_responses = self.before_responses
             self._links[broker_id] = link
         return link
 
@@ -99,6 +101,8 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._is_ready = False
         # The time of the loop from which a new connection is needed, because the session ends soon.
         self._ends_s = math.inf
+        # Called before the responses that have arrived together are passed on.
+        self.before_responses: Callable[[], None] | None = None
         self.host = host
         self.port = port
         self._client_id = client_id
@@ -237,6 +241,8 @@ class BrokerLink(asyncio.BufferedProtocol):
         return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.before_responses is not None:
+            self.before_responses()
         try:
             for frame in self._frames.received(nbytes):
                 # A large frame has its own buffer. The next frame overwrites a smaller one, which

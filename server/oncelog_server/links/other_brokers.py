@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from oncelog_server.links.link_security import LinkSecurity
 
 
+def _do_nothing() -> None:
+    pass
+
+
 class OtherBrokers:
     """`listener` is the name of the inter-broker listener. `security` returns its security, and is
     None for PLAINTEXT."""
@@ -34,9 +38,18 @@ class OtherBrokers:
         listener: str,
         security: Callable[[], LinkSecurity] | None,
     ) -> None:
-        of_markers = BrokerLinks(image, listener, markers_client_id(broker_id), security)
-        of_adding = BrokerLinks(image, listener, adding_client_id(broker_id), security)
-        self._of_calls = BrokerLinks(image, listener, calls_client_id(broker_id), security)
+        # Suspends the leaders of this broker if its registration may have ended. It is called
+        # before responses of other brokers are used.
+        self.check_authority: Callable[[], None] = _do_nothing
+
+        def links(client_id: str) -> BrokerLinks:
+            found = BrokerLinks(image, listener, client_id, security)
+            found.before_responses = lambda: self.check_authority()
+            return found
+
+        of_markers = links(markers_client_id(broker_id))
+        of_adding = links(adding_client_id(broker_id))
+        self._of_calls = links(calls_client_id(broker_id))
         self._links = (of_markers, of_adding, self._of_calls)
         self.markers = RemoteMarkers(of_markers)
         self.adding = RemoteAdding(of_adding)

@@ -4,7 +4,7 @@ whole, so its markers are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Mapping, Set
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.runtime import ShardRuntime
@@ -12,6 +12,29 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+
+# Returns the code of a marker: `code(producer id, partition)`.
+JudgeMarker = Callable[[int, TopicPartition], ErrorCode]
+
+
+def judge_by(missing: Mapping[int, Collection[TopicPartition]]) -> JudgeMarker:
+    """Return the function that judges markers. `missing` has the partitions that will get a marker
+    of their coordinator, by producer id: those of open and of decided transactions.
+
+    The code is INVALID_TXN_STATE for these markers, and NONE for others. Epochs do not matter,
+    because a decision bumps the epoch before its markers are written.
+    """
+
+    def code(producer_id: int, partition: TopicPartition) -> ErrorCode:
+        is_live = partition in missing.get(producer_id, ())
+        return ErrorCode.INVALID_TXN_STATE if is_live else ErrorCode.NONE
+
+    return code
+
+
+def cannot_judge(producer_id: int, partition: TopicPartition) -> ErrorCode:
+    """Return the code while a coordinator cannot tell which markers it will write."""
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class OperatorMarkers:
@@ -30,28 +53,18 @@ class OperatorMarkers:
         self._decided = decided
         self._wall_ms = wall_ms
 
-    def judge(self) -> Callable[[int, TopicPartition], ErrorCode]:
-        """Return the function that judges the markers of a request: `code(producer id, partition)`.
-
-        The code is INVALID_TXN_STATE if this coordinator has an open or decided transaction of the
-        producer, and will write the marker of the partition itself. It is
-        COORDINATOR_LOAD_IN_PROGRESS while the coordinator cannot know this, and NONE otherwise.
-        Epochs do not matter, because a decision bumps the epoch before its markers are written.
-        """
+    def judge(self) -> JudgeMarker:
+        """Return the function that judges the markers of a request, if this broker has all shards.
+        The code is COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded."""
         if self._runtime.is_loading:
-            return lambda producer_id, partition: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        live = {
-            live.metadata.producer_id: _partitions(live)
+            return cannot_judge
+        missing = {
+            live.metadata.producer_id: markers_of(live)
             for _, shard in self._runtime.shards()
             for transactions in (shard.ongoing, shard.prepared)
             for live in transactions.values()
         }
-
-        def code(producer_id: int, partition: TopicPartition) -> ErrorCode:
-            is_live = partition in live.get(producer_id, ())
-            return ErrorCode.INVALID_TXN_STATE if is_live else ErrorCode.NONE
-
-        return code
+        return judge_by(missing)
 
     def aborted(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
         """Count a transaction that an operator has aborted in one partition. The coordinator may
@@ -78,6 +91,6 @@ class OperatorMarkers:
         self._decided[False] += 1
 
 
-def _partitions(live: LiveTransaction) -> Set[TopicPartition]:
+def markers_of(live: LiveTransaction) -> Set[TopicPartition]:
     """Return the partitions that will get a marker."""
     return live.markers_left if live.metadata.is_prepared else live.metadata.partitions

@@ -20,12 +20,30 @@ from oncelog_protocol.messages.coordinator_call import (
     Operation,
 )
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.members import BrokerImage
 from oncelog_server.deferred import Deferred, Unheard
-from oncelog_server.handlers import api_versions, coordinator_call, describe_transactions
+from oncelog_server.handlers import (
+    api_versions,
+    coordinator_call,
+    describe_transactions,
+    find_coordinator,
+    init_producer_id,
+    write_txn_markers,
+)
 from oncelog_server.settings.model import Settings
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.remote.other_coordinators import GroupGeneration
 from tests.server.handlers.nodes import ask, broker
+from tests.server.handlers.test_group_transactions import WHOLE
+from tests.server.handlers.test_no_coordinator import without_internal_topics
 from tests.server.transaction.remote.brokers import Brokers
 from tests.server.transaction.remote.test_moves import ID, G, begin, init
 
@@ -39,6 +57,9 @@ class Others:
 
     def __init__(self) -> None:
         self.served: list[CoordinatorCall] = []
+
+    def generation(self, membership: GroupAssignment) -> GroupGeneration:
+        return GroupGeneration(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def serve(self, call: CoordinatorCall) -> CoordinatorCallResult | Deferred[Any]:
         self.served.append(call)
@@ -77,6 +98,22 @@ async def test_the_feature_is_announced_if_every_broker_has_it(
         announced = {feature.name for feature in response.finalized_features}
         assert (GROUP_TRANSACTIONS in announced) is expected
         assert services.has_group_transactions is expected
+
+
+@pytest.mark.parametrize("features", [(NEW, NEW), (NEW, OLD)], ids=["all", "one is older"])
+async def test_requests_for_the_feature_are_refused_if_a_broker_lacks_it(
+    features: tuple[dict[str, tuple[int, int]], ...],
+) -> None:
+    """The older broker may become the coordinator of any group or id."""
+    has_it = OLD not in features
+    async with broker(ETCD) as bare:
+        services = without_internal_topics(shared(bare, *features))
+        init = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
+        refused = (await ask(init_producer_id, services, init)).error_code
+        find = FindCoordinatorRequest(key_type=2, coordinator_keys=["g"])
+        (found,) = (await ask(find_coordinator, services, find, 5)).coordinators
+    assert (refused == ErrorCode.UNSUPPORTED_VERSION) is not has_it
+    assert (found.error_code == ErrorCode.INVALID_REQUEST) is not has_it
 
 
 async def test_a_broker_that_switches_the_feature_off_has_it_not_and_registers_without() -> None:
@@ -177,3 +214,29 @@ async def test_describe_transactions_finds_an_id_in_a_group_of_another_broker() 
             ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
             ErrorCode.NOT_COORDINATOR,
         )
+
+
+async def test_an_operators_marker_is_judged_by_the_whole_cluster() -> None:
+    cluster = Brokers()
+    producer = init(cluster, None)
+    assert begin(cluster, None, producer) is ErrorCode.NONE
+    other = next(
+        found for found in cluster.brokers.values() if found is not cluster.coordinator(ID)
+    )
+    marker = WritableTxnMarker(*producer, False, [WritableTxnMarkerTopic("a", [0])], 0)
+    async with broker(ETCD) as bare:
+        services = replace(
+            bare,
+            transactions=other.transactions,
+            other_coordinators=other.others,
+            local_markers=other.local,
+        )
+        asking = asyncio.ensure_future(
+            ask(write_txn_markers, services, WriteTxnMarkersRequest([marker]))
+        )
+        await asyncio.sleep(0)
+        assert not asking.done()
+        cluster.settle()
+        response = await asking
+    (topic,) = response.markers[0].topics
+    assert topic.partitions[0].error_code == ErrorCode.INVALID_TXN_STATE

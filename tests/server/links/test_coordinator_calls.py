@@ -24,8 +24,7 @@ from oncelog_server.links.coordinator_calls import (
     MAX_IN_FLIGHT,
     RemoteCalls,
 )
-from oncelog_server.transaction.remote.calls import Called
-from oncelog_server.transaction.remote.owners import PRODUCERS_PER_CALL
+from oncelog_server.transaction.remote.calls import PRODUCERS_PER_CALL, Called
 from tests.server.metadata.brokers import until
 from tests.server.transaction.world import value_of
 

@@ -1,15 +1,21 @@
-"""The links to a broker are closed when it leaves the cluster."""
+"""The links to other brokers: closed when a broker leaves the cluster, and no response is used
+without a check of the authority."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
+from oncelog_protocol.messages.metadata import MetadataRequest
+from oncelog_server.broker import Broker
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.links.markers import RemoteLeader
 from oncelog_server.links.other_brokers import OtherBrokers
 from tests.server.links.test_markers import TOPIC, work
+
+DEADLINE_S = 60
 
 
 def image_with(*broker_ids: int) -> ClusterImage:
@@ -47,3 +53,24 @@ async def test_a_broker_that_comes_back_gets_a_new_link() -> None:
     again = cast(RemoteLeader, others.markers.sender(2))
     assert again.requests.link is not first.requests.link
     others.close()
+
+
+async def test_the_authority_is_checked_before_a_response_is_used(other_broker: Broker) -> None:
+    """After a pause of the process, its loop may serve a response before a timer."""
+    seen: list[str] = []
+    arrived = asyncio.Event()
+    links = OtherBrokers(99, lambda: other_broker.metadata.image, "PLAINTEXT", None)
+    links.check_authority = lambda: seen.append("checked")
+
+    def answered(response: object) -> None:
+        seen.append("used")
+        arrived.set()
+
+    link = links._of_calls.to(1)
+    assert link is not None
+    link.send(MetadataRequest(), 12, answered)
+    async with asyncio.timeout(DEADLINE_S):
+        await arrived.wait()
+    assert seen == ["checked", "used"]
+    assert {of_purpose.before_responses is not None for of_purpose in links._links} == {True}
+    links.close()

@@ -8,7 +8,7 @@ Each operation may be repeated, because an earlier call without a response may h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
@@ -18,11 +18,15 @@ from oncelog_protocol.messages.coordinator_call import (
     CoordinatorCallResult,
     Operation,
 )
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client, ClientRequest
 from oncelog_server.transaction.results import TransactionResult
+
+# Maximum number of producers in one call.
+PRODUCERS_PER_CALL: Final = 100
 
 Called = CoordinatorCallResult | Deferred[CoordinatorCallResult]
 
@@ -49,7 +53,9 @@ class ShardLeader(NamedTuple):
 class CoordinatorCalls:
     """`leader_of` returns the leader of a partition, None for an unknown partition. `send` sends a
     call to another broker. Its result has the code COORDINATOR_LOAD_IN_PROGRESS if the broker is
-    unreachable, or the response was lost. `operations` serves the calls on this broker."""
+    unreachable, or the response was lost. `operations` serves the calls on this broker.
+    `before_serving` suspends the shards of this broker if its registration may have ended: no call
+    is served from memory then."""
 
     def __init__(
         self,
@@ -57,11 +63,13 @@ class CoordinatorCalls:
         leader_of: Callable[[TopicPartition], ShardLeader | None],
         send: Callable[[int, CoordinatorCall], Called],
         operations: Mapping[Operation, Callable[[CoordinatorCall], Called]],
+        before_serving: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker_id = broker_id
         self._leader_of = leader_of
         self._send = send
         self._operations = operations
+        self._before_serving = before_serving
 
     def ask(self, partition: TopicPartition, call: CoordinatorCall) -> Called:
         """Return the result of the partition's leader."""
@@ -80,6 +88,7 @@ class CoordinatorCalls:
             operation = Operation(call.operation)
         except ValueError:
             return CoordinatorCallResult(ErrorCode.UNSUPPORTED_VERSION)
+        self._before_serving()
         try:
             return self._operations[operation](call)
         except Refused as refused:
@@ -98,6 +107,26 @@ class CoordinatorCalls:
         if leader is None or result.coordinator_epoch < leader.epoch:
             return unavailable()
         return result
+
+
+def calls_about(
+    operation: Operation,
+    producer_ids: Collection[int],
+    shard_count: int,
+    caller: ClientRequest | None = None,
+) -> Iterator[tuple[TopicPartition, CoordinatorCall]]:
+    """Yield the calls to every shard of transactions: any shard may have the transaction of a
+    producer id."""
+    ids = sorted(producer_ids)
+    for index in range(shard_count):
+        for begin in range(0, len(ids), PRODUCERS_PER_CALL):
+            call = CoordinatorCall(
+                operation,
+                producer_ids=ids[begin : begin + PRODUCERS_PER_CALL],
+                partition=index,
+                caller=to_clients(caller),
+            )
+            yield TopicPartition(TRANSACTION_STATE, index), call
 
 
 def unavailable() -> CoordinatorCallResult:

@@ -13,6 +13,7 @@ from oncelog_protocol.messages.coordinator_call import (
     CoordinatorCallResult,
     Operation,
 )
+from oncelog_protocol.messages.describe_transactions import TransactionState
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.refusal import Refused
@@ -22,11 +23,13 @@ from oncelog_server.transaction.commands.init_producer_id import (
     decide_init_producer_id,
 )
 from oncelog_server.transaction.coordinator import TransactionCoordinator
-from oncelog_server.transaction.described import to_row
+from oncelog_server.transaction.described import to_row, to_topics
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.grouped.aborting import abort_producers
+from oncelog_server.transaction.grouped.concurrent_commit import transactions_of
 from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.grouped.owners import is_here
+from oncelog_server.transaction.operator_markers import markers_of
 from oncelog_server.transaction.pointers import NO_POINTER
 from oncelog_server.transaction.remote.calls import (
     Called,
@@ -144,6 +147,20 @@ class CoordinatorOperations:
         )
         return _called(shard, aborted)
 
+    def missing_markers(self, call: CoordinatorCall) -> Called:
+        """Return the partitions that will get a marker of some producers from one shard."""
+        shard = self._transactions.runtime.shard(call.partition)
+        result = from_result(SUCCESS, shard.coordinator_epoch)
+        result.transactions = [
+            TransactionState(
+                transactional_id=live.metadata.transactional_id,
+                producer_id=live.metadata.producer_id,
+                topics=to_topics(markers_of(live)),
+            )
+            for live in transactions_of(shard, frozenset(call.producer_ids))
+        ]
+        return result
+
     def refused(self, call: CoordinatorCall) -> Called:
         """Count and log a refused request."""
         try:
@@ -230,4 +247,5 @@ OPERATIONS: Final[
     Operation.REFUSED: CoordinatorOperations.refused,
     Operation.LOCATE: CoordinatorOperations.locate,
     Operation.END_OPEN: CoordinatorOperations.end_open,
+    Operation.MISSING_MARKERS: CoordinatorOperations.missing_markers,
 }

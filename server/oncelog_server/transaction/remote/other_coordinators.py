@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
@@ -14,17 +14,19 @@ from oncelog_protocol.messages.coordinator_call import (
 from oncelog_protocol.messages.describe_transactions import TransactionState
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.coordinator.runtime import Work
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.operator_markers import JudgeMarker, cannot_judge, judge_by
 from oncelog_server.transaction.remote.calls import (
     Called,
     CoordinatorCalls,
     ShardLeader,
+    calls_about,
     client_in,
     to_clients,
     to_result,
@@ -48,7 +50,7 @@ class OtherCoordinators:
     """Connects the coordinators of this broker with those of the other brokers. `leader_of` returns
     the leader of a partition, `send` sends a call to another broker (see CoordinatorCalls).
     `shard_count` returns the number of partitions of `__transaction_state`. `work` runs long work
-    in slices."""
+    in slices. `before_serving` is called before this broker serves a call."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class OtherCoordinators:
         work: Work,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
+        before_serving: Callable[[], None] = lambda: None,
     ) -> None:
         self._transactions = transactions
         self._groups = groups
@@ -69,8 +72,11 @@ class OtherCoordinators:
         operations = CoordinatorOperations(
             transactions, groups, claims, wall_ms=wall_ms, monotonic_ms=monotonic_ms
         )
-        self._calls = CoordinatorCalls(broker_id, leader_of, send, operations.table())
+        self._calls = CoordinatorCalls(
+            broker_id, leader_of, send, operations.table(), before_serving
+        )
         self._leader_of = leader_of
+        self._shard_count = shard_count
         transactions.share_groups(
             PointedOwners(transactions, self._calls, claims, shard_count, wall_ms, work)
         )
@@ -92,6 +98,12 @@ class OtherCoordinators:
         )
         partition = self._groups.offsets_partition(membership.group_id)
         return then(self._calls.ask(partition, call), _generation)
+
+    def judge_markers(self, producer_ids: Collection[int]) -> JudgeMarker | Deferred[JudgeMarker]:
+        """Return the function that judges an operator's markers of these producers. No marker is
+        allowed while a shard of the cluster is unavailable."""
+        calls = calls_about(Operation.MISSING_MARKERS, producer_ids, self._shard_count())
+        return then(gather([self._calls.ask(*call) for call in calls]), _judge)
 
     def count_refused(
         self,
@@ -133,6 +145,20 @@ class OtherCoordinators:
             return TransactionState(code, transactional_id)
 
         return then(self._calls.ask(self._transactions.shard_of(group_id), call), described)
+
+
+def _judge(results: list[CoordinatorCallResult]) -> JudgeMarker:
+    missing: dict[int, set[TopicPartition]] = {}
+    for result in results:
+        if result.error_code != ErrorCode.NONE:
+            return cannot_judge
+        for state in result.transactions:
+            missing.setdefault(state.producer_id, set()).update(
+                TopicPartition(topic.topic, partition)
+                for topic in state.topics
+                for partition in topic.partitions
+            )
+    return judge_by(missing)
 
 
 def _generation(result: CoordinatorCallResult) -> GroupGeneration:

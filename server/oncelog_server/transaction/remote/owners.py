@@ -4,7 +4,6 @@ and the shard of that group (`grouped/owners.py`)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.coordinator_call import (
@@ -12,26 +11,27 @@ from oncelog_protocol.messages.coordinator_call import (
     CoordinatorCallResult,
     Operation,
 )
-from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.runtime import Work
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.refusal import Refused
-from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.owners import Answer, belongs, is_here, worst
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.pointers import NO_POINTER
-from oncelog_server.transaction.remote.calls import Called, CoordinatorCalls, to_clients, to_result
+from oncelog_server.transaction.remote.calls import (
+    Called,
+    CoordinatorCalls,
+    calls_about,
+    to_clients,
+    to_result,
+)
 from oncelog_server.transaction.remote.missing_pointers import MissingPointers
 from oncelog_server.transaction.remote.pending_claims import PendingClaims
 from oncelog_server.transaction.remote.pointer_expiry import PointerExpiry
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
-
-# Maximum number of producers in one call.
-PRODUCERS_PER_CALL: Final = 100
 
 
 class PointedOwners:
@@ -190,29 +190,9 @@ class PointedOwners:
         return then(self._ask(pointer.group_id, call), to_result)
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        # The offsets name their producers by id. Any shard may have the transaction of a producer
-        # id.
-        ids = sorted(producer_ids)
-        parts = [
-            ids[begin : begin + PRODUCERS_PER_CALL]
-            for begin in range(0, len(ids), PRODUCERS_PER_CALL)
-        ]
-        answers = [
-            then(
-                self._calls.ask(
-                    TopicPartition(TRANSACTION_STATE, index),
-                    CoordinatorCall(
-                        Operation.ABORT_OLDER,
-                        producer_ids=part,
-                        partition=index,
-                        caller=to_clients(caller),
-                    ),
-                ),
-                to_result,
-            )
-            for index in range(self._shard_count())
-            for part in parts
-        ]
+        # The offsets name their producers by id.
+        calls = calls_about(Operation.ABORT_OLDER, producer_ids, self._shard_count(), caller)
+        answers = [then(self._calls.ask(*call), to_result) for call in calls]
         return then(gather(answers), worst)
 
     def are_pointed(self) -> bool:

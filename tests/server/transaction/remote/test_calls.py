@@ -20,6 +20,7 @@ from oncelog_server.transaction.remote.calls import (
 )
 from oncelog_server.transaction.remote.operations import OPERATIONS
 from tests.server.transaction.remote.brokers import Brokers
+from tests.server.transaction.remote.test_moves import ID, G, H, init, name_in
 from tests.server.transaction.world import value_of
 
 SHARD = TopicPartition(TRANSACTION_STATE, 0)
@@ -97,3 +98,44 @@ def test_the_leader_is_asked_and_only_its_result_counts(
 def test_a_code_of_a_newer_release_is_an_unknown_error() -> None:
     assert to_result(CoordinatorCallResult(9_999)).code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert to_result(unavailable()).code is LOADING
+
+
+def locate(cluster: Brokers, name: str, group_id: str | None) -> CoordinatorCallResult:
+    """Ask the coordinator of the group."""
+    broker = cluster.coordinator(group_id or name)
+    return value_of(broker.others.serve(CoordinatorCall(Operation.LOCATE, name, group_id)))
+
+
+def test_an_id_is_located_in_its_group_only() -> None:
+    cluster = Brokers()
+    init(cluster, G)
+    (state,) = locate(cluster, ID, G).transactions
+    assert (state.transactional_id, state.transaction_state) == (ID, "Empty")
+    of_same_shard = name_in(cluster.shard_of(G).partition, "other")
+    for name, group_id in ((ID, H), (ID, of_same_shard), ("unknown", G)):
+        found = locate(cluster, name, group_id)
+        assert found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert not found.transactions
+
+
+def test_an_id_that_has_left_its_group_is_not_located_there() -> None:
+    cluster = Brokers()
+    init(cluster, G)
+    init(cluster, H)
+    assert locate(cluster, ID, G).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_a_call_about_an_id_in_a_group_needs_the_group() -> None:
+    """An id without a group may be in the same shard, because different keys may have the same
+    hash. Its details are not those of an id in a group."""
+    cluster = Brokers()
+    init(cluster, None)
+    before = [cluster.oracle(log).end_offset for log in cluster.transaction_logs]
+    for operation in (Operation.CLAIM, Operation.DEPART, Operation.LOCATE, Operation.END_OPEN):
+        broker = cluster.coordinator(ID)
+        result = value_of(broker.others.serve(CoordinatorCall(operation, ID)))
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert not result.transactions
+    same = name_in(cluster.shard_of(ID).partition, "same")
+    assert locate(cluster, ID, same).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert [cluster.oracle(log).end_offset for log in cluster.transaction_logs] == before

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.codecs import decode
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.coordinator_call import CoordinatorCallRequest
 from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -17,6 +19,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.group.moment import Caller
 from oncelog_server.transaction.fences import FenceCause
 from oncelog_server.transaction.offset_commit import TransactionalCommit, TxnOffsetCommitResult
+from oncelog_server.transaction.remote.calls import PRODUCERS_PER_CALL
 from tests.server.transaction.remote.brokers import Brokers
 from tests.server.transaction.remote.test_generations import CLIENT, join_group
 from tests.server.transaction.remote.test_moves import ID, LOADING, NONE, G, init, name_in
@@ -102,6 +105,43 @@ def test_b27_the_transaction_of_an_older_producer_is_aborted_at_its_coordinator(
     assert cluster.offsets_broker.offset() == (NONE, 5)
     if older_group is None:
         assert ended(cluster, OLDER, older) is not NONE
+
+
+@pytest.mark.parametrize("others", [range(10_000, 10_250), range(-250, 0)])
+def test_an_older_producer_among_more_than_one_call_may_have_is_aborted(others: range) -> None:
+    cluster, older, _ = begun()
+    broker = cluster.offsets_broker
+    sent = cluster.sent
+    aborted = broker.transactions.abort_older(frozenset({older[0], *others}), CLIENT)
+    calls = [decode(CoordinatorCallRequest, 0, flight.request).call for flight in cluster.flights]
+    assert max(len(call.producer_ids) for call in calls) == PRODUCERS_PER_CALL
+    cluster.settle()
+    assert value_of(aborted).code is NONE
+    remote = [log for log in cluster.transaction_logs if log not in broker.partitions]
+    assert cluster.sent - sent == len(remote) * 3
+    assert ended(cluster, OLDER, older) is not NONE
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_no_shard_of_a_broker_whose_registration_may_have_ended_says_that_it_has_nothing(
+    size: int,
+) -> None:
+    """After a pause, the broker may continue a request before a timer suspends its shards. Another
+    broker may lead them, and the older transaction may be there."""
+    cluster = Brokers(size=size)
+    broker = cluster.offsets_broker
+
+    def suspend() -> None:
+        for partition in broker.partitions.values():
+            partition.suspend()
+
+    aborted = broker.transactions.abort_older(frozenset({7}), CLIENT)
+    cluster.settle()
+    assert value_of(aborted).code is NONE
+    broker.others._calls._before_serving = suspend
+    aborted = broker.transactions.abort_older(frozenset({7}), CLIENT)
+    cluster.settle()
+    assert value_of(aborted).code is LOADING
 
 
 def test_without_pending_offsets_no_broker_is_asked() -> None:
