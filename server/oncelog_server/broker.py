@@ -27,9 +27,9 @@ from oncelog_server.environment import Environment
 from oncelog_server.foundation import Foundation
 from oncelog_server.handlers import all_handlers
 from oncelog_server.hosting.last_stop import read_last_stop
-from oncelog_server.late_cleaner import LateCleaner
-from oncelog_server.late_imports import LateImports
-from oncelog_server.late_replication import LateReplication
+from oncelog_server.late.late_cleaner import LateCleaner
+from oncelog_server.late.late_imports import LateImports
+from oncelog_server.late.late_replication import LateReplication
 from oncelog_server.links.other_brokers import OtherBrokers
 from oncelog_server.metadata.membership import DirectoryFacts, IdInUse
 from oncelog_server.network.binding import CannotListen
@@ -43,7 +43,7 @@ from oncelog_server.settings.listeners import (
     inter_broker_listener,
     listeners_of,
 )
-from oncelog_server.start_checks import StartChecks
+from oncelog_server.startup.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
 from oncelog_server.transaction.marker_delivery import LocalMarkers
@@ -144,7 +144,7 @@ class Broker:
         self._keep_by_boot()
         await self._forget_deletions(folders)
         if self.settings.oncelog_brokers > 1:
-            from oncelog_server.awaited_brokers import await_brokers
+            from oncelog_server.startup.awaited_brokers import await_brokers
 
             await await_brokers(self.metadata, self.settings)
         try:

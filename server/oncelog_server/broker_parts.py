@@ -20,7 +20,7 @@ from oncelog_server.hosting.directory_removal import DirectoryRemoval
 from oncelog_server.hosting.last_stop import LastStop
 from oncelog_server.hosting.log_opening import LogOpening
 from oncelog_server.hosting.replica_manager import ReplicaManager
-from oncelog_server.late_replication import LateReplication
+from oncelog_server.late.late_replication import LateReplication
 from oncelog_server.links.other_brokers import OtherBrokers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.observe.audit_log import logged_changes

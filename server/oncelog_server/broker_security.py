@@ -26,9 +26,9 @@ from oncelog_server.timers import Timers
 if TYPE_CHECKING:
     # A broker with PLAINTEXT listeners alone imports none of these.
     from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
-    from oncelog_server.first_users import FirstUser
     from oncelog_server.links.link_security import LinkSecurity
     from oncelog_server.network.admissions import Admissions
+    from oncelog_server.startup.first_users import FirstUser
 
 SECRET_BYTES: Final = 32
 # The variable of first_users.py. Most starts do not need that module.
@@ -63,7 +63,7 @@ class BrokerSecurity:
         """
         image = self._metadata.image
         if FIRST_USERS in os.environ:
-            from oncelog_server.first_users import read_first_users
+            from oncelog_server.startup.first_users import read_first_users
 
             self._first_users = read_first_users(image)
         if not self._settings.authorizer_class_name:
@@ -89,7 +89,7 @@ class BrokerSecurity:
         """Create the users of the file that `check_users` has read. Raises OSError if they cannot
         be written."""
         if self._first_users:
-            from oncelog_server.first_users import create_first_users
+            from oncelog_server.startup.first_users import create_first_users
 
             await create_first_users(self._metadata, self._first_users)
 

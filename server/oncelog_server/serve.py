@@ -138,7 +138,7 @@ def run_process(
             click.echo("oncelog.brokers: only `oncelog serve` runs several brokers", err=True)
             return 2
         if member is None:
-            from oncelog_server.broker_processes import command_line, run_brokers
+            from oncelog_server.processes.broker_processes import command_line, run_brokers
 
             own = command_line(sources, debug=debug, allow_faults=allow_faults)
             return run_brokers(settings.oncelog_brokers, own)
@@ -248,7 +248,7 @@ async def _serve(
     from oncelog_server.data_directory.lock import DirectoryInUse
     from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery
     from oncelog_server.garbage import collect_in_short_stops
-    from oncelog_server.interruptible_start import StartStopped, until_stopped
+    from oncelog_server.startup.interruptible_start import StartStopped, until_stopped
     from oncelog_server.storage.files import StorageError
 
     assert isinstance(settings, Settings)
@@ -257,7 +257,7 @@ async def _serve(
     _stop_on_signals(stopping)
     link = None
     if parent_link is not None:
-        from oncelog_server.parent_link import ParentLink
+        from oncelog_server.processes.parent_link import ParentLink
 
         link = ParentLink(parent_link, stopping.set)
     refusals = DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError, StorageError, ValueError
@@ -276,7 +276,7 @@ async def _serve(
     _warn_of_missing_brokers(broker)
     control, failure = await _open_control(faults, broker)
     if settings.oncelog_create_topics and settings.member == 1:
-        from oncelog_server.first_topics import create_first_topics
+        from oncelog_server.startup.first_topics import create_first_topics
 
         failure = failure or await create_first_topics(broker.metadata, settings)
     failure = failure or await announce(broker)
@@ -316,7 +316,7 @@ async def _started(settings: Settings, faults: Faults | None) -> Broker:
     from oncelog_server.environment import OsEnvironment
 
     if settings.first_broker is not None:
-        from oncelog_server.awaited_brokers import await_first_broker
+        from oncelog_server.startup.awaited_brokers import await_first_broker
 
         await await_first_broker(settings)
     broker = Broker(settings, OsEnvironment(settings.data_directory, faults))

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from oncelog_server.broker_processes import BrokerProcesses
+from oncelog_server.processes.broker_processes import BrokerProcesses
 from tests.client.cli.conftest import CommandLine
 from tests.cluster.machine import COUNT, Machine, exit_all, is_alive
 from tests.cluster.reading import CALL_S, values

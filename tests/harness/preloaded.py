@@ -217,7 +217,7 @@ def main() -> None:
 
 def _serve_brokers(connection: socket.socket) -> None:
     from oncelog_server.__main__ import main as command_line
-    from oncelog_server.late_imports import MODULES
+    from oncelog_server.late.late_imports import MODULES
 
     import_module("oncelog_server.broker")
     for module in MODULES:

@@ -16,13 +16,13 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.config import Settings
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.first_users import VARIABLE
 from oncelog_server.network.secured_admission import SecuredAdmission
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.security.sasl.exchange import Challenge
 from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
+from oncelog_server.startup.first_users import VARIABLE
 
 WITH_RULES = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

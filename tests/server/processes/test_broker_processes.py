@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_server.broker_processes import command_line
+from oncelog_server.processes.broker_processes import command_line
 from oncelog_server.serve import serve
 
 NOTHING = {"config_file": None, "port": None, "data": None, "brokers": None, "assignments": ()}

@@ -13,7 +13,7 @@ from oncelog_client.admin import ScramCredentialInfo, ScramMechanism, UserScramC
 from oncelog_client.sync import Admin
 from oncelog_protocol.security.scram_credential import credential_of
 from oncelog_protocol.security.scram_credential import salted_password as pbkdf2
-from oncelog_server.first_users import VARIABLE
+from oncelog_server.startup.first_users import VARIABLE
 from tests.harness.broker import Oncelog
 from tests.server.migration.test_format_command import ALICE, BOB, credentials, format_
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from oncelog_server import interruptible_start
-from oncelog_server.interruptible_start import StartStopped, until_stopped
+from oncelog_server.startup import interruptible_start
+from oncelog_server.startup.interruptible_start import StartStopped, until_stopped
 
 
 async def after(turns: int) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from oncelog_server.broker_processes import SERVES
+from oncelog_server.processes.broker_processes import SERVES
 
 
 class ParentLink:

@@ -1,0 +1,1 @@
+"""Parts of the broker that are imported after its start, or not at all."""
