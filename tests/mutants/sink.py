@@ -24,8 +24,8 @@ SINK_MUTANTS: Final = (
         "S2",
         "a COMMIT record without DONE counts as done",
         f"{_SINK}/planning.py",
-        "    unfinished = answer.unfinished\n    if unfinished is not None:\n",
-        "    unfinished = answer.unfinished\n"
+        "    unfinished = result.unfinished\n    if unfinished is not None:\n",
+        "    unfinished = result.unfinished\n"
         "    if unfinished is not None:\n"
         "        settled = unfinished.state\n"
         "        return _open(replace(state, stored=settled, done=settled.offset))\n"
@@ -43,8 +43,8 @@ SINK_MUTANTS: Final = (
         "    state = replace(state, phase=PlanningPhase.FENCE, number=number, begun=None)\n"
         "    return state, FenceParent(Step.PLAN_FENCE, number)\n"
         "\n\n"
-        "def _fenced(state: Planning, answer: Fenced) -> Next:\n",
-        "    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)\n"
+        "def _fenced(state: Planning, result: Fenced) -> Next:\n",
+        "    state = replace(state, stored=stored, open_ids=result.open_ids, done=done)\n"
         "    step = 1 << min(state.refused, MOST_DOUBLINGS)\n"
         "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
         "\n\n"
@@ -52,8 +52,8 @@ SINK_MUTANTS: Final = (
         "    state = replace(state, phase=PlanningPhase.FENCE, number=number, begun=None)\n"
         "    return state, FenceParent(Step.PLAN_FENCE, number)\n"
         "\n\n"
-        "def _fenced(state: Planning, answer: Fenced) -> Next:\n"
-        "    return _open(replace(state, parent=answer.parent, refused=0))\n",
+        "def _fenced(state: Planning, result: Fenced) -> Next:\n"
+        "    return _open(replace(state, parent=result.parent, refused=0))\n",
         _MODEL,
     ),
     Mutant(
@@ -76,8 +76,8 @@ SINK_MUTANTS: Final = (
         "S6",
         "an abort also aborts a batch that was decided",
         f"{_SINK}/aborting.py",
-        "    stored = answer.state\n    return (\n",
-        "    stored = answer.state\n    return False and (\n",
+        "    stored = result.state\n    return (\n",
+        "    stored = result.state\n    return False and (\n",
         _MODEL,
     ),
     Mutant(
