@@ -1,5 +1,5 @@
 """What an operator does with the brokers of a cluster: move leaders back, elect an unclean leader,
-forget a broker."""
+unregister a broker."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 def test_l15_a_reader_reaches_the_end_of_a_partition_that_ends_with_markers(
     target: Target, wire: Wire, topic: str, commit: bool
 ) -> None:
-    """The reader passes markers after a record, and also if only markers are left to read."""
+    """The reader passes markers, whether a record comes before them or not."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
@@ -39,7 +39,7 @@ def test_l15_a_reader_reaches_the_end_of_a_partition_that_ends_with_markers(
             if message is not None and message.error() is None:
                 found.append(message.offset())
             # The message is librdkafka's end-of-partition event, with the offset of that end.
-            # librdkafka's position would not do: it is the offset after the last returned record.
+            # librdkafka's position does not show the end: it is the offset after the last record.
             return message is not None and message.error() is not None and message.offset() == 2
 
         wait_until(at_the_end, "the end of the partition")

@@ -162,8 +162,8 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
 def test_a_copy_with_aborts_has_every_record_once(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The exactly-once loop commits outputs and offsets together. Aborts lose and double no
-    record."""
+    """The exactly-once loop commits outputs and offsets together. Aborts lose and duplicate
+    no record."""
     sink = f"{topic}-copy"
     create_topic(admin, sink, partitions=3)
     plain = client.producer(target.address)

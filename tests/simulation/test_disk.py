@@ -62,7 +62,7 @@ def test_names_in_a_renamed_directory_never_come_back_in_a_new_directory_of_the_
 
 def test_files_of_a_new_directory_never_appear_in_the_old_directory_of_the_same_name() -> None:
     """A sync of the new directory and then of the root makes the new file durable. Until the root
-    is synced, the power loss may leave the old directory with its own file alone."""
+    is synced, a power loss may bring back the old directory, with only its own file."""
     left = set()
     for seed in range(40):
         disk = replaced_directory(seed)

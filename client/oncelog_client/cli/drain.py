@@ -162,14 +162,14 @@ def _done_text(broker: int, state: ClusterState, *, leaders_only: bool) -> str:
         return (
             f"broker {broker} leads no partition; `oncelog cluster rebalance` gives it some again"
         )
-    forget = f"oncelog cluster unregister {broker}"
+    unregister = f"oncelog cluster unregister {broker}"
     if broker in state.alive:
         return (
-            f"broker {broker} has no replica. It is safe to stop it, and then to forget it:"
-            f" {forget}. Until it stops, new topics may be placed on it"
+            f"broker {broker} has no replica. It is safe to stop it, and then to unregister it:"
+            f" {unregister}. Until it stops, new topics may be placed on it"
         )
     if broker in state.fenced:
-        return f"broker {broker} has no replica. It is safe to forget it: {forget}"
+        return f"broker {broker} has no replica. It is safe to unregister it: {unregister}"
     return f"broker {broker} has no replica"
 
 

@@ -1,4 +1,4 @@
-"""`oncelog cluster unregister`: forgets a broker that will not come back."""
+"""`oncelog cluster unregister`: unregisters a broker that will not come back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @connection_options
 def unregister(*, broker_id: int, force: bool, **_: object) -> None:
-    """Forget a stopped broker that will not come back.
+    """Unregister a stopped broker that will not come back.
 
     Its partitions keep it as a replica; `cluster drain` moves them first. If it does come back, its
     replicas count as empty.
@@ -45,7 +45,7 @@ def unregister(*, broker_id: int, force: bool, **_: object) -> None:
             if not force:
                 raise Failed(
                     f"{text}. Without it, acknowledged records are lost. Start the broker, or"
-                    " forget it nevertheless by --force"
+                    " unregister the broker nevertheless by --force"
                 )
             note(text)
         await admin.unregister_broker(broker_id)

@@ -83,8 +83,8 @@ def register(last: Registration | None, new: NewRegistration, lease_id: int) -> 
 
 
 def unregister(image: ClusterImage, broker_id: int) -> list[Write]:
-    """Return the write that forgets a fenced broker. If it comes back, its replicas count as empty:
-    nothing is known of its directory.
+    """Return the write that deletes the registration of a fenced broker. If the broker comes back,
+    its replicas count as empty, because nothing is known of its directory.
 
     Raises Refused for an unknown broker (BROKER_ID_NOT_REGISTERED, Kafka's ClusterControlManager),
     and for one that is alive: it would register again. Kafka fences it until its restart.

@@ -436,7 +436,7 @@ class ClusterMetadata:
         return await elect_leaders(self._writer, lambda: self.image, rules, kind, wanted, unserved)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a fenced broker. Raises Refused."""
+        """Delete the registration of a fenced broker. Raises Refused."""
         from oncelog_server.cluster.registration import unregister
 
         await self._writer.write(lambda image: unregister(image, broker_id))
@@ -500,7 +500,7 @@ class ClusterMetadata:
         return {user: refusals.get(user, failed) for user in altered}
 
     async def server_secret(self, drawn: bytes) -> bytes:
-        """Return the secret of the cluster. The first call of all brokers makes `drawn` the secret.
+        """Return the secret of the cluster. `drawn` becomes the secret if there is none yet.
 
         Raises OSError if the store fails. Raises ValueError if the record cannot be decoded.
         """

@@ -9,7 +9,7 @@ from oncelog_server.observe.loop_lag import INTERVAL_S, LoopLag
 
 
 class LateLoop:
-    """The part of a loop that is measured. It keeps the last timer, and is that timer's handle."""
+    """An event loop with the methods that `LoopLag` calls. It has one timer, and is its handle."""
 
     def __init__(self) -> None:
         self.now = 10.0
