@@ -23,7 +23,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-cluster bench-compare bench-spark bench-stalls bench-floods bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore fuzz nightly pins clean
+.PHONY: help setup run check types layers collection quick quick-tests test docs demo demo-client demo-cluster executors-zip demo-failures bench bench-cluster bench-compare bench-spark bench-stalls bench-floods bench-failover bench-commands torture simulate test-connector test-ecosystem test-pyspark image-test mutants mutate explore fuzz nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -109,6 +109,9 @@ bench-stalls: $(READY)  ## the latency of a producer while the broker serves lar
 
 bench-floods: $(READY)  ## the latency of a producer while other clients connect and never authenticate, 6 min; as root REALTIME=1
 	$(BIN)/python -m benchmarks.floods $(if $(REALTIME),--realtime)
+
+bench-failover: $(READY)  ## the time from the kill of a leader to the next acknowledgment, 5 min (etcd); SESSIONS="2 9", KILLS=10
+	$(BIN)/python -m benchmarks.failover $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(KILLS),--kills $(KILLS))
 
 bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
 	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
