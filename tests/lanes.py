@@ -46,6 +46,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/security/test_clients.py": ("process", "java"),
     "tests/server/": NONE,
     "tests/server/cleaning/test_broker.py": PROCESS,
+    "tests/server/exit_monitor/test_process.py": PROCESS,
     "tests/server/faults/": PROCESS,
     "tests/server/group/test_exhaustion.py": SLOW,
     "tests/server/group/test_offsets.py": SLOW,

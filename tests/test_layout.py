@@ -103,6 +103,7 @@ EDGES = {
     "oncelog_server.durable_logs": "waits for the disk",
     "oncelog_server.dynamic_settings": "reads the limit of descriptors, and writes log events",
     "oncelog_server.etcd": "calls etcd",
+    "oncelog_server.exit_monitor": "starts and is a process",
     "oncelog_server.faults": "ends the process at a point that a test chooses",
     "oncelog_server.foundation": "makes timers, tasks and log events",
     "oncelog_server.garbage": "switches the garbage collector of the process",

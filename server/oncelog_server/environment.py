@@ -36,6 +36,7 @@ from oncelog_server.timers import Timers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.work import CleaningWork, PassListener
+    from oncelog_server.cluster.authority import ExitMonitor
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
 
@@ -89,6 +90,11 @@ class Environment(Protocol):
     async def open_store(self, settings: Settings) -> MetadataStore:
         """Open the metadata store. Raises OSError. Raises ValueError if a setting of the store
         cannot be used."""
+        ...
+
+    def exit_monitor(self, settings: Settings) -> ExitMonitor | None:
+        """Return what ends the lease of the broker when its process has died. Return None if the
+        metadata store does so, or if a setting switches it off."""
         ...
 
     async def host_name(self) -> str:
@@ -168,6 +174,13 @@ class OsEnvironment:
         shared = SharedStore(store, path, METADATA_SOCKET)
         await shared.open()
         return shared
+
+    def exit_monitor(self, settings: Settings) -> ExitMonitor | None:
+        if not settings.oncelog_etcd_endpoints or not settings.oncelog_exit_monitor_enable:
+            return None
+        from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
+
+        return ExitMonitorProcess(monitored(settings))
 
     async def host_name(self) -> str:
         """Return the computer's name, as Kafka does.

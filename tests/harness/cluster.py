@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.harness.broker import OncelogByAddress
+from tests.harness.broker import Oncelog, OncelogByAddress
 from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
@@ -38,7 +38,7 @@ class Cluster:
         size: int = 3,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.brokers = {
+        self.brokers: dict[int, Oncelog] = {
             broker_id: OncelogByAddress(
                 directory / f"broker-{broker_id}",
                 {

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from oncelog_server.broker import Broker
+from oncelog_server.cluster.authority import ExitMonitor
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.config import Settings
 from tests.simulation.clock import SimClock
@@ -70,7 +71,10 @@ class BrokerNode:
         self.failures_at_start = self.disk.other_failures
         files = SimFiles(self.disk, process, self._loop, self._synced)
         rng = Random(self._rng.getrandbits(64))
-        machine = SimMachine(files, self._open_store, self.clock, rng, self.host, self.around)
+        monitor = self._new_exit_monitor(process)
+        machine = SimMachine(
+            files, self._open_store, self.clock, rng, self.host, self.around, monitor
+        )
         made: list[Broker] = []
 
         async def run() -> None:
@@ -85,6 +89,10 @@ class BrokerNode:
         if started and process.state != DEAD:
             self._broker = made[0]
         return self.is_up
+
+    def _new_exit_monitor(self, process: Process) -> ExitMonitor | None:
+        """Return the exit monitor of a process, None without one."""
+        return None
 
     def watch_loads(self, loaded: Callable[[], None]) -> None:
         """Call `loaded` each time that this broker has loaded a coordinator shard."""

@@ -9,6 +9,7 @@ from random import Random
 
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cleaning.work import CleaningWork, PassListener
+from oncelog_server.cluster.authority import ExitMonitor
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.cleaner.job import CleaningJob
@@ -64,10 +65,12 @@ class SimMachine:
         rng: Random,
         host: str = "broker",
         around: Callable[[Requests], Requests] | None = None,
+        exit_monitor: ExitMonitor | None = None,
     ) -> None:
         """`open_store` opens the metadata store. `around` returns what serves requests in place of
         the broker's dispatch."""
         self._around = around
+        self._exit_monitor = exit_monitor
         self.clock = clock
         self.files = files
         self.directory = SimDirectory(files)
@@ -90,6 +93,9 @@ class SimMachine:
 
     async def open_store(self, settings: Settings) -> MetadataStore:
         return self._open_store(settings)
+
+    def exit_monitor(self, settings: Settings) -> ExitMonitor | None:
+        return self._exit_monitor
 
     async def host_name(self) -> str:
         return self._host

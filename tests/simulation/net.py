@@ -99,6 +99,8 @@ class SimNet:
         self.small_window = False
         # A process is on the host of its name.
         self.cuts = Cuts(self._cuts_changed)
+        # A host refuses connections in these directions.
+        self.refusals = Cuts(lambda: None)
         self._opened = 0
         self._connecting: list[asyncio.Future[None]] = []
 
@@ -120,7 +122,7 @@ class SimNet:
         await asyncio.sleep(self.weather.delay_us() / 1e6)
         await self._reach(process.name, host)
         server = self.servers.get((host, port))
-        if server is None or not server.serving:
+        if server is None or not server.serving or self.refusals.has(process.name, host):
             raise ConnectionRefusedError(111, "Connection refused")
         link = self._connect(factory, process, server)
         await asyncio.sleep(self.weather.delay_us() / 1e6)

@@ -33,19 +33,22 @@ def open_etcd(settings: Settings) -> EtcdStore:
 def _context(settings: Settings) -> ssl.SSLContext:
     from oncelog_protocol.tls.contexts import client_context
 
-    algorithm = settings.oncelog_etcd_ssl_endpoint_identification_algorithm
     try:
-        return client_context(
-            TlsSettings(
-                keystore_type=settings.oncelog_etcd_ssl_keystore_type,
-                keystore_location=settings.oncelog_etcd_ssl_keystore_location,
-                keystore_password=settings.oncelog_etcd_ssl_keystore_password,
-                key_password=settings.oncelog_etcd_ssl_key_password,
-                truststore_type=settings.oncelog_etcd_ssl_truststore_type,
-                truststore_location=settings.oncelog_etcd_ssl_truststore_location,
-                truststore_password=settings.oncelog_etcd_ssl_truststore_password,
-                endpoint_identification_algorithm=algorithm,
-            )
-        )
+        return client_context(tls_settings(settings))
     except TlsSettingsError as error:
         raise ValueError(f"oncelog.etcd.{error.setting}: {error.reason}") from error
+
+
+def tls_settings(settings: Settings) -> TlsSettings:
+    """Return the settings of TLS."""
+    algorithm = settings.oncelog_etcd_ssl_endpoint_identification_algorithm
+    return TlsSettings(
+        keystore_type=settings.oncelog_etcd_ssl_keystore_type,
+        keystore_location=settings.oncelog_etcd_ssl_keystore_location,
+        keystore_password=settings.oncelog_etcd_ssl_keystore_password,
+        key_password=settings.oncelog_etcd_ssl_key_password,
+        truststore_type=settings.oncelog_etcd_ssl_truststore_type,
+        truststore_location=settings.oncelog_etcd_ssl_truststore_location,
+        truststore_password=settings.oncelog_etcd_ssl_truststore_password,
+        endpoint_identification_algorithm=algorithm,
+    )

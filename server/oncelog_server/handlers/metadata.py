@@ -244,7 +244,7 @@ def _response(
                 topic.topic_authorized_operations = context.authorized_operations(resource)
                 yield
     brokers = []
-    for broker in image.brokers.values():
+    for broker in (*image.brokers.values(), *services.metadata.recently_fenced()):
         endpoint = broker.endpoint(context.listener_name)
         if endpoint is not None:
             row = MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)

@@ -50,6 +50,9 @@ from oncelog_server.settings.model import Settings
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from oncelog_server.cluster.authority import ExitMonitor
+    from oncelog_server.cluster.members import BrokerImage
+
     # A start needs no alterations, and imports none of these.
     from oncelog_server.cluster.quota_changes import QuotaAlteration
     from oncelog_server.cluster.reassignment_changes import PartitionTarget
@@ -88,6 +91,7 @@ class ClusterMetadata:
         *,
         new_uuid: Callable[[], bytes] = random_uuid,
         boottime_ms: Callable[[], int] = boottime_ms,
+        exit_monitor: ExitMonitor | None = None,
     ) -> None:
         self._follower = follower = ImageFollower(store)
         self._store = store
@@ -95,7 +99,12 @@ class ClusterMetadata:
         self._new_uuid = new_uuid
         self._writer = ConditionalWriter(store, follower)
         self.membership = membership = Membership(
-            store, follower, settings, new_uuid=new_uuid, boottime_ms=boottime_ms
+            store,
+            follower,
+            settings,
+            new_uuid=new_uuid,
+            boottime_ms=boottime_ms,
+            exit_monitor=exit_monitor,
         )
         election = ControllerElection(store, follower, membership, settings.node_id)
         self._controller = ControllerLoop(follower, self._writer, election, membership, settings)
@@ -110,6 +119,14 @@ class ClusterMetadata:
             forget_deletions=self.forget_deletions,
             lease_id=lambda: membership.lease_id,
         )
+        # Returns the brokers that Metadata lists although they are fenced.
+        self.recently_fenced: Callable[[], Sequence[BrokerImage]] = tuple
+        if settings.has_other_brokers:
+            from oncelog_server.cluster.recently_fenced import RecentlyFenced
+
+            fenced = RecentlyFenced(boottime_ms)
+            follower.subscribe(fenced.follow)
+            self.recently_fenced = fenced.brokers
         # Returns the ids of deleted topics that still have folders on this broker.
         self.undropped: Callable[[], Set[bytes]] = frozenset
 

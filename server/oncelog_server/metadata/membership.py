@@ -15,7 +15,7 @@ import structlog
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.authority import Authority
+from oncelog_server.cluster.authority import Authority, ExitMonitor
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.members import Registration, broker_image, registration
 from oncelog_server.cluster.registration import NewRegistration, register, with_controller
@@ -57,7 +57,8 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
 class Membership:
     """The registration of this broker. Call `register` first, and `stop` at the end.
 
-    `boottime_ms` is the clock of `authority`. With a store that ends with its process, no timer
+    `boottime_ms` is the clock of `authority`. `exit_monitor` gets each lease before the
+    registration has it. With a store that ends with its process, no timer
     runs: the lease cannot end before the broker does.
     """
 
@@ -69,6 +70,7 @@ class Membership:
         *,
         new_uuid: Callable[[], bytes],
         boottime_ms: Callable[[], int],
+        exit_monitor: ExitMonitor | None = None,
     ) -> None:
         self.authority = Authority()
         self.broker_epoch = 0
@@ -78,6 +80,7 @@ class Membership:
         self._broker_id = settings.node_id
         self._new_uuid = new_uuid
         self._boottime_ms = boottime_ms
+        self._exit_monitor = exit_monitor
         self._lease: Lease | None = None
         self._new: NewRegistration | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -138,6 +141,8 @@ class Membership:
             directory.clean_stop_epoch,
             self._settings.oncelog_flush_on_ack,
         )
+        if self._exit_monitor is not None:
+            self._exit_monitor.start()
         await self._register(self._new, takes_over=True)
         self._heard()
         self._follower.subscribe(lambda old, new, delta: self._follow(new))
@@ -155,8 +160,12 @@ class Membership:
         """Leave the cluster. Raises OSError if the store fails."""
         await self.stop_keeping()
         self.authority.end()
-        if self._lease is not None:
-            await self._lease.revoke()
+        try:
+            if self._lease is not None:
+                await self._lease.revoke()
+        finally:
+            if self._exit_monitor is not None:
+                self._exit_monitor.close()
 
     # --- registration
 
@@ -195,6 +204,8 @@ class Membership:
             sent_ms = self._boottime_ms()
             lease = await self._store.lease(self._settings.broker_session_timeout_ms)
             self._lease = lease
+            if self._exit_monitor is not None:
+                self._exit_monitor.keep(lease.id)
             write = register(last, new, lease.id)
             if elects and lease.ttl_ms == 0:
                 # No other broker uses this store, so the election needs no transaction of its own.

@@ -35,6 +35,13 @@ class MembershipSettings(ImmutableSettings):
         "registration. Etcd rounds it up to whole seconds, at least 2. Kafka has no minimum.",
         at_least(1),
     )
+    oncelog_exit_monitor_enable: bool = honoured(
+        Kind.BOOLEAN,
+        True,
+        "Run a small process beside a broker with etcd. If the broker's process dies, this process "
+        "ends the broker's registration at once, so that others elect new leaders before "
+        "broker.session.timeout.ms.",
+    )
     controlled_shutdown_enable: bool = honoured(
         Kind.BOOLEAN,
         True,

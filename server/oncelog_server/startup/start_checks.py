@@ -62,6 +62,7 @@ class StartChecks:
             self._settings,
             new_uuid=self._environment.new_uuid,
             boottime_ms=self._environment.clock.boottime_ms,
+            exit_monitor=self._environment.exit_monitor(self._settings),
         )
         try:
             await self._load(metadata, founds=meta is None)

@@ -244,6 +244,17 @@ async def test_fenced_brokers_are_described_only_on_request() -> None:
             assert [(found.broker_id, found.is_fenced) for found in response.brokers] == shown
 
 
+async def test_metadata_lists_a_broker_that_was_fenced_just_now() -> None:
+    async with broker() as services:
+        alive = services.metadata.image.brokers[1]
+        services.metadata.recently_fenced = lambda: [structs.replace(alive, id=2)]
+        response = await ask(metadata, services, MetadataRequest([]))
+        assert [found.node_id for found in response.brokers] == [1, 2]
+        request = DescribeClusterRequest()
+        described = await ask(describe_cluster, services, request)
+        assert [found.broker_id for found in described.brokers] == [1]
+
+
 async def test_a_fenced_broker_still_lists_its_apis() -> None:
     """Such a broker is not in its own image, and closed every new connection."""
     async with broker() as services:

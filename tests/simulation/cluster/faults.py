@@ -225,7 +225,7 @@ class ClusterFaults(ClientFaults):
         for node in nodes:
             node.silence = both_ways([node.host], None) if rng.random() < 0.5 else []
             self._world.net.cuts.add(node.silence)
-            node.kill()
+            node.kill_computer()
             self._take_power(node)
             self._world.restart_after(node, rng.randint(1_000, fault.for_us))
         return bool(nodes)
@@ -273,6 +273,20 @@ class ClusterFaults(ClientFaults):
         target = rng.choice((None, frozenset([rng.choice(others)])))
         cut = Cut(frozenset([source]), target)
         self._cut(fault, [cut if rng.random() < 0.5 else Cut(cut.targets, cut.sources)])
+
+    def _refuse(self, fault: Fault, rng: Random) -> None:
+        """Let a broker that lives refuse connections from some hosts, or from all: a firewall does
+        so. The present connections break."""
+        target = host_of(rng.choice(self._world.ids))
+        others = [host for host in map(host_of, self._world.ids) if host != target]
+        sources = rng.choice((None, frozenset(others), frozenset([rng.choice(others)])))
+        refusal = Cut(sources, frozenset([target]))
+        net = self._world.net
+        net.refusals.add([refusal])
+        for link in net.open_links():
+            if refusal.has(*link.hosts):
+                net.reset(link)
+        self._until(fault, lambda: net.refusals.remove([refusal]))
 
     def _etcd_only(self, fault: Fault, rng: Random) -> None:
         """Let a broker reach etcd and no other broker."""

@@ -8,6 +8,7 @@ from random import Random
 from oncelog_server.config import Settings
 from oncelog_server.etcd.opening import open_etcd
 from tests.simulation.broker_node import BrokerNode
+from tests.simulation.cluster.exit_monitor import SimExitMonitor
 from tests.simulation.cuts import Cut
 from tests.simulation.disk import Loss
 from tests.simulation.loop import SimLoop
@@ -27,15 +28,29 @@ class MemberNode(BrokerNode):
         rng: Random,
         settings: Settings,
         new_process: Callable[[str], Process],
+        new_exit_monitor: Callable[[], SimExitMonitor],
     ) -> None:
         super().__init__(loop, rng, settings, new_process, open_etcd, host_of(broker_id))
         self.broker_id = broker_id
+        self._make_exit_monitor = new_exit_monitor
+        self._exit_monitor: SimExitMonitor | None = None
         self.is_restarting = False
         # The revision of the metadata at the last power loss that may have removed records of the
         # ISR.
         self.lost_at_revision = NEVER
         # The cuts of the network between a power loss and the next start.
         self.silence: list[Cut] = []
+
+    def _new_exit_monitor(self, process: Process) -> SimExitMonitor:
+        monitor = self._exit_monitor = self._make_exit_monitor()
+        process.on_death.append(monitor.broker_died)
+        return monitor
+
+    def kill_computer(self) -> None:
+        """Kill all processes of the computer."""
+        if self._exit_monitor is not None:
+            self._exit_monitor.close()
+        self.kill()
 
     def lose_power(self, loss: Loss, revision: int) -> None:
         """Lose the page cache of a dead process."""

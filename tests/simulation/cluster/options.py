@@ -26,6 +26,7 @@ FAULT_KINDS: Final = (
     "pair",
     "minority",
     "one-way",
+    "refuse",
     "etcd-only",
     "peers-only",
     "etcd-silent",
@@ -80,6 +81,8 @@ class ClusterOptions(Options):
     # replica.lag.time.max.ms
     lag_ms: int = 2_000
     fetch_wait_ms: int = 100
+    # The probability that the exit monitor of a killed broker ends its registration.
+    exit_monitors: float = 0.0
 
     @property
     def is_lossy(self) -> bool:
@@ -117,6 +120,7 @@ def draw_cluster_options(rng: Random) -> ClusterOptions:
         options.period_us = 5_000_000
     options.workloads = draw_workloads(rng)
     options.transactions = rng.choice((15, 25))
+    options.exit_monitors = rng.choice((0.0, 0.5, 1.0))
     return options
 
 

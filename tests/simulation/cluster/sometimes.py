@@ -10,4 +10,5 @@ STATES: Final = (
     "ISR shrunk",
     "ISR grown",
     "ELR",
+    "an exit monitor has ended a registration",
 )

@@ -224,3 +224,24 @@ def test_g6_a_group_loses_its_coordinator_in_a_rebalance_with_pending_offsets() 
     kills = [(0.5 + number / 2, "kill-client", 0.5) for number in range(10)]
     verdict = run(*kills, kind=LosesGroups, workloads=workloads, offsets_partitions=1)
     assert verdict.met["a coordinator was lost in a rebalance"] == 1
+
+
+def test_b31_a_broker_that_lives_and_refuses_connections_stays_registered() -> None:
+    """Each broker that dies has an exit monitor, so its registration ends early. Of a broker that
+    only refuses connections, no other broker ends it."""
+    verdict = run((1.0, "refuse", 6.0), (2.0, "refuse", 5.0), exit_monitors=1.0)
+    assert not verdict.met["the registration has ended: register again"]
+    assert not verdict.met["an exit monitor has ended a registration"]
+
+
+def test_b32_the_registration_of_a_dead_broker_ends_with_its_process() -> None:
+    verdict = run((1.0, "kill-uncommitted", 3.0), (3.0, "kill-two", 2.0), exit_monitors=1.0)
+    assert verdict.met["an exit monitor has ended a registration"] >= 2
+    assert verdict.met["leader elected"]
+
+
+def test_b32_the_registration_of_a_broker_that_lives_is_ended_early() -> None:
+    """An exit monitor cannot do this, but an operator can. Acknowledged records do not depend on
+    the time of a registration."""
+    verdict = run((1.0, "etcd-lease", 1.0), (2.0, "etcd-lag", 3.0), (2.5, "etcd-lease", 1.0))
+    assert verdict.met["the registration has ended: register again"]

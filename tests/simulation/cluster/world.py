@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from random import Random
 from typing import Final
 
 from oncelog_server.broker import Broker
@@ -11,6 +12,7 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.partition.partition import Partition
 from tests.simulation.base_world import BaseWorld
 from tests.simulation.broker_settings import settings_of
+from tests.simulation.cluster.exit_monitor import SimExitMonitor
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.member_node import MemberNode, host_of
 from tests.simulation.cluster.options import SESSION_MS, ClusterOptions
@@ -78,11 +80,33 @@ class ClusterWorld(BaseWorld):
             "log.cleaner.enable=false",
         )
         settings = settings_of(options, assignments)
-        node = MemberNode(broker_id, self.loop, rng, settings, self.new_process)
+        node = MemberNode(
+            broker_id,
+            self.loop,
+            rng,
+            settings,
+            self.new_process,
+            partial(self._new_exit_monitor, host_of(broker_id), self.rng(f"monitor {broker_id}")),
+        )
         drift_ppm = rng.choice((0, options.drift_ppm, -options.drift_ppm))
         node.clock = type(node.clock)(self.loop, drift_ppm)
         node.on_death = self._broker_died
         return node
+
+    def _new_exit_monitor(self, host: str, rng: Random) -> SimExitMonitor:
+        return SimExitMonitor(
+            self.etcd.etcd.state,
+            rng,
+            self.options.exit_monitors,
+            after=self.after,
+            reaches_etcd=lambda: (
+                not any(
+                    self.net.cuts.has(host, member) or self.net.cuts.has(member, host)
+                    for member in self.etcd.hosts
+                )
+            ),
+            ended=lambda: self.sometimes.met("an exit monitor has ended a registration"),
+        )
 
     # --- for rules, faults and checks
 
@@ -222,6 +246,7 @@ class ClusterWorld(BaseWorld):
         self.healing.set()
         self.net.weather.clogging = self.net.weather.segmentation = 0.0
         self.net.cuts.clear()
+        self.net.refusals.clear()
         self.etcd.end_faults()
         for node in self.nodes.values():
             node.disk.trap = None

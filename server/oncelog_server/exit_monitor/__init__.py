@@ -1,0 +1,1 @@
+"""A process beside the broker's that ends the broker's registration when the broker's has died."""

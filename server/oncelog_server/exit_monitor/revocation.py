@@ -1,0 +1,120 @@
+"""One call to etcd, as short as possible: it is made while a host may be out of memory or busy, so
+it needs no event loop, and no import that has not been made before.
+
+The broker itself calls etcd by `oncelog_server.etcd`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from typing import Any
+
+    from oncelog_server.exit_monitor.pipe import Monitored
+
+TIMEOUT_S = 1.0
+_REVOKE = "/v3/lease/revoke"
+_AUTHENTICATE = "/v3/auth/authenticate"
+_LEASE_NOT_FOUND = b"requested lease not found"
+_READ = 65_536
+
+
+class Revocation:
+    """Ends leases of one broker."""
+
+    def __init__(self, monitored: Monitored) -> None:
+        """Import all that a call needs."""
+        self._members = monitored.members
+        self._login = monitored.login
+        self._tls = monitored.tls
+        if self._tls is not None:
+            import oncelog_protocol.tls.contexts  # noqa: F401
+
+    def try_once(self, lease_id: int) -> str:
+        """End a lease at the first member that does so. Return "", or what the last member has
+        responded."""
+        failure = ""
+        for host, port, has_tls in self._members:
+            try:
+                failure = self._end(host, port, lease_id, has_tls=has_tls)
+            except (OSError, ValueError) as error:  # ValueError: a certificate, or no HTTP
+                failure = f"{host}:{port}: {error}"
+            if not failure:
+                break
+        return failure
+
+    def _end(self, host: str, port: int, lease_id: int, *, has_tls: bool) -> str:
+        member = _Member(host, port, self._context() if has_tls else None)
+        token = ""
+        if self._login is not None:
+            name, password = self._login
+            status, body = member.post(_AUTHENTICATE, {"name": name, "password": password})
+            if status != 200:
+                return f"{host}:{port}: HTTP status {status} for the login"
+            token = json.loads(body)["token"]
+        status, body = member.post(_REVOKE, {"ID": str(lease_id)}, token)
+        if status == 200 or _LEASE_NOT_FOUND in body:
+            return ""
+        return f"{host}:{port}: HTTP status {status}"
+
+    def _context(self) -> ssl.SSLContext:
+        """Return the context, with the certificates that the files have now."""
+        from oncelog_protocol.secret import Secret
+        from oncelog_protocol.security.tls_settings import TlsSettings
+        from oncelog_protocol.tls.contexts import client_context
+
+        assert self._tls is not None
+        fields: dict[str, Any] = {
+            name: Secret(value) if name.endswith("_password") and value is not None else value
+            for name, value in self._tls.items()
+        }
+        return client_context(TlsSettings(**fields))
+
+
+class _Member:
+    """A member of etcd. Each request has its own connection. HTTP/1.0 needs no parser: the response
+    ends with the connection."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        self._host = host
+        self._port = port
+        self._context = context
+
+    def post(self, path: str, fields: dict[str, str], token: str = "") -> tuple[int, bytes]:
+        """Return the HTTP status and the body of the response. Raises OSError and ValueError."""
+        body = json.dumps(fields).encode()
+        authority = f"[{self._host}]" if ":" in self._host else self._host
+        lines = [
+            f"POST {path} HTTP/1.0",
+            f"Host: {authority}:{self._port}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            # A member without a leader then refuses at once.
+            "Grpc-Metadata-hasleader: true",
+        ]
+        if token:
+            lines.append(f"Authorization: {token}")
+        request = "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+        with socket.create_connection((self._host, self._port), TIMEOUT_S) as connection:
+            if self._context is None:
+                response = _exchange(connection, request)
+            else:
+                with self._context.wrap_socket(connection, server_hostname=self._host) as secured:
+                    response = _exchange(secured, request)
+        head, _, found = response.partition(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), found
+
+
+def _exchange(connection: socket.socket, request: bytes) -> bytes:
+    connection.sendall(request)
+    parts = []
+    while data := connection.recv(_READ):
+        parts.append(data)
+    response = b"".join(parts)
+    if not response.startswith(b"HTTP/1."):
+        raise ValueError("no response in HTTP")
+    return response

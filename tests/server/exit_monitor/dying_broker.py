@@ -1,0 +1,35 @@
+"""A program with an exit monitor: it keeps the lease of its arguments, prints the process id of the
+monitor, and waits to be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from oncelog_server.config import load_settings
+from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
+from tests.server.metadata.brokers import until
+
+
+async def main(lease_id: int, assignments: list[str]) -> None:
+    settings = load_settings(assignments=assignments).settings
+    monitor = ExitMonitorProcess(monitored(settings))
+    monitor.start()
+    monitor.keep(lease_id)
+    await until(lambda: monitor._transport is not None)
+    sys.stdout.write(json.dumps([*children()]) + "\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+def children() -> set[int]:
+    """Return the process ids of the children of this process."""
+    pid = os.getpid()
+    return {*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())}
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2:]))

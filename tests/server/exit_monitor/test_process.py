@@ -1,0 +1,190 @@
+"""When a process dies, its exit monitor ends its lease in a real etcd: with TLS, with a login, with
+a member that does not run. While the process lives, also while it is paused, the lease stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oncelog_server.config import load_settings
+from oncelog_server.exit_monitor import process
+from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
+from tests.harness.certificates import Certificates
+from tests.harness.etcd import ROOT as ROOT_USER
+from tests.harness.etcd import Etcd
+from tests.harness.etcd_fixtures import etcd_program, real_etcd
+from tests.harness.repository import ROOT
+from tests.harness.waiting import wait_until
+from tests.server.exit_monitor import dying_broker
+from tests.server.exit_monitor.dying_broker import children
+from tests.server.metadata.brokers import until
+
+__all__ = ["etcd_program", "real_etcd"]
+
+# No lease ends by itself within a test.
+TTL_S = 600
+PASSWORD = "secret"
+
+
+class Leases:
+    """The leases of an etcd."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self._member = etcd.members[0]
+
+    def grant(self) -> int:
+        return int(self._member.request("/v3/lease/grant", {"TTL": str(TTL_S)})["ID"])
+
+    def lives(self, lease_id: int) -> bool:
+        found = self._member.request("/v3/lease/timetolive", {"ID": str(lease_id)})
+        return int(found["TTL"]) > 0
+
+
+@contextmanager
+def monitored_process(
+    lease_id: int, *assignments: str
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yield a process and the id of its exit monitor."""
+    command = [sys.executable, "-m", dying_broker.__name__, str(lease_id), *assignments]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as dying:
+        assert dying.stdout is not None
+        (monitor,) = json.loads(dying.stdout.readline())
+        try:
+            yield dying, monitor
+        finally:
+            dying.kill()
+
+
+def endpoints(urls: Sequence[str]) -> str:
+    return f"oncelog.etcd.endpoints={','.join(urls)}"
+
+
+def new_monitor(etcd: Etcd) -> ExitMonitorProcess:
+    return ExitMonitorProcess(monitored(load_settings(assignments=[endpoints(etcd.urls)]).settings))
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigIgn:")[2].split()[0], 16) & 1 << number - 1)
+
+
+def ends(monitor: int) -> None:
+    wait_until(lambda: not Path(f"/proc/{monitor}").exists(), "the end of the monitor")
+
+
+def test_a_kill_ends_the_lease_and_a_pause_does_not(real_etcd: Etcd) -> None:
+    leases = Leases(real_etcd)
+    lease_id, other = leases.grant(), leases.grant()
+    with monitored_process(lease_id, endpoints(real_etcd.urls)) as (dying, monitor):
+        wait_until(lambda: ignores(monitor, signal.SIGTERM), "the monitor runs")
+        # A signal for all processes of a service also arrives at the monitor.
+        os.kill(monitor, signal.SIGTERM)
+        dying.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, dying.pid, os.WSTOPPED | os.WNOWAIT)
+        assert leases.lives(lease_id)
+        dying.kill()
+        wait_until(lambda: not leases.lives(lease_id), "the end of the lease")
+        assert leases.lives(other)
+        ends(monitor)
+        assert dying.stderr is not None
+        assert (
+            b"the process of broker 1 has died: its registration has ended" in dying.stderr.read()
+        )
+
+
+def test_a_lease_that_has_ended_already_is_no_failure(real_etcd: Etcd) -> None:
+    with monitored_process(12_345, endpoints(real_etcd.urls)) as (dying, monitor):
+        dying.kill()
+        ends(monitor)
+        assert dying.stderr is not None
+        assert b"its registration has ended" in dying.stderr.read()
+
+
+def test_the_monitor_uses_a_member_that_runs(real_etcd: Etcd) -> None:
+    leases = Leases(real_etcd)
+    lease_id = leases.grant()
+    down = "http://127.0.0.1:9"
+    with monitored_process(lease_id, endpoints([down, *real_etcd.urls])) as (dying, _):
+        dying.kill()
+        wait_until(lambda: not leases.lives(lease_id), "the end of the lease")
+
+
+def test_the_monitor_gives_up_after_a_session_without_etcd() -> None:
+    down = endpoints(["http://127.0.0.1:9"])
+    short = "broker.session.timeout.ms=300", "broker.heartbeat.interval.ms=100"
+    with monitored_process(7, down, *short) as (dying, monitor):
+        dying.kill()
+        ends(monitor)
+        assert dying.stderr is not None
+        assert b"its registration ends with its session, because etcd fails" in dying.stderr.read()
+
+
+def test_the_monitor_calls_an_etcd_with_tls_that_demands_certificates(
+    etcd_program: str, tmp_path: Path
+) -> None:
+    certificates = Certificates(tmp_path)
+    with Etcd(tmp_path, certificates=certificates, demands_certificates=True) as etcd:
+        leases = Leases(etcd)
+        lease_id = leases.grant()
+        with monitored_process(
+            lease_id,
+            endpoints(etcd.urls),
+            f"oncelog.etcd.ssl.truststore.location={certificates.authority_path}",
+            f"oncelog.etcd.ssl.keystore.location={certificates.server.pem_path}",
+        ) as (dying, _):
+            dying.kill()
+            wait_until(lambda: not leases.lives(lease_id), "the end of the lease")
+
+
+def test_the_monitor_logs_in(etcd_program: str, tmp_path: Path) -> None:
+    with Etcd(tmp_path, password=PASSWORD) as etcd:
+        login = f"oncelog.etcd.username={ROOT_USER}", f"oncelog.etcd.password={PASSWORD}"
+        # A login that fails would be a failure, also for a lease that has ended already.
+        with monitored_process(7, endpoints(etcd.urls), *login) as (dying, monitor):
+            assert PASSWORD not in Path(f"/proc/{monitor}/cmdline").read_text()
+            assert PASSWORD not in Path(f"/proc/{monitor}/environ").read_text()
+            dying.kill()
+            ends(monitor)
+            assert dying.stderr is not None
+            assert b"its registration has ended" in dying.stderr.read()
+
+
+async def test_a_closed_monitor_leaves_the_lease(real_etcd: Etcd) -> None:
+    leases = Leases(real_etcd)
+    lease_id = leases.grant()
+    before = children()
+    monitor = new_monitor(real_etcd)
+    monitor.start()
+    monitor.keep(lease_id)
+    await until(lambda: bool(children() - before))
+    (child,) = children() - before
+    monitor.close()
+    await until(lambda: child not in children())
+    assert leases.lives(lease_id)
+
+
+async def test_another_monitor_starts_if_one_dies(
+    real_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "RESTART_S", 0.01)
+    before = children()
+    monitor = new_monitor(real_etcd)
+    monitor.start()
+    await until(lambda: bool(children() - before))
+    (first,) = children() - before
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: bool(children() - before - {first}))
+    (second,) = children() - before
+    assert second != first
+    monitor.close()
+    await until(lambda: not children() - before)
