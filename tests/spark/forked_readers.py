@@ -95,6 +95,10 @@ def main() -> None:
     _serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv[:] = [RUNNER]
     runpy.run_module(RUNNER, run_name="__main__", alter_sys=True)
+    # Do not free the modules, which takes 0.02 s of processor time.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
