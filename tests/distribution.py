@@ -2,7 +2,7 @@
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
 or Kafka takes 30 to 50 s of processor time. So the files that need Spark share two processes, and
-the other files that need Kafka share two. With one process each, these files would end long after
+the other files that need Kafka share two. With one process for Kafka, its files could end long after
 all others. The files that parse all sources share one process, too.
 """
 

@@ -1,6 +1,6 @@
 """Spark and brokers for every test of the data source.
 
-Each test process starts Spark once, at first use. With `--dist loadfile`, one worker of xdist runs
+Each test process starts Spark once, at first use. With `--dist loadfile`, two workers of xdist run
 all tests that need it (`tests/distribution.py`). The session stays usable after a failed query and
 after a killed Python worker. A test that kills a driver starts its own driver (`driver.py`).
 """

@@ -90,7 +90,7 @@ def secured_kafka(directory: Path) -> tuple[Kafka, int]:
     """Return Apache Kafka, not started, and the port of its second listener."""
     # Without this setting, Kafka serves no InitProducerId v6.
     settings = SETTINGS | {"unstable.api.versions.enable": "true"}
-    # Kafka logs each denial, which are 50,000.
+    # At INFO, Kafka would log 50,000 denials.
     kafka = Kafka(directory, settings, log_level="FATAL")
     sasl_port = reserve_port(kafka)
     listeners = _listeners(kafka.port, sasl_port)
