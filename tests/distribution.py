@@ -2,8 +2,8 @@
 
 Spark and Apache Kafka start once in each process that needs them. During a run, each further Spark
 or Kafka takes 30 to 50 s of processor time. So the files that need Spark share two processes, and
-the other files that need Kafka share two. With one process for Kafka, its files could end long after
-all others. The files that parse all sources share one process, too.
+the other files that need Kafka share two. One process for all files with Kafka could end long after
+the others. The files that parse all sources share one process, too.
 """
 
 from __future__ import annotations
