@@ -28,7 +28,7 @@ from tests.harness.waiting import wait_until
 
 TOPIC = "t"
 # No test lasts so long.
-LONG_SESSION = {"broker.session.timeout.ms": "600000", "broker.heartbeat.interval.ms": "500"}
+LONG_SESSION = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "500"}
 SESSION_S = 2.0
 HEARTBEAT_S = 0.5
 

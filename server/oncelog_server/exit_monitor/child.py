@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _READ = 65_536
 # Pause after all members have failed.
 RETRY_S = 0.2
+# An etcd that has been away for so long hardly comes back before the end of the session.
+PATIENCE_S = 30.0
 
 
 def run(source: int) -> None:
@@ -41,8 +43,8 @@ def run(source: int) -> None:
 
 
 def _end(revocation: Revocation, lease_id: int, session_s: float) -> str:
-    """End the lease. Return "", or the last failure if etcd cannot be called for a session."""
-    ends_s = time.monotonic() + session_s
+    """End the lease. Return "", or the last failure if etcd cannot be called in time."""
+    ends_s = time.monotonic() + min(session_s, PATIENCE_S)
     while failure := revocation.try_once(lease_id):
         if time.monotonic() + RETRY_S > ends_s:
             return failure

@@ -58,8 +58,8 @@ class Membership:
     """The registration of this broker. Call `register` first, and `stop` at the end.
 
     `boottime_ms` is the clock of `authority`. `exit_monitor` gets each lease before the
-    registration has it. With a store that ends with its process, no timer
-    runs: the lease cannot end before the broker does.
+    registration has it. With a store that ends with its process, no timer runs: the lease cannot
+    end before the broker does.
     """
 
     def __init__(

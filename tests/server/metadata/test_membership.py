@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
@@ -146,6 +146,33 @@ async def test_defect_d_a_broker_with_an_ended_lease_registers_again(brokers: Br
         )
     )
     assert min(found.leader_epoch for found in metadata.image.topics["t"].partitions) >= 1
+
+
+class NotedLeases:
+    """An exit monitor that notes its leases, and the registration at that time."""
+
+    def __init__(self, epoch: Callable[[], int]) -> None:
+        self.kept: list[tuple[int, int]] = []
+        self._epoch = epoch
+
+    def start(self) -> None: ...
+
+    def keep(self, lease_id: int) -> None:
+        self.kept.append((lease_id, self._epoch()))
+
+    def close(self) -> None: ...
+
+
+async def test_the_exit_monitor_has_each_lease_before_the_registration(brokers: Brokers) -> None:
+    """A broker that dies right after it has registered again is monitored too."""
+    metadata = await brokers.start(1)
+    membership = metadata.membership
+    first, epoch = membership.lease_id, membership.broker_epoch
+    monitor = membership._exit_monitor = NotedLeases(lambda: membership.epoch_in(metadata.image))
+    await brokers.store.revoke_lease(first)
+    await until(lambda: membership.broker_epoch > epoch)
+    assert membership.lease_id != first
+    assert monitor.kept[-1] == (membership.lease_id, 0)
 
 
 async def test_the_authority_begins_again_when_the_image_has_the_new_registration(
