@@ -82,6 +82,8 @@ def drain(
             return
         if left:
             raise Failed(_left_text(broker_id, left, leaders_only=leaders_only))
+        if execute and not leaders_only:
+            await _check_empty(admin, broker_id)
         note(_done_text(broker_id, state, leaders_only=leaders_only))
 
     ask(call)
@@ -140,6 +142,17 @@ def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPart
     elected = {place: layout.new[place][0] for place in to_elect}
     resume = f"oncelog cluster drain {broker} --leaders-only"
     return Plan(layout.moves(), (), elected, resume), list(obstacles.stuck)
+
+
+async def _check_empty(admin: Admin, broker: int) -> None:
+    """Raise Failed if the broker has got replicas of new topics meanwhile."""
+    targets = (await cluster_state(admin)).targets()
+    new = [place for place, replicas in targets.items() if broker in replicas]
+    if new:
+        raise Failed(
+            f"broker {broker} has got {count_text(len(new), 'partition')} meanwhile: {_names(new)}."
+            " Repeat this command"
+        )
 
 
 def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -> str:

@@ -10,7 +10,15 @@ import click
 from oncelog_client.cli.names import INT64_MAX
 from oncelog_client.cli.output import for_people, note, show
 from oncelog_client.cli.quantities import count_text
-from oncelog_client.cli.reassigning import COLUMNS, Plan, cancel, carry_out, plan_rows, summary
+from oncelog_client.cli.reassigning import (
+    COLUMNS,
+    Plan,
+    cancel,
+    carry_out,
+    plan_rows,
+    remove_leftovers,
+    summary,
+)
 from oncelog_client.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,7 +73,9 @@ async def show_and_carry_out(
         note(summary(plan, state, sizes))
         if not execute:
             note("nothing was changed: this is what --execute would do")
-    if execute and not plan.is_empty:
+    if execute and plan.is_empty:
+        await remove_leftovers(admin, state)
+    elif execute:
         await carry_out(admin, plan, state, throttle)
 
 

@@ -16,7 +16,7 @@ from oncelog_client.cli.some_names import some
 from oncelog_client.cli.throttling import remove_throttle, set_throttle
 from oncelog_client.core.replica_layout import Move
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.values import TopicPartition
+from oncelog_client.values import PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -36,8 +36,8 @@ AT_ONCE: Final = 500
 POLL_S: Final = 0.3
 # Time between two lines about the progress, if standard error is no terminal.
 REPORT_MS: Final = 30_000
-# Time for the election of the new leaders. Each broker sees the moves a little later.
-ELECTION_MS: Final = 20_000
+# Time until every broker sees the moves, and for the election of the new leaders.
+SETTLE_MS: Final = 20_000
 
 
 class Plan(NamedTuple):
@@ -52,12 +52,6 @@ class Plan(NamedTuple):
     @property
     def is_empty(self) -> bool:
         return not (self.moves or self.in_progress or self.to_elect)
-
-    @property
-    def topics(self) -> set[str]:
-        """Return the topics with replicas that are copied."""
-        copied = {move.place.topic for move in self.moves if move.added}
-        return copied | {place.topic for place in self.in_progress}
 
 
 PlanRow = tuple[str, int, list[int], list[int], int | None, int, list[int], int | None]
@@ -114,10 +108,8 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
             await admin.alter_partition_reassignments({move.place: move.new for move in part})
         places = {move.place for move in plan.moves} | set(plan.in_progress)
         await _all_moved(admin, places, stop)
-        # A run that was interrupted has left its throttle behind.
-        if await remove_throttle(admin, plan.topics, state.alive):
-            note("the throttle is removed")
-        await _check(admin, plan.moves)
+        await remove_leftovers(admin, state)
+        await _check(admin, plan.moves, stop)
         elected = {move.place: move.new[0] for move in plan.moves} | dict(plan.to_elect)
         await _elect(admin, elected, stop)
 
@@ -130,8 +122,20 @@ async def cancel(
     chosen = sorted(places)
     for start in range(0, len(chosen), AT_ONCE):
         await admin.alter_partition_reassignments(dict.fromkeys(chosen[start : start + AT_ONCE]))
-    await remove_throttle(admin, {place.topic for place in chosen}, state.alive)
+    if chosen:
+        await remove_leftovers(admin, state)
     return chosen
+
+
+async def remove_leftovers(admin: Admin, state: ClusterState) -> None:
+    """Remove the throttle of moves, unless a partition still moves (as kafka-reassign-partitions
+    --verify does). A run that was interrupted has left one behind, whatever it moved."""
+    if await admin.list_partition_reassignments():
+        note("other moves are in progress, so that a throttle stays")
+        return
+    topics = await admin.list_topics(list_internal=True)
+    if await remove_throttle(admin, topics, state.alive):
+        note("the throttle is removed")
 
 
 async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Stop) -> None:
@@ -147,25 +151,29 @@ async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Sto
             await _pause(stop)
 
 
-async def _check(admin: Admin, moves: Iterable[Move]) -> None:
-    """Raise Failed if a partition does not have the replicas of its move."""
+async def _check(admin: Admin, moves: Iterable[Move], stop: Stop) -> None:
+    """Raise Failed if a partition does not have the replicas of its move. The responding broker may
+    see the moves a little later than the controller."""
     wanted = {move.place: move.new for move in moves}
-    found = await partitions_of(admin, {place.topic for place in wanted}) if wanted else {}
-    other = [
-        place for place, new in wanted.items() if place in found and found[place].replicas != new
-    ]
-    if other:
-        raise Failed(
-            f"{count_text(len(other), 'partition')} did not move, because another request has"
-            f" cancelled or replaced the move: {_names(other)}"
-        )
+    ends_ms = monotonic_ms() + SETTLE_MS
+    while True:
+        found = await _present(admin, wanted)
+        other = [place for place, info in found.items() if info.replicas != wanted[place]]
+        if not other:
+            return
+        if monotonic_ms() > ends_ms:
+            raise Failed(
+                f"{count_text(len(other), 'partition')} did not move, because another request has"
+                f" cancelled or replaced the move: {_names(other)}"
+            )
+        await _pause(stop)
 
 
 async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop) -> None:
     """Elect these leaders. Raises Failed for partitions that another broker still leads."""
     from oncelog_client.admin import ElectionType
 
-    ends_ms = monotonic_ms() + ELECTION_MS
+    ends_ms = monotonic_ms() + SETTLE_MS
     while left := await _with_other_leaders(admin, wanted):
         if monotonic_ms() > ends_ms:
             raise Failed(
@@ -180,14 +188,19 @@ async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop)
 async def _with_other_leaders(
     admin: Admin, wanted: Mapping[TopicPartition, int]
 ) -> list[TopicPartition]:
-    if not wanted:
-        return []
-    found = await partitions_of(admin, {place.topic for place in wanted})
-    return [
-        place
-        for place, leader in wanted.items()
-        if place in found and found[place].leader != leader
-    ]
+    found = await _present(admin, wanted)
+    return [place for place, info in found.items() if info.leader != wanted[place]]
+
+
+async def _present(
+    admin: Admin, places: Collection[TopicPartition]
+) -> dict[TopicPartition, PartitionInfo]:
+    """Return those of the partitions that still exist."""
+    topics = {place.topic for place in places}
+    if topics:
+        topics &= (await admin.list_topics(list_internal=True)).keys()
+    found = await partitions_of(admin, topics) if topics else {}
+    return {place: found[place] for place in places if place in found}
 
 
 async def _pause(stop: Stop) -> None:

@@ -18,6 +18,7 @@ from oncelog_client.cli.move_options import (
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import note
 from oncelog_client.cli.reassigning import Plan
+from oncelog_client.core.rebalancing import is_balanced
 from oncelog_client.core.rebalancing import rebalance as balance
 from oncelog_client.core.replica_layout import ReplicaLayout
 from oncelog_client.values import PartitionInfo, TopicPartition
@@ -49,20 +50,25 @@ def rebalance(
             await show_cancelled(admin, state.moving, state, output)
             return
         sizes = await sizes_of_partitions(admin, state.alive)
-        plan = balanced_plan(state, sizes)
+        plan, is_even = balanced_plan(state, sizes)
         if state.fenced:
             note(state.stopped_text())
         await show_and_carry_out(
             admin, plan, state, sizes, execute=execute, throttle=throttle, output=output
         )
         if execute or plan.is_empty:
-            note("replicas and leaders are balanced")
+            note(
+                "replicas and leaders are balanced"
+                if is_even
+                else "replicas and leaders are as balanced as the racks of the brokers allow"
+            )
 
     ask(call)
 
 
-def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> Plan:
-    """Return the plan. Leaders that are only not the preferred ones are elected."""
+def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> tuple[Plan, bool]:
+    """Return the plan, and True if it makes the cluster even. Leaders that are only not the
+    preferred ones are elected."""
     layout = ReplicaLayout(state.targets(), state.racks, state.alive, sizes)
     balance(layout)
     moves = layout.moves()
@@ -72,7 +78,8 @@ def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> Plan
         for place, info in state.partitions.items()
         if place not in moved and _is_led_by_another(info)
     }
-    return Plan(moves, list(state.moving), to_elect, "oncelog cluster rebalance")
+    plan = Plan(moves, list(state.moving), to_elect, "oncelog cluster rebalance")
+    return plan, is_balanced(layout)
 
 
 def _is_led_by_another(info: PartitionInfo) -> bool:

@@ -32,10 +32,20 @@ class _Step(NamedTuple):
 
 def rebalance(layout: ReplicaLayout) -> None:
     """Change the layout into a balanced one. A balanced layout does not change."""
-    if layout.open_to:
+    before = None
+    # An exchange of replicas may allow a move that racks have prevented.
+    while layout.open_to and layout.new != before:
+        before = dict(layout.new)
         spread_over_racks(layout)
         even_replicas(layout)
         even_leaders(layout)
+
+
+def is_balanced(layout: ReplicaLayout) -> bool:
+    """Return True if the numbers of replicas, and those of leaders, differ by at most 1."""
+    replicas = [layout.counts[broker] for broker in layout.open_to]
+    leaders = [layout.leads(broker) for broker in layout.open_to]
+    return all(max(counts) - min(counts) <= 1 for counts in (replicas, leaders) if counts)
 
 
 def spread_over_racks(layout: ReplicaLayout) -> None:
@@ -71,71 +81,106 @@ def _into_another_rack(
 
 
 def even_replicas(layout: ReplicaLayout) -> None:
-    """Move replicas until the numbers of two brokers differ by at most 1."""
-    while True:
-        counts = {broker: layout.counts[broker] for broker in layout.open_to}
-        steps = _first(_direct(layout, counts)) or _over_others(counts, layout.movable)
-        if steps is None:
-            return
-        for place, source, sink in steps:
-            layout.replace(place, source, sink)
-
-
-def _direct(layout: ReplicaLayout, counts: Mapping[int, int]) -> Iterator[list[_Step]]:
-    sources, sinks = _ends(counts)
-    for source in sources:
-        for sink in sinks:
-            place = layout.movable(source, sink)
-            if place is not None:
-                yield [_Step(place, source, sink)]
-
-
-def _first(found: Iterator[list[_Step]]) -> list[_Step] | None:
-    return next(found, None)
-
-
-def _ends(counts: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """Return the brokers that must give, most first, and those that must get, least first. Both are
-    empty if the numbers differ by at most 1.
-
-    A broker gives only what it has too much, and gets only what it has too little. So no plan needs
-    fewer moves.
-    """
-    low, rest = divmod(sum(counts.values()), len(counts))
-    high = low + (rest > 0)
-    giving = {broker for broker, count in counts.items() if count > high}
-    getting = {broker for broker, count in counts.items() if count < low}
-    if not giving and not getting:
-        return [], []
-    giving = giving or {broker for broker, count in counts.items() if count > low}
-    getting = getting or {broker for broker, count in counts.items() if count < high}
-    return (
-        sorted(giving, key=lambda broker: (-counts[broker], broker)),
-        sorted(getting, key=lambda broker: (counts[broker], broker)),
+    """Move replicas until the numbers of two brokers differ by at most 1, or no move is allowed
+    that brings them nearer to each other."""
+    _even(
+        layout,
+        lambda: {broker: layout.counts[broker] for broker in layout.open_to},
+        _move_more_evenly,
     )
 
 
-Movable = Callable[[int, int, set[TopicPartition]], TopicPartition | None]
+def _even(
+    layout: ReplicaLayout,
+    counts: Callable[[], dict[int, int]],
+    improve: Callable[[ReplicaLayout, _Ends], bool],
+) -> None:
+    """Improve the counts until nothing helps. Brokers that have no way to give are not looked at
+    again, because a look at all their partitions takes long; `rebalance` begins once more."""
+    stuck: set[int | None] = set()
+    while True:
+        for key, ends in _all_ends(counts()):
+            if key not in stuck:
+                if improve(layout, ends):
+                    break
+                stuck.add(key)
+        else:
+            return
 
 
-def _over_others(counts: Mapping[int, int], movable: Movable) -> list[_Step] | None:
+def _move_more_evenly(layout: ReplicaLayout, ends: _Ends) -> bool:
+    """Let a giving broker have one replica less, and a getting one more. Return False if this is
+    not possible."""
+    steps = _direct(layout, ends) or _over_others(layout, ends)
+    for place, source, sink in steps or ():
+        layout.replace(place, source, sink)
+    return steps is not None
+
+
+class _Ends(NamedTuple):
+    """Brokers that may give, most first, and brokers that may get, least first. Each giving one has
+    at least 2 more than each getting one."""
+
+    giving: list[int]
+    getting: list[int]
+
+
+def _all_ends(counts: Mapping[int, int]) -> Iterator[tuple[int | None, _Ends]]:
+    """Yield the brokers that must give and get, with None, then each broker with those that may get
+    from it. Yield nothing if the numbers differ by at most 1.
+
+    Of the first ones, a broker gives only what it has too much, and gets only what it has too
+    little. So no plan needs fewer moves. Racks may prevent these moves.
+    """
+    low, rest = divmod(sum(counts.values()), len(counts))
+    high = low + (rest > 0)
+    giving = [broker for broker, count in counts.items() if count > high]
+    getting = [broker for broker, count in counts.items() if count < low]
+    if not giving and not getting:
+        return
+    most_first = sorted(counts, key=lambda broker: (-counts[broker], broker))
+    least_first = sorted(counts, key=lambda broker: (counts[broker], broker))
+    least_given = high if giving else low
+    most_got = low if getting else high
+    yield (
+        None,
+        _Ends(
+            [broker for broker in most_first if counts[broker] > least_given],
+            [broker for broker in least_first if counts[broker] < most_got],
+        ),
+    )
+    for source in most_first:
+        lower = [broker for broker in least_first if counts[broker] <= counts[source] - 2]
+        if lower:
+            yield source, _Ends([source], lower)
+
+
+def _direct(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
+    for source in ends.giving:
+        for sink in ends.getting:
+            place = layout.movable(source, sink)
+            if place is not None:
+                return [_Step(place, source, sink)]
+    return None
+
+
+def _over_others(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
     """Return the shortest way from a giving broker over others to a getting one, on which each
     broker gives one partition to the next. Return None if there is none.
 
     Each step moves another partition, so that the rules for one step hold for all.
     """
-    sources, sinks = _ends(counts)
-    ways: dict[int, list[_Step]] = {source: [] for source in sources}
-    waiting = deque(sources)
+    ways: dict[int, list[_Step]] = {source: [] for source in ends.giving}
+    waiting = deque(ends.giving)
     while waiting:
         broker = waiting.popleft()
         used = {step.place for step in ways[broker]}
-        for other in sorted(set(counts) - ways.keys()):
-            place = movable(broker, other, used)
+        for other in layout.open_to:
+            place = None if other in ways else layout.movable(broker, other, used)
             if place is None:
                 continue
             ways[other] = [*ways[broker], _Step(place, broker, other)]
-            if other in sinks:
+            if other in ends.getting:
                 return ways[other]
             waiting.append(other)
     return None
@@ -145,24 +190,34 @@ def _over_others(counts: Mapping[int, int], movable: Movable) -> list[_Step] | N
 
 
 def even_leaders(layout: ReplicaLayout) -> None:
-    """Change preferred leaders until the numbers of two brokers differ by at most 1."""
-    while True:
-        counts = {broker: layout.leads(broker) for broker in layout.open_to}
-        sources, sinks = _ends(counts)
-        steps = _reordered(layout, sources, set(sinks))
-        if steps is not None:
-            for place, _, sink in steps:
-                layout.lead(place, sink)
-        elif not any(_exchange(layout, source, sink) for source in sources for sink in sinks):
-            return
+    """Change preferred leaders until the numbers of two brokers differ by at most 1, or no change
+    is allowed that brings them nearer to each other."""
+    _even(
+        layout,
+        lambda: {broker: layout.leads(broker) for broker in layout.open_to},
+        _lead_more_evenly,
+    )
 
 
-def _reordered(layout: ReplicaLayout, sources: list[int], sinks: set[int]) -> list[_Step] | None:
+def _lead_more_evenly(layout: ReplicaLayout, ends: _Ends) -> bool:
+    """Let a giving broker lead one partition less, and a getting one more. Return False if this is
+    not possible."""
+    steps = _reordered(layout, ends)
+    if steps is None:
+        pairs = ((source, sink) for source in ends.giving for sink in ends.getting)
+        return any(_exchange(layout, source, sink) for source, sink in pairs)
+    for place, _, sink in steps:
+        layout.lead(place, sink)
+    return True
+
+
+def _reordered(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
     """Return the shortest way from a giving broker to a getting one, on which each broker leaves a
     partition to another of its replicas. Return None if there is none."""
     is_open = set(layout.open_to)
-    ways: dict[int, list[_Step]] = {source: [] for source in sources}
-    waiting = deque(sources)
+    sinks = set(ends.getting)
+    ways: dict[int, list[_Step]] = {source: [] for source in ends.giving}
+    waiting = deque(ends.giving)
     while waiting:
         broker = waiting.popleft()
         for place in layout.led_by(broker):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from oncelog_client.core.rebalancing import even_leaders, even_replicas, rebalance
+from oncelog_client.core.rebalancing import even_leaders, even_replicas, is_balanced, rebalance
 from oncelog_client.core.replica_layout import Assignment, ReplicaLayout
 from oncelog_client.values import TopicPartition
 
@@ -93,6 +93,7 @@ def test_without_racks_all_plans_are_balanced_within_one(drawn: Drawn) -> None:
     is_open = frozenset(layout.open_to)
     assert differ_by_one_at_most(replicas, is_open)
     assert differ_by_one_at_most(leaders, is_open)
+    assert is_balanced(layout)
 
 
 @given(clusters(has_racks=True, closes=True))
@@ -181,3 +182,25 @@ def test_a_cluster_without_open_brokers_stays_as_it_is() -> None:
     layout = ReplicaLayout({TopicPartition("t", 0): (1,)}, {1: None}, [])
     rebalance(layout)
     assert layout.moves() == []
+
+
+def test_racks_may_allow_no_balance() -> None:
+    """Each partition has a replica in rack `b`, which has one broker."""
+    racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
+    old: dict[TopicPartition, Assignment] = {
+        TopicPartition("t", number): (1, 3) for number in range(4)
+    }
+    layout = Drawn(old, racks).layout()
+    rebalance(layout)
+    assert [layout.counts[broker] for broker in (1, 2, 3)] == [2, 2, 4]
+    assert not is_balanced(layout)
+
+
+@given(clusters(has_racks=True, closes=True))
+def test_no_move_that_racks_allow_is_left_out(drawn: Drawn) -> None:
+    layout = drawn.layout()
+    rebalance(layout)
+    for source in layout.open_to:
+        for sink in layout.open_to:
+            if layout.counts[source] - layout.counts[sink] >= 2:
+                assert layout.movable(source, sink) is None
