@@ -184,6 +184,32 @@ def test_a_cluster_without_open_brokers_stays_as_it_is() -> None:
     assert layout.moves() == []
 
 
+def test_replicas_are_exchanged_if_no_order_makes_the_leaders_even() -> None:
+    """Broker 0 has the only replicas of three partitions, and must lead them all."""
+    old: dict[TopicPartition, Assignment] = {
+        TopicPartition("t", number): (0,) for number in range(3)
+    }
+    old |= {TopicPartition("u", number): (1, 2) for number in range(3)}
+    layout = Drawn(old, dict.fromkeys(range(3))).layout()
+    rebalance(layout)
+    assert [layout.leads(broker) for broker in range(3)] == [2, 2, 2]
+    assert [layout.counts[broker] for broker in range(3)] == [3, 3, 3]
+
+
+def test_a_third_broker_passes_on_what_racks_keep_from_another() -> None:
+    """Of broker 1, no partition may go to broker 4, because each has a replica in that rack."""
+    racks: dict[int, str | None] = {1: "a", 2: "b", 3: "c", 4: "b", 5: "a"}
+    rows: dict[str, list[Assignment]] = {"t": [(1, 2)] * 3, "u": [(3, 5)] * 2, "v": [(4, 5)]}
+    old = {
+        TopicPartition(topic, number): row
+        for topic, found in rows.items()
+        for number, row in enumerate(found)
+    }
+    layout = Drawn(old, racks, frozenset({2, 5})).layout()
+    even_replicas(layout)
+    assert [layout.counts[broker] for broker in (1, 3, 4)] == [2, 2, 2]
+
+
 def test_racks_may_allow_no_balance() -> None:
     """Each partition has a replica in rack `b`, which has one broker."""
     racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
