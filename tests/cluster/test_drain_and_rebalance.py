@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +15,7 @@ import pytest
 from oncelog_client import NewTopic, TopicPartition
 from oncelog_client.admin import AlterConfigOp, ConfigResource, ElectionType, ResourceType
 from oncelog_client.core.move_throttles import RATES, REPLICAS
+from oncelog_client.errors import KafkaError
 from oncelog_client.sync import Admin, Producer
 from tests.client.cli.conftest import CommandLine
 from tests.harness.cluster import Cluster
@@ -22,6 +27,7 @@ ONE_COPY_ENOUGH = {"min.insync.replicas": "1"}
 # The first broker of each is the preferred leader.
 PAIRS = {number: [(1, 2), (2, 3), (3, 1)][number % 3] for number in range(6)}
 RECORD = b"x" * 1_000
+PROGRAM = Path(sys.executable).with_name("oncelog")
 
 
 @pytest.fixture
@@ -33,7 +39,14 @@ def admin(cluster: Cluster) -> Iterator[Admin]:
 def create(admin: Admin, name: str, assignments: Mapping[int, tuple[int, ...]]) -> None:
     rows = {number: list(brokers) for number, brokers in assignments.items()}
     admin.create_topics([NewTopic(name, assignments=rows, configs=ONE_COPY_ENOUGH)])
-    wait_until(lambda: None not in leaders(admin, name).values(), "leaders", CALL_S)
+
+    def is_led() -> bool:
+        try:
+            return None not in leaders(admin, name).values()
+        except KafkaError:  # this broker does not see the topic yet
+            return False
+
+    wait_until(is_led, "leaders", CALL_S)
 
 
 def write(cluster: Cluster, topic: str, partitions: int, count: int) -> None:
@@ -153,8 +166,10 @@ def test_moves_go_on_without_the_command_and_are_cancelled(cluster: Cluster, adm
     place = TopicPartition("t", 0)
     cluster.brokers[3].stop()
     admin.alter_partition_reassignments({place: [3]})
-    plan = command_line.json("cluster", "drain", "1")
-    assert 0 not in {row["partition"] for row in plan}, "it moves already"
+    # Each broker sees the move, and the end of broker 3, a little later than the controller.
+    command_line.settled(
+        lambda plan: {row["partition"] for row in plan} == {1, 2, 3}, "cluster", "drain", "1"
+    )
     admin.alter_configs(
         {ConfigResource(ResourceType.TOPIC, "t"): [AlterConfigOp(REPLICAS[0], "0:1")]}
     )
@@ -189,3 +204,44 @@ def test_a_new_broker_gets_its_share(tmp_path: Path, real_etcd: Etcd) -> None:
         assert again.exit_code == 0, again.output
         assert "balanced" in again.stderr
         assert command_line.json("cluster", "rebalance") == []
+
+
+def test_an_interrupted_drain_continues_is_seen_and_can_be_cancelled(
+    cluster: Cluster, admin: Admin
+) -> None:
+    """The throttle is so low that the moves do not end by themselves."""
+    create(admin, "t", {0: (3, 1), 1: (3, 1)})
+    write(cluster, "t", 2, 3_000)
+    call = [str(PROGRAM), "cluster", "drain", "3", "--execute", "--throttle", "1"]
+    process = subprocess.Popen(
+        [*call, "--bootstrap-server", cluster.address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    places = {TopicPartition("t", 0), TopicPartition("t", 1)}
+    wait_until(lambda: admin.list_partition_reassignments().keys() >= places, "moves", CALL_S)
+    rates = {f"{broker} {name}": "1" for broker in (1, 2, 3) for name in RATES}
+    assert throttles(admin, "t") == rates | {
+        f"t {REPLICAS[0]}": "0:3,0:1,1:3,1:1",
+        f"t {REPLICAS[1]}": "0:2,1:2",
+    }
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=CALL_S)
+    assert process.returncode == 130, said
+    assert "moves that have begun continue" in said
+    assert "oncelog cluster drain 3 --execute" in said
+    assert admin.list_partition_reassignments().keys() >= places
+
+    command_line = CommandLine(cluster.address)
+    findings = json.loads(command_line.call("cluster", "doctor", "--json").stdout)
+    (stalled,) = (row for row in findings if row["check"] == "stalled moves")
+    assert stalled["state"] == "problem"
+    assert "t-0 (broker 2 gets no records)" in stalled["found"]
+    cancelled = command_line.json("cluster", "drain", "3", "--cancel")
+    assert {"topic": "t", "partition": 1} in cancelled
+    assert admin.list_partition_reassignments() == {}
+    assert throttles(admin, "t") == {}
+    assert all(set(row) == {3, 1} for row in replicas(admin, "t").values())
+    command_line.text("cluster", "drain", "3", "--execute")
+    assert all(3 not in row for row in replicas(admin, "t").values())

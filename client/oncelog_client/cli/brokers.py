@@ -54,7 +54,7 @@ async def broker_rows(admin: Admin) -> list[BrokerRow]:
     """Return the brokers by their ids."""
     described = await admin.describe_cluster(include_fenced_brokers=True)
     topics = await admin.list_topics(list_internal=True)
-    partitions = (await partitions_of(admin, topics)).values() if topics else ()
+    partitions = (await partitions_of(admin, topics)).values()
     conditions = await conditions_of(admin, [node.node_id for node in described.nodes])
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import Node, PartitionInfo, TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, PartitionReassignment, ReplicaInfo
+
+# How often topics are described until all brokers see the same ones, and the pause in between.
+ATTEMPTS: Final = 10
+PAUSE_S: Final = 0.1
 
 
 class ClusterState(NamedTuple):
@@ -60,14 +65,25 @@ async def cluster_state(admin: Admin) -> ClusterState:
     return ClusterState(
         {node.node_id: node for node in described.nodes},
         {node.node_id: node for node in described.fenced},
-        await partitions_of(admin, topics) if topics else {},
+        await partitions_of(admin, topics),
         moving,
     )
 
 
 async def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of these topics."""
-    described = await admin.describe_topics(topics)
+    """Return the partitions of these topics. Topics that are deleted meanwhile are left out; a
+    broker may also see a new topic later than another one. Raises KafkaError."""
+    wanted = set(topics)
+    for attempt in range(ATTEMPTS):
+        try:
+            described = await admin.describe_topics(sorted(wanted)) if wanted else {}
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempt == ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(PAUSE_S)
+            wanted &= (await admin.list_topics(list_internal=True)).keys()
+        else:
+            break
     return {
         TopicPartition(info.topic, info.partition): info
         for topic in described.values()

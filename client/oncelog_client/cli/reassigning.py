@@ -196,10 +196,7 @@ async def _present(
     admin: Admin, places: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionInfo]:
     """Return those of the partitions that still exist."""
-    topics = {place.topic for place in places}
-    if topics:
-        topics &= (await admin.list_topics(list_internal=True)).keys()
-    found = await partitions_of(admin, topics) if topics else {}
+    found = await partitions_of(admin, {place.topic for place in places})
     return {place: found[place] for place in places if place in found}
 
 
