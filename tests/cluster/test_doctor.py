@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 
+from oncelog.testing.wire import Wire
 from oncelog_client import NewTopic, TopicPartition
 from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType
+from oncelog_client.cli.broker_checks import several_versions
 from oncelog_client.core.move_throttles import LEADER_RATE, LEADER_REPLICAS
 from oncelog_client.sync import Admin
+from oncelog_protocol import __version__
+from oncelog_protocol.features import TRANSACTION_VERSION
+from oncelog_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.client.cli.conftest import CommandLine
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
+SAFE_DOWNGRADE = 2
 
 
 @pytest.fixture
@@ -194,3 +200,25 @@ def test_a_missing_member_of_etcd_is_a_notice(tmp_path: Path, etcd_program: str)
         found = settled(cluster, "etcd members")["etcd members"]
         assert found["state"] == "notice"
         assert found["found"].startswith(f"{etcd.urls[2]} cannot be reached")
+
+
+def test_a_feature_below_the_level_of_all_brokers_is_a_notice(cluster: Cluster) -> None:
+    settled(cluster)
+    change = FeatureUpdateKey(TRANSACTION_VERSION, 1, upgrade_type=SAFE_DOWNGRADE)
+    with Wire(cluster.brokers[1].address) as wire:
+        response = wire.call(UpdateFeaturesRequest(feature_updates=[change]), 1)
+    assert response.error_code == 0, response
+    found = settled(cluster, "features not finalized")["features not finalized"]
+    assert found["found"] == f"{TRANSACTION_VERSION} is 1, all brokers support 2"
+    assert "upgrade" in found["to_do"]
+
+
+def test_the_brokers_of_each_version_are_named_if_there_are_several(cluster: Cluster) -> None:
+    rows = CommandLine(cluster.address).json("cluster", "brokers")
+    assert [row["version"] for row in rows] == [__version__] * 3
+    assert several_versions({1: "0.1", 2: "0.1"}) == []
+    assert several_versions({}) == []
+    assert several_versions({3: "0.1", 1: "0.2", 2: "0.1"}) == [
+        "0.2 on broker 1",
+        "0.1 on broker 2, 3",
+    ]

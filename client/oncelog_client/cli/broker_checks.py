@@ -4,6 +4,7 @@ version."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oncelog_client.cli.brokers import conditions_of
@@ -87,12 +88,19 @@ async def unfinalized_features(admin: Admin, state: ClusterState) -> list[Row]:
 
 async def software_versions(admin: Admin, state: ClusterState) -> list[Row]:
     """Brokers of several versions, as during a rolling upgrade."""
-    versions = (await admin.describe_cluster()).versions
+    found = several_versions((await admin.describe_cluster()).versions)
+    to_do = "complete the upgrade: restart the brokers of the older version with the newer one"
+    return [row_of("mixed versions", NOTICE, found, to_do)]
+
+
+def several_versions(versions: Mapping[int, str]) -> list[str]:
+    """Return each version with its brokers, nothing if all have the same."""
     by_version: dict[str, list[int]] = {}
     for broker, version in sorted(versions.items()):
         by_version.setdefault(version, []).append(broker)
-    found = [
-        f"{version} on {', '.join(map(str, brokers))}" for version, brokers in by_version.items()
+    if len(by_version) < 2:
+        return []
+    return [
+        f"{version} on broker {', '.join(map(str, brokers))}"
+        for version, brokers in by_version.items()
     ]
-    to_do = "complete the upgrade: restart the brokers of the older version with the newer one"
-    return [row_of("mixed versions", NOTICE, found if len(by_version) > 1 else [], to_do)]

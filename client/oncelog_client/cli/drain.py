@@ -165,7 +165,8 @@ def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -
         )
     return (
         f"broker {broker} still has {count}, because no live broker has all their records:"
-        f" {_names(left)}. Start broker {broker}, and repeat this command"
+        f" {_names(left)}. Start the broker that has them (`oncelog cluster doctor` names it), and"
+        " repeat this command"
     )
 
 
