@@ -93,7 +93,7 @@ async def broker(
         broker_id=settings.node_id,
         cluster_id=metadata.image.cluster_id,
         settings=settings,
-        clock=UNUSED,
+        clock=StillClock(),
         timers=UNUSED,
         authorizer=authorizer or AllowAll(),
         metadata=metadata,
