@@ -114,12 +114,16 @@ def replicas_plan(
     )
     obstacles = drain_replicas(layout, broker)
     if obstacles.stuck:
-        others = len(layout.open_to)
+        others = count_text(len(layout.open_to), "other live broker")
+        reason = (
+            f"each of the {others} has a replica already"
+            if layout.open_to
+            else "no other broker is alive"
+        )
         raise Failed(
             f"broker {broker} cannot be drained: {count_text(len(obstacles.stuck), 'partition')}"
-            f" would have no place, because each of the {count_text(others, 'other live broker')}"
-            f" has a replica already: {_names(obstacles.stuck)}. Start another broker, or give"
-            " these topics fewer replicas"
+            f" would have no place, because {reason}: {_names(obstacles.stuck)}. Start another"
+            " broker, or give these topics fewer replicas"
         )
     if obstacles.crowded:
         note(

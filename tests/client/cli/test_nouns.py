@@ -193,6 +193,19 @@ def test_the_brokers_of_a_cluster_and_their_partitions(tmp_path: Path, name: str
         assert "Broker ID 77 is not" in command_line.refused("cluster", "unregister", "77")
 
 
+def test_the_doctor_and_a_rebalance_work_with_both_brokers(
+    command_line: CommandLine, topic: str
+) -> None:
+    """No check fails with an error, and a single broker has nothing to balance."""
+    result = command_line.call("cluster", "doctor", "--json")
+    rows = {row["check"]: row for row in json.loads(result.stdout)}
+    assert {"metadata store", "partitions below min ISR", "stalled moves"} <= rows.keys()
+    assert not [row for row in rows.values() if row["to_do"] == "ask the operator of the cluster"]
+    assert command_line.json("cluster", "rebalance") == []
+    assert command_line.json("cluster", "rebalance", "--execute") == []
+    assert "no other broker is alive" in command_line.refused("cluster", "drain", "1")
+
+
 def test_health_names_open_transactions_and_waiting_groups(tmp_path: Path, name: str) -> None:
     with Oncelog(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as broker:
         command_line = CommandLine(broker.address)

@@ -199,6 +199,18 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 # --- lag
 
 
+def test_the_time_out_of_sync_counts_from_the_last_moment_in_sync() -> None:
+    """A look changes nothing: a follower that never caught up still has no time."""
+    found = replicas((0,), f1=10, f2=7)
+    found.record_fetch(1, 10, 12, 5)
+    assert found.out_of_sync_ms(20) == found.out_of_sync_ms(20) == {1: 20}
+    assert found.out_of_sync_ms(30) == {1: 30}
+    found.record_fetch(1, 12, 12, 40)
+    assert found.out_of_sync_ms(50) == {1: 10}
+    found.update((0, 1), ALL)
+    assert found.out_of_sync_ms(60) == {}
+
+
 def test_lag_is_the_number_of_missing_records() -> None:
     found = replicas(f1=7)
     assert [found.lag(follower, 10) for follower in (1, 2)] == [3, None]
