@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 Check = Callable[["Admin", ClusterState], Awaitable[list[Row]]]
 NamedCheck = tuple[str, Check]
 
+# What to do about a check that has failed itself.
+NOT_CHECKED: Final = "see that the brokers respond, and that this user may describe the cluster"
+
 
 async def full_disks(admin: Admin, state: ClusterState) -> list[Row]:
     full = [f"broker {disk.broker} {disk.found}" for disk in await disks(admin) if disk.is_full]
@@ -60,8 +63,6 @@ UPKEEP: Final[tuple[NamedCheck, ...]] = (
     ("features not finalized", unfinalized_features),
     ("mixed versions", software_versions),
 )
-
-
 ALL: Final = (*HEALTH, *UPKEEP)
 
 
@@ -74,7 +75,7 @@ async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator
         try:
             return await check(admin, state)
         except (Failed, KafkaError) as error:
-            return [Row(name, PROBLEM, 1, [str(error)], "ask the operator of the cluster")]
+            return [Row(name, PROBLEM, 1, [str(error)], NOT_CHECKED)]
 
     for found in await asyncio.gather(*(rows(name, check) for name, check in checks)):
         for row in found:

@@ -54,8 +54,12 @@ def _sources(
 
 async def below_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
     """A partition with a leader and fewer replicas in sync than `min.insync.replicas` takes no
-    record with acks=all."""
-    short = lacking(state)
+    record with acks=all. Replicas that a move adds count too, as for the broker."""
+    short = [
+        place
+        for place, info in state.partitions.items()
+        if info.leader is not None and len(info.in_sync_replicas) < len(info.replicas)
+    ]
     minimums = await min_isrs(admin, {place.topic for place in short})
     found = []
     for place in short:
