@@ -240,6 +240,28 @@ def test_l3_the_last_stable_offset_waits_for_the_followers_that_lack_the_marker(
     play(LaggingFollowers)
 
 
+class UnreplicatedState(TransactionStage):
+    """The coordinator cannot replicate the next epoch of an id for a second."""
+
+    async def act(self) -> None:
+        await self.prepare()
+        assert self.logs is not None
+        await self.run_first()
+        coordinator = self.leader(self.logs.transactions)
+        restored_s = self.loop.time() + 1.0
+        for node in self.nodes.values():
+            if node is not coordinator:
+                self.cut(coordinator, node, SECOND_US)
+        await self.second.start()
+        if self.loop.time() < restored_s:
+            self.violate("the id has a new epoch, and no other broker knows it")
+        await self.run_second()
+
+
+def test_m9_an_epoch_is_not_given_before_it_is_replicated() -> None:
+    play(UnreplicatedState)
+
+
 # --- timeouts
 
 TIMEOUT_S: Final = 4.0
@@ -266,7 +288,8 @@ class TimesOut(TransactionStage):
         began_s = self.loop.time()
         await self.first.open(self.places)
         await asyncio.sleep(self.lost_at * TIMEOUT_S + began_s - self.loop.time())
-        self.kill(coordinator, AWAY_US)
+        # It does not coordinate the transaction again.
+        self.kill(coordinator, 3 * AWAY_US)
         await self.until(lambda: self._state() == COMPLETE_ABORT, "aborted")
         took_s = self.loop.time() - began_s
         if not self.lost_at * TIMEOUT_S <= took_s <= TIMEOUT_S + SCAN_S + ELECTION_S:
