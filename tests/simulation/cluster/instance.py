@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from oncelog_client import (
@@ -24,8 +23,8 @@ CALL_MS = 40_000
 
 
 class Instance:
-    """A producer of a transactional id. All its requests are repeated until they have an outcome.
-    `values` are the records of its transactions, in their order."""
+    """A producer of a transactional id, which repeats its requests over a fail-over. `values` are
+    the records of its transactions, in their order."""
 
     def __init__(self, world: BaseWorld, name: str, transactional_id: str) -> None:
         self._world = world
@@ -143,12 +142,10 @@ OffsetOfGroup = tuple[str, TopicPartition, int]
 
 
 async def _commit(producer: Producer) -> None:
-    while True:
-        try:
-            await producer.commit_transaction()
-        except CommitOutcomeUnknown as unknown:
-            if unknown.fatal:
-                raise
-            await asyncio.sleep(0)
-        else:
-            return
+    """Commit, and repeat it once if the outcome is unknown. Raises KafkaError if it still is."""
+    try:
+        await producer.commit_transaction()
+    except CommitOutcomeUnknown as unknown:
+        if unknown.fatal:
+            raise
+        await producer.commit_transaction()

@@ -6,16 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
+from tests.cluster.reading import in_sync
 from tests.harness.cluster import QUICK, Cluster
 from tests.harness.etcd import Etcd
+from tests.harness.waiting import wait_until
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.conftest import LIMIT
 from tests.spark.faults.running import append_purchases, audited, run, to_its_end
-from tests.spark.pipeline import Pipeline
+from tests.spark.pipeline import PARTITIONS, Pipeline
 
 WRITING = "task.produce.after"
 DECIDING = "commit.decide.before"
@@ -45,6 +48,14 @@ def leader(cluster: Cluster, pipeline: Pipeline) -> int:
     return cluster.leader(pipeline.invoices, 0)
 
 
+def are_in_sync(cluster: Cluster, pipeline: Pipeline) -> bool:
+    """Return True if any broker can lead all partitions of the query."""
+    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    topics = dict.fromkeys((pipeline.purchases, pipeline.invoices, pipeline.shipments), PARTITIONS)
+    topics[TRANSACTION_STATE] = SHARDS
+    return all(in_sync(admin, topic, count) for topic, count in topics.items())
+
+
 @pytest.mark.parametrize("point", [WRITING, DECIDING])
 @pytest.mark.parametrize("lost", [coordinator, leader])
 def test_a_query_loses_and_doubles_no_row_over_the_loss_of_a_broker(
@@ -62,6 +73,7 @@ def test_a_query_loses_and_doubles_no_row_over_the_loss_of_a_broker(
         fail_points.pause(point)
         query = pipeline.start(spark)
         fail_points.wait_for(point)
+        wait_until(lambda: are_in_sync(mortal, pipeline), "all replicas are in sync", 60)
         broker = mortal.brokers[lost(mortal, pipeline)]
         broker.kill()
         fail_points.resume(point)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
@@ -18,6 +20,8 @@ from oncelog_client.spark.records.arrow_decode import COLUMN_TYPES
 from oncelog_client.spark.source import range_reader
 from oncelog_client.spark.source.range_reader import DataLost, ReadSettings, read_range
 from tests.harness.broker import Oncelog
+from tests.harness.cluster import Cluster
+from tests.harness.etcd import Etcd
 from tests.harness.kafka.kafka import Kafka, free_ports
 
 ALL = list(COLUMN_TYPES)
@@ -240,6 +244,26 @@ async def test_the_reader_waits_for_a_restarted_broker(broker: Oncelog) -> None:
     broker.kill()
     broker.start()
     assert found + rows(batches) == list(range(1_000))
+
+
+async def test_the_reader_waits_for_the_next_leader_of_its_partition(
+    tmp_path: Path, real_etcd: Etcd
+) -> None:
+    """At first, the metadata of the other brokers names the dead leader. The reader does not ask it
+    until its timeout."""
+    prefix = {"oncelog.etcd.prefix": f"/{tmp_path.name}/"}
+    with Cluster(tmp_path, real_etcd, settings=prefix) as cluster:
+        partition = TopicPartition("r", 0)
+        async with Admin(cluster.address) as admin:
+            await admin.create_topics([NewTopic("r", 1, 3)])
+        await write(cluster.address, partition, numbers(0, 1_000))
+        small = settings(cluster.address, 60_000, max_partition_fetch_bytes=1)
+        batches = read_range(small, partition, 0, 1_000, ["offset"])
+        found = rows([next(batches)])
+        cluster.brokers[cluster.leader("r", 0)].kill()
+        killed_s = time.monotonic()
+        assert found + rows(batches) == list(range(1_000))
+        assert time.monotonic() - killed_s < 40
 
 
 async def test_a_connection_that_broke_between_two_ranges_causes_no_delay(broker: Oncelog) -> None:

@@ -330,7 +330,13 @@ class _Reader:
                 await cluster.refresh()
                 raise cluster.metadata.no_leader(self._partition)
             address = cluster.address(info.leader)
-            connection = await cluster.connection(address)
+            try:
+                connection = await cluster.connection(address)
+            except RetriableError:
+                # The broker may be gone, and the metadata may name it until the next leader is
+                # elected.
+                self._is_stale = True
+                raise
             versions = FetchVersions(connection.version(FetchRequest()), connection.sasl_versions)
             return _Leader(address, info.leader_epoch, versions)
 
