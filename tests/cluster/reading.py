@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -15,10 +18,14 @@ def in_sync(admin: AdminClient, topic: str, partitions: int) -> bool:
     return len(rows) == partitions and all(len(row.isrs) == REPLICAS for row in rows)
 
 
-def values(address: str, topic: str, partitions: int) -> list[str]:
-    """Return the committed records of a topic, sorted."""
+def values(
+    address: str, topic: str, partitions: int, login: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return the committed records of a topic, sorted. `login`: the settings of librdkafka's
+    security."""
     consumer = Consumer(
         {
+            **(login or {}),
             "bootstrap.servers": address,
             "group.id": "unused",
             "enable.auto.commit": False,

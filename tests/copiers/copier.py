@@ -1,11 +1,12 @@
 """A process that copies records in transactions. It can be suspended, killed, or replaced by a
 process of another kind.
 
-`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS SESSION_MS`. KIND is `old` or a
-key of `KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS is the
-transaction timeout, SESSION_MS the consumer's session timeout. SIGTERM ends the process after its
-current transaction. SIGUSR1 suspends any kind but `old` (as SIGSTOP does) in the next transaction,
-between its records and its offsets. Exit code 3 means that the copier's producer cannot continue.
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS SESSION_MS LOGIN`. KIND is `old`
+or a key of `KINDS`. NAME is the group's name, and the topics are NAME-in and NAME-out. TIMEOUT_MS
+is the transaction timeout, SESSION_MS the consumer's session timeout. LOGIN is `Work.login`, which
+the kind `old` does not use. SIGTERM ends the process after its current transaction. SIGUSR1
+suspends any kind but `old` (as SIGSTOP does) in the next transaction, between its records and its
+offsets. Exit code 3 means that the copier's producer cannot continue.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Copier(RebalanceListener, ABC):
             heartbeat_interval_ms=200,
             partition_assignment_strategy=["range"],
             max_poll_records=MAX_RECORDS,
+            **work.security,
         )
 
     def new_producer(self, transactional_id: str) -> Producer:
@@ -71,6 +73,7 @@ class Copier(RebalanceListener, ABC):
             transactional_id=transactional_id,
             transaction_timeout_ms=self.work.timeout_ms,
             linger_ms=0,
+            **self.work.security,
         )
 
     def fall_asleep_soon(self) -> None:
@@ -275,5 +278,7 @@ async def main(kind: str, work: Work) -> int:
 
 
 if __name__ == "__main__":
-    kind, address, name, *numbers = sys.argv[1:]
-    sys.exit(asyncio.run(main(kind, Work(address, name, *map(int, numbers)))))
+    kind, address, name, *numbers, login = sys.argv[1:]
+    number, timeout_ms, session_ms = map(int, numbers)
+    work = Work(address, name, number, timeout_ms, session_ms, login)
+    sys.exit(asyncio.run(main(kind, work)))

@@ -21,18 +21,20 @@ DEADLINE_S = 60.0
 
 @dataclass
 class Copiers:
-    """The copiers by number. A copier with a producer that cannot continue is started again."""
+    """The copiers by number. A copier with a producer that cannot continue is started again.
+    `login` is `Work.login`."""
 
     address: str
     name: str
     timeout_ms: int = 3_000
     session_ms: int = SESSION_MS
+    login: str = ""
     running: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
     restarts: int = 0
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        command += map(str, (number, self.timeout_ms, self.session_ms))
+        command += map(str, (number, self.timeout_ms, self.session_ms, self.login))
         # The signal is blocked until the process can handle it. An unhandled signal would kill the
         # process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
@@ -87,7 +89,7 @@ class Feed:
     feeding: asyncio.Task[None] | None = None
 
     async def create(self) -> None:
-        async with Admin(self.work.address) as admin:
+        async with Admin(self.work.address, **self.work.security) as admin:
             await admin.create_topics(
                 [
                     NewTopic(topic, PARTITIONS, self.replicas)
@@ -103,7 +105,7 @@ class Feed:
 
     async def run(self) -> None:
         number = 0
-        async with Producer(self.work.address, linger_ms=5) as producer:
+        async with Producer(self.work.address, linger_ms=5, **self.work.security) as producer:
             while not self.ended:
                 for _ in range(self.per_second // 20):
                     partition = number % PARTITIONS
@@ -118,7 +120,7 @@ class Feed:
 async def committed(work: Work) -> int:
     """Return the number of input records that the group has committed."""
     partitions = [TopicPartition(work.input, number) for number in range(PARTITIONS)]
-    async with Admin(work.address) as admin:
+    async with Admin(work.address, **work.security) as admin:
         offsets = await admin.list_group_offsets(work.name, partitions)
     return sum(offset.offset for offset in offsets.values())
 
@@ -144,7 +146,7 @@ async def progress(work: Work, copiers: Copiers, records: int) -> None:
 
 async def members(work: Work, copiers: Copiers, count: int) -> None:
     """Wait until the group has this number of members, with partitions assigned."""
-    async with Admin(work.address) as admin:
+    async with Admin(work.address, **work.security) as admin:
 
         async def reached() -> bool:
             group = (await admin.describe_groups([work.name]))[work.name]
@@ -180,7 +182,7 @@ async def audit(feed: Feed, copiers: Copiers) -> None:
 
     await until(finished, copiers)
     found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    async with Consumer(work.address, isolation_level="read_committed") as reader:
+    async with Consumer(work.address, isolation_level="read_committed", **work.security) as reader:
         places = [TopicPartition(work.output, number) for number in range(PARTITIONS)]
         await reader.assign(places)
         await reader.seek_to_beginning()
@@ -199,6 +201,6 @@ async def audit(feed: Feed, copiers: Copiers) -> None:
 
 async def _behind(work: Work, reader: Consumer, places: list[TopicPartition]) -> bool:
     """Return True if the reader has more records to read, now or after open transactions end."""
-    async with Admin(work.address) as admin:
+    async with Admin(work.address, **work.security) as admin:
         ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
     return any([await reader.position(place) < ends[place].offset for place in places])

@@ -139,7 +139,11 @@ class Certificates:
 
     @cached_property
     def server(self) -> Identity:
-        return self.identity("localhost", "127.0.0.1", "::1", name="server")
+        return self.broker("server")
+
+    def broker(self, name: str, not_after: datetime.datetime | None = None) -> Identity:
+        """Return a new certificate with the names of this computer."""
+        return self.identity("localhost", "127.0.0.1", "::1", name=name, not_after=not_after)
 
     @cached_property
     def with_intermediate(self) -> Identity:

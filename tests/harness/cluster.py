@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -31,6 +31,9 @@ class Cluster:
     """Brokers 1 to `size`, as a context manager. They start at the same moment. `settings` are
     those of each broker."""
 
+    # The file with the login of our clients, for other processes. None: no login.
+    login: Path | None = None
+
     def __init__(
         self,
         directory: Path,
@@ -39,7 +42,7 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.brokers: dict[int, Oncelog] = {
-            broker_id: OncelogByAddress(
+            broker_id: self.new_broker(
                 directory / f"broker-{broker_id}",
                 {
                     **QUICK,
@@ -50,6 +53,19 @@ class Cluster:
             )
             for broker_id in range(1, size + 1)
         }
+
+    def new_broker(self, directory: Path, settings: Mapping[str, str]) -> Oncelog:
+        """Return a broker that is not started yet."""
+        return OncelogByAddress(directory, settings)
+
+    def connect(self, broker: Oncelog) -> Wire:
+        """Return a connection for raw requests to a broker."""
+        return Wire(broker.address)
+
+    @property
+    def librdkafka(self) -> dict[str, Any]:
+        """Return the settings of librdkafka's clients."""
+        return {"bootstrap.servers": self.address}
 
     @property
     def address(self) -> str:
@@ -71,7 +87,7 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> int:
         """Return the broker that leads a partition, -1 if none does."""
         running = next(broker for broker in self.brokers.values() if broker.is_running)
-        with Wire(running.address) as wire:
+        with self.connect(running) as wire:
             response = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
         partitions = response.topics[0].partitions
         leaders = [row.leader_id for row in partitions if row.partition_index == partition]
