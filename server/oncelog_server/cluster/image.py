@@ -30,6 +30,7 @@ from oncelog_server.cluster.records import (
     PartitionRecord,
     ProducerIdBlockRecord,
     QuotasRecord,
+    RestoredRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
@@ -120,6 +121,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
     revision: int = 0
     cluster_id: str = ""
     absolute_hash: bool = False
+    # The revision at which the metadata was restored after a loss, 0 if it never was, and the
+    # newest revision before the loss that it includes (`RestoredRecord`).
+    restored_at: int = 0
+    restored_revision: int = 0
     controller_id: int = -1
     controller_epoch: int = -1
     brokers: Mapping[int, BrokerImage] = msgspec.field(default_factory=dict)
@@ -287,6 +292,10 @@ class _Draft:
             cluster = records.decode(ClusterRecord, entry.value)
             self._changed["cluster_id"] = cluster.id
             self._changed["absolute_hash"] = cluster.absolute_hash
+        elif key == records.RESTORED and entry is not None:
+            restored = records.decode(RestoredRecord, entry.value)
+            self._changed["restored_at"] = entry.mod_revision
+            self._changed["restored_revision"] = restored.revision
         elif key == records.FEATURES and entry is not None:
             self._changed["features"] = records.decode(FeaturesRecord, entry.value).levels
             self._changed["features_epoch"] = entry.mod_revision

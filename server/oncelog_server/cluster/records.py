@@ -101,6 +101,22 @@ class ClusterRecord(msgspec.Struct, frozen=True):
     absolute_hash: bool = False
 
 
+class RestoredRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`restored`: the metadata was written from an export or from data directories, because etcd
+    had lost it. The mod revision identifies this restoration.
+
+    `revision` is the newest revision before the loss that the restored metadata includes. While
+    the restoration is not complete, there is no record of the cluster, and `source` says where the
+    metadata comes from: "etcd", "file" or "directories". With "etcd", `revision` is that of the
+    records that etcd had, and `cluster_id` and `absolute_hash` keep its record of the cluster.
+    """
+
+    revision: int
+    source: str = ""
+    cluster_id: str = ""
+    absolute_hash: bool = False
+
+
 class TopicRecord(msgspec.Struct, frozen=True):
     """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if the store has keys
     of further partitions.
@@ -217,6 +233,7 @@ class ConfigRecord(msgspec.Struct, frozen=True):
 
 
 CLUSTER: Final = "cluster"
+RESTORED: Final = "restored"
 CONTROLLER: Final = "controller"
 FEATURES: Final = "features"
 SERVER_SECRET: Final = "server_secret"
@@ -345,6 +362,7 @@ _DECODERS: dict[type, Any] = {
         CreatingRecord,
         ControllerRecord,
         ClusterRecord,
+        RestoredRecord,
         TopicRecord,
         PartitionRecord,
         DeletionRecord,

@@ -114,6 +114,17 @@ class UnknownOutcome(OSError):
     """A transaction has no response: it may have been carried out, or may still be carried out."""
 
 
+class LostMetadata(OSError):
+    """The store was emptied or restored while this broker ran. The broker's image is of the lost
+    store, so nothing that the broker decides from it is valid."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"{found}, so this broker serves nothing: stop all brokers, run `oncelog cluster "
+            "recover` unless that has been done, and start them again"
+        )
+
+
 class Lease(Protocol):
     """A lease: its keys exist as long as their owner renews it."""
 

@@ -16,6 +16,7 @@ from oncelog_server.cluster.store import (
     Compare,
     Entry,
     LeaseEnded,
+    LostMetadata,
     Snapshot,
     TxnResult,
     WriteOperation,
@@ -69,11 +70,11 @@ class EtcdStore:
         self._has_lost_watch = False
         # The highest revision of etcd in all responses.
         self._newest = FIRST_REVISION
+        self._lost: LostMetadata | None = None
 
     async def get(self, key: str) -> Entry | None:
         body = requests.key_body(self._prefix + key.encode())
-        response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
-        self._note(response.header.revision)
+        response = await self._ranged(body)
         return entry_of(self._prefix, response.kvs[0]) if response.kvs else None
 
     async def range(self, prefix: str) -> Snapshot:
@@ -89,20 +90,43 @@ class EtcdStore:
         entries: list[Entry] = []
         while True:
             body = requests.page_body(prefix, page, PAGE_KEYS)
-            response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
+            response = await self._ranged(body)
             entries += (entry_of(self._prefix, value) for value in response.kvs)
             revision = page.revision or response.header.revision
             if not response.more:
                 return Snapshot(revision, tuple(entries))
             page = requests.Page(response.kvs[-1].key + b"\0", revision)
 
+    async def _ranged(self, body: bytes) -> RangeResponse:
+        least = self._before_call()
+        response = decoded(RangeResponse, await self._calls.call(requests.RANGE, body, READ))
+        self._confirm(least, response.header.revision)
+        return response
+
+    def _before_call(self) -> int:
+        """Return the revision that the response of a linearizable call must have at least. Reads
+        and transactions are linearizable. Raises LostMetadata."""
+        if self._lost is not None:
+            raise self._lost
+        return self._newest
+
+    def _confirm(self, least: int, revision: int) -> None:
+        """Note the revision of a linearizable response. `least` is that of `_before_call`. Raises
+        LostMetadata if etcd was emptied or restored from a snapshot."""
+        if revision < least:
+            found = f"etcd has gone back from revision {least} to {revision}"
+            self._lost = LostMetadata(found)
+            raise self._lost
+        self._note(revision)
+
     async def txn(
         self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> TxnResult:
         check_limits(compare, operations)
         body = requests.txn_body(self._prefix, compare, operations)
+        least = self._before_call()
         response = decoded(TxnResponse, await self._calls.call(requests.TXN, body, WRITE))
-        self._note(response.header.revision)
+        self._confirm(least, response.header.revision)
         return txn_result(self._prefix, response)
 
     async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
@@ -158,9 +182,13 @@ class EtcdStore:
 
     async def renew_lease(self, lease_id: int) -> int:
         """Return the time to live in ms. Raises LeaseEnded and OSError."""
+        least = self._before_call()
         response = await self._lease_call(requests.KEEP_ALIVE, lease_id, RENEWAL)
         renewed = decoded(KeepAliveResponse, response).result
         self._note(renewed.header.revision)
+        if renewed.header.revision < least:
+            # The member may lag behind the others. A linearizable read shows if etcd has gone back.
+            await self._ranged(requests.key_body(self._prefix))
         if not renewed.TTL:
             raise LeaseEnded(f"lease {lease_id} has ended")
         return renewed.TTL * 1000

@@ -44,13 +44,14 @@ class NoCluster(ValueError):
 
 
 async def found_cluster(store: MetadataStore, cluster_id: str) -> None:
-    """Write the first records of a new cluster. An existing cluster stays as it is.
+    """Write the first records of a new cluster. An existing cluster stays as it is, and so does one
+    that is being restored.
 
     Raises OSError.
     """
     levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     await store.txn(
-        [Created(records.CLUSTER, 0)],
+        [Created(records.CLUSTER, 0), Created(records.RESTORED, 0)],
         [
             Put(records.CLUSTER, records.encode(records.ClusterRecord(cluster_id))),
             Put(records.FEATURES, records.encode(records.FeaturesRecord(levels))),

@@ -11,7 +11,7 @@ import structlog
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import Compacted, MetadataStore
+from oncelog_server.cluster.store import Compacted, LostMetadata, MetadataStore
 from oncelog_server.refusal import Refused
 
 Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
@@ -64,6 +64,11 @@ class ImageFollower:
         revision of this image."""
         self._subscribers.append(callback)
 
+    @property
+    def lost(self) -> LostMetadata | None:
+        """Return the error that ended the watch if the store was emptied or restored."""
+        return self._failure if isinstance(self._failure, LostMetadata) else None
+
     async def reached(self, revision: int) -> None:
         """Return when the image has reached `revision`. Raises Refused if the image no longer
         follows the store, or stops before it reaches `revision`."""
@@ -100,9 +105,20 @@ class ImageFollower:
         while True:
             try:
                 async for changes in self._store.watch("", self.image.revision + 1):
-                    self._advance(*self.image.next([changes]))
+                    new, names = self.image.next([changes])
+                    self._check(new)
+                    self._advance(new, names)
             except Compacted:
-                self._advance(ClusterImage.of(await self._store.range("")))
+                new = ClusterImage.of(await self._store.range(""))
+                self._check(new)
+                self._advance(new)
+
+    def _check(self, new: ClusterImage) -> None:
+        """Raise LostMetadata if the image is not a later one of the same store."""
+        old = self.image
+        same = (new.cluster_id, new.restored_at) == (old.cluster_id, old.restored_at)
+        if not same or new.revision < old.revision:
+            raise LostMetadata("the metadata in etcd was restored while this broker ran")
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         """Refuse all calls of `reached` that wait, because the image advances no more."""

@@ -20,12 +20,15 @@ from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.members import Registration, broker_image, registration
 from oncelog_server.cluster.registration import NewRegistration, register, with_controller
 from oncelog_server.cluster.store import (
+    Created,
     Entry,
     Lease,
     LeaseEnded,
+    LostMetadata,
     MetadataStore,
     TxnResult,
     UnknownOutcome,
+    Write,
 )
 from oncelog_server.metadata.founding import features_of
 from oncelog_server.metadata.image_follower import ImageFollower
@@ -169,7 +172,24 @@ class Membership:
 
     # --- registration
 
-    async def _register(self, new: NewRegistration, *, takes_over: bool) -> None:
+    async def _present_cluster(self) -> Created:
+        """Return the condition that the store still has the cluster of the image. Raises
+        LostMetadata if it does not."""
+        image = self._follower.image
+        entry = await self._store.get(records.CLUSTER)
+        restored = await self._store.get(records.RESTORED)
+        restored_at = 0 if restored is None else restored.mod_revision
+        if (
+            entry is None
+            or restored_at != image.restored_at
+            or records.decode(records.ClusterRecord, entry.value).id != image.cluster_id
+        ):
+            raise LostMetadata("the metadata in etcd was lost or restored while this broker ran")
+        return Created(records.CLUSTER, entry.create_revision)
+
+    async def _register(
+        self, new: NewRegistration, *, takes_over: bool, cluster: Created | None = None
+    ) -> None:
         """Register, and wait for the image. If an earlier process with the same data directory is
         still registered, end its lease: the lock on the directory proves that it is dead.
 
@@ -179,7 +199,7 @@ class Membership:
         timeout_s = self._settings.initial_broker_registration_timeout_ms / 1000
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         is_logged = False
-        while (taken := await self._try(new)) is not None:
+        while (taken := await self._try(new, cluster)) is not None:
             is_ours = takes_over or taken.incarnation == new.incarnation
             if is_ours and taken.lease_id and taken.directory_id == new.directory_id != "":
                 _log.info("an earlier registration ends", broker=new.broker_id, epoch=taken.epoch)
@@ -193,10 +213,11 @@ class Membership:
                 _log.warning("the broker's id is in use", reason=_refusal(new, taken))
             await asyncio.sleep(min(CONFLICT_PAUSE_S, left_s))
 
-    async def _try(self, new: NewRegistration) -> BrokerImage | None:
+    async def _try(self, new: NewRegistration, cluster: Created | None) -> BrokerImage | None:
         """Make one attempt. Return the broker that has the id, None after a success.
 
-        A stale last registration, or a lease that ends meanwhile, leads to another attempt.
+        Raises LostMetadata if the condition `cluster` does not hold. A stale last registration, or
+        a lease that ends meanwhile, leads to another attempt.
         """
         last = self._follower.image.registrations.get(new.broker_id)
         elects = True
@@ -207,6 +228,8 @@ class Membership:
             if self._exit_monitor is not None:
                 self._exit_monitor.keep(lease.id)
             write = register(last, new, lease.id)
+            if cluster is not None:
+                write = Write((*write.compare, cluster), write.operations)
             if elects and lease.ttl_ms == 0:
                 # No other broker uses this store, so the election needs no transaction of its own.
                 write = with_controller(write, new.broker_id, lease.id)
@@ -228,6 +251,8 @@ class Membership:
             elects = False
             found = await self._found(new) if result is None else result.current
             broker, lasting = found[:2]
+            if cluster is not None:
+                await self._present_cluster()
             if broker is not None:
                 return broker_image(new.broker_id, broker)
             last = _registration(new.broker_id, lasting)
@@ -271,6 +296,12 @@ class Membership:
                 self._heard()
                 failures = 0
             except (OSError, Refused) as error:
+                if isinstance(error, LostMetadata):
+                    # No later response can be of the same store.
+                    self.authority.end()
+                    self._is_unheard = True
+                    _log.error("the metadata of the cluster is lost", reason=str(error))
+                    return
                 if not failures:
                     _log.warning("the registration could not be renewed", reason=str(error))
                 failures += 1
@@ -283,6 +314,8 @@ class Membership:
         assert self._new is not None
         sent_ms = self._boottime_ms()
         try:
+            if self._follower.lost is not None:
+                raise self._follower.lost
             if self.authority.valid_until_ms < 0:
                 raise LeaseEnded("the last attempt to register again failed")
             self.authority.renew(sent_ms, await self._lease.keep_alive())
@@ -290,9 +323,10 @@ class Membership:
         except LeaseEnded:
             self.authority.end()
         _log.warning("the registration has ended: register again", broker=self._broker_id)
+        cluster = await self._present_cluster()
         # The process still has every record of its last registration.
         again = msgspec.structs.replace(self._new, clean_stop_epoch=self.broker_epoch)
-        await self._register(again, takes_over=False)
+        await self._register(again, takes_over=False, cluster=cluster)
         _log.info("the broker is registered again", epoch=self.broker_epoch)
 
     def _heard(self) -> None:

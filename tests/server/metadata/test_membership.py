@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
+import structlog
 
 from oncelog_server.cluster import records
 from oncelog_server.cluster.store import (
     Compare,
+    Entry,
+    LostMetadata,
+    Put,
     TxnResult,
     UnknownOutcome,
     WriteOperation,
@@ -193,6 +197,46 @@ async def test_the_authority_begins_again_when_the_image_has_the_new_registratio
     await until(lambda: bool(begun_at))
     assert membership.broker_epoch > epoch
     assert min(begun_at) >= membership.broker_epoch
+
+
+def emptied(store: MemoryStore) -> None:
+    store.entries.clear()
+
+
+def another_cluster(store: MemoryStore) -> None:
+    emptied(store)
+    value = records.encode(records.ClusterRecord("another"))
+    store.entries[records.CLUSTER] = Entry(records.CLUSTER, value, 1, 1)
+
+
+def restored(store: MemoryStore) -> None:
+    value = records.encode(records.RestoredRecord(3))
+    store.entries[records.RESTORED] = Entry(records.RESTORED, value, 9, 9)
+
+
+@pytest.mark.parametrize("lose", [emptied, another_cluster, restored])
+async def test_b23_a_broker_does_not_register_in_a_store_that_lost_its_metadata(
+    brokers: Brokers, lose: Callable[[MemoryStore], None]
+) -> None:
+    """Its image is that of the lost store. It would lead partitions that the store has not."""
+    metadata = await brokers.start(1)
+    with structlog.testing.capture_logs() as logged:
+        lose(brokers.store)
+        await brokers.store.revoke_lease(metadata.membership.lease_id)
+        await until(lambda: any("is lost" in event["event"] for event in logged))
+    assert not metadata.membership.is_valid
+    assert records.broker_key(1) not in brokers.store.entries
+    (event,) = (event for event in logged if "is lost" in event["event"])
+    assert "oncelog cluster recover" in event["reason"]
+    assert metadata.membership.store_silence_ms > 0
+
+
+async def test_b23_a_broker_that_sees_a_restoration_serves_nothing(brokers: Brokers) -> None:
+    metadata = await brokers.start(1)
+    value = records.encode(records.RestoredRecord(3))
+    await brokers.store.txn((), [Put(records.RESTORED, value)])
+    await until(lambda: not metadata.membership.is_valid)
+    assert isinstance(metadata.follower.lost, LostMetadata)
 
 
 async def test_b11_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(
