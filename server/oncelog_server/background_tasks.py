@@ -15,7 +15,7 @@ from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.checkpoint_writer import CheckpointWriter
-from oncelog_server.data_directory.lock import DataDirectory, checkpoints_of
+from oncelog_server.data_directory.lock import DataDirectory, SeenRevision, checkpoints_of
 from oncelog_server.deferred import Deferred
 from oncelog_server.durable_logs import end_of
 from oncelog_server.log.closed import closed_log_line, encode_closed_logs
@@ -27,7 +27,11 @@ from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
-from oncelog_server.storage.layout import CLOSED_LOGS_CHECKPOINT, TEMPORARY_SUFFIX
+from oncelog_server.storage.layout import (
+    CLOSED_LOGS_CHECKPOINT,
+    CLUSTER_REVISION,
+    TEMPORARY_SUFFIX,
+)
 from oncelog_server.timers import Timer, Timers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
@@ -93,6 +97,8 @@ class BackgroundTasks:
         self._armed: dict[Callable[[], None], Timer] = {}
         self._stopped = False
         self._remembers_logs = False
+        # None if the metadata is in the directory.
+        self._seen: SeenRevision | None = None
 
     def start(self, unfinished: Collection[str] = ()) -> None:
         """Arm the timers. `unfinished`: the temporary files that the start could not remove."""
@@ -220,12 +226,15 @@ class BackgroundTasks:
         if goes_on and not self._stopped:
             self._timers.call_soon(self._expire_transactional_ids)
 
-    def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Keep the names of deleted topics until the checkpoints on disk no longer contain them.
+    def follow(self, _old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Keep the revision of a metadata store elsewhere, and the names of deleted topics until
+        the checkpoints on disk no longer contain them.
 
         After a crash, the old entries would truncate a new topic of the same name, or make it look
         as if it had lost records. So the creation of a topic waits for `forgotten`.
         """
+        if self._settings.oncelog_etcd_endpoints:
+            self._seen = SeenRevision(new.revision, new.restored_at)
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
             for partition in topic.partitions if self._refused_work else ():
@@ -300,6 +309,8 @@ class BackgroundTasks:
                 closed.append(closed_log_line(name, partition.remembered()))
         self._keep_those_of_offline(recovery_points, start_offsets, watermarks)
         contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
+        if self._seen is not None:
+            contents[CLUSTER_REVISION] = self._seen.encode()
         if remembers_logs:
             contents[CLOSED_LOGS_CHECKPOINT] = encode_closed_logs(closed)
         return contents

@@ -19,6 +19,7 @@ from oncelog_server.broker_parts import (
 )
 from oncelog_server.broker_security import BrokerSecurity
 from oncelog_server.config import Settings
+from oncelog_server.data_directory.lock import SeenRevision
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
@@ -191,7 +192,9 @@ class Broker:
         membership = self.metadata.membership
         if self.settings.has_metadata_elsewhere:
             # A later start refuses a metadata store that is older.
-            self.directory.keep_cluster_revision(membership.broker_epoch, self._files)
+            restored_at = self.metadata.image.restored_at
+            seen = SeenRevision(membership.broker_epoch, restored_at)
+            self.directory.keep_cluster_revision(seen, self._files)
         if not membership.is_alone:
             self._replica_manager.follow_others()
 

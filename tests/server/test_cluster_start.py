@@ -97,7 +97,8 @@ async def test_a_broker_starts_stops_and_starts_again(tmp_path: Path) -> None:
         await broker.metadata.create_topics([NewTopic("t")])
         first = broker.metadata.membership.broker_epoch
     assert f'"brokerEpoch":{first}' in (tmp_path / ".kafka_cleanshutdown").read_text()
-    assert (tmp_path / CLUSTER_REVISION).read_text() == str(first)
+    # The stop has seen the end of the registration too.
+    assert int((tmp_path / CLUSTER_REVISION).read_text()) >= first
     async with started(tmp_path, found) as broker:
         image = broker.metadata.image
         assert image.brokers[1].kept_epochs == (first,)
@@ -215,6 +216,49 @@ async def test_b23_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_pat
     assert "is at revision 2, and" in await refused(tmp_path, copy)
     async with started(tmp_path, old):
         pass
+
+
+async def test_b23_the_revision_of_the_last_change_counts_not_that_of_the_start(
+    tmp_path: Path,
+) -> None:
+    """A copy of etcd from after the start, with a topic less, would take its folders aside."""
+    old = store()
+    async with started(tmp_path, old) as broker:
+        copy, copied_at = dict(old.entries), old.feed.revision
+        await broker.metadata.create_topics([NewTopic("t", 3)])
+    older = store()
+    older.entries.update(
+        {key: entry for key, entry in copy.items() if not key.startswith(records.LEASED)}
+    )
+    older.feed.revision = copied_at
+    assert f"is at revision {copied_at}, and" in await refused(tmp_path, older)
+
+
+@pytest.mark.parametrize("included", [0, 1])
+async def test_b23_restored_metadata_must_include_what_the_directory_has_seen(
+    tmp_path: Path, included: int
+) -> None:
+    """Its revisions are above those of the lost store, so they say nothing."""
+    found = store()
+    async with started(tmp_path, found) as broker:
+        await broker.metadata.create_topics([NewTopic("t", 3)])
+    seen = int((tmp_path / CLUSTER_REVISION).read_text())
+    found.feed.revision += 1000
+    restored = records.encode(records.RestoredRecord(seen - 1 + included))
+    at = (await found.txn((), [Put(records.RESTORED, restored)])).revision
+    if not included:
+        said = await refused(tmp_path, found)
+        assert f"is at revision {seen - 1} that was restored, and" in said
+        return
+    async with started(tmp_path, found):
+        pass
+    revision, restored_at = map(int, (tmp_path / CLUSTER_REVISION).read_text().split(" "))
+    assert revision > at == restored_at
+    # From here on, the revisions of the restored store count.
+    found.feed.revision = revision - 1
+    assert f"is at revision {revision - 1} that was restored" in await refused(tmp_path, found)
+    del found.entries[records.RESTORED]
+    assert "is at revision 0, and" in await refused(tmp_path, found)
 
 
 async def test_the_directory_of_a_cluster_is_not_started_alone(tmp_path: Path) -> None:

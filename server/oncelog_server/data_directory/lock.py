@@ -56,6 +56,17 @@ class _CleanMark(msgspec.Struct, frozen=True):
     broker_epoch: int = msgspec.field(default=0, name="brokerEpoch")
 
 
+class SeenRevision(msgspec.Struct, frozen=True):
+    """The newest revision of a metadata store elsewhere that a directory has seen. `restored_at` is
+    that of the image (`ClusterImage`): a restored store counts revisions of its own."""
+
+    revision: int
+    restored_at: int = 0
+
+    def encode(self) -> bytes:
+        return b"%d" % self.revision + (b" %d" % self.restored_at if self.restored_at else b"")
+
+
 class DirectoryInUse(Exception):
     """Another process uses the data directory."""
 
@@ -158,21 +169,22 @@ class DataDirectory:
         last step of the stop. Raises StorageError."""
         files.replace(CLEAN_SHUTDOWN, msgspec.json.encode(_CleanMark(0, broker_epoch)))
 
-    def cluster_revision(self) -> int | None:
-        """Return the newest revision that a start has seen in a metadata store elsewhere. Return
-        None if the metadata is in the directory. Raises OSError. Raises ValueError if the file is
-        damaged."""
+    def cluster_revision(self) -> SeenRevision | None:
+        """Return the newest revision of a metadata store elsewhere that the directory has seen.
+        Return None if the metadata is in the directory. Raises OSError. Raises ValueError if the
+        file is damaged."""
         data = self._read(CLUSTER_REVISION)
         if data is None:
             return None
-        if not data.isdigit():
+        numbers = data.split(b" ")
+        if len(numbers) > 2 or not all(map(bytes.isdigit, numbers)):
             raise ValueError(f"{self.path / CLUSTER_REVISION} is damaged: it holds no number")
-        return int(data)
+        return SeenRevision(*map(int, numbers))
 
-    def keep_cluster_revision(self, revision: int, files: Files) -> None:
+    def keep_cluster_revision(self, seen: SeenRevision, files: Files) -> None:
         """Record that the metadata is elsewhere, at this revision or a later one. Raises
         StorageError."""
-        files.replace(CLUSTER_REVISION, b"%d" % revision)
+        files.replace(CLUSTER_REVISION, seen.encode())
 
     def was_kept_by(self, boot: str) -> bool:
         """Return True if the computer has not rebooted since all logs were opened. `boot` is the

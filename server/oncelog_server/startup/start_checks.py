@@ -13,6 +13,7 @@ import structlog
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
+from oncelog_server.data_directory.lock import SeenRevision
 from oncelog_server.data_directory.ownership import SHOWN, NeedsRecovery
 from oncelog_server.environment import Environment
 from oncelog_server.log.checkpoints import MetaProperties
@@ -28,12 +29,16 @@ from oncelog_server.strays import Folders, look_at_folders
 
 # Pause before the next attempt to reach a metadata store that does not respond.
 WAIT_S: Final = 0.5
+RESTORE_HINT: Final = (
+    "If etcd was lost or restored, stop all brokers and run `oncelog cluster recover` "
+    "(docs/cluster.md)"
+)
 
 log = structlog.get_logger("oncelog.broker")
 
 
 class _OlderStore(ValueError):
-    """The revision of a store that is older than what the directory has seen."""
+    """A store elsewhere is older than what the directory has seen. The message says how."""
 
 
 class StartChecks:
@@ -66,14 +71,14 @@ class StartChecks:
         )
         try:
             await self._load(metadata, founds=meta is None)
-            if metadata.image.revision < seen:
-                raise _OlderStore(metadata.image.revision)
+            if meta is None or meta.cluster_id == metadata.image.cluster_id:
+                self._check_age(metadata.image, seen)
             return metadata, await metadata.next_producer_id()
         except (NoCluster, _OlderStore) as error:
             if not self._is_elsewhere:
                 raise self._damaged(error) from error
             await metadata.stop()
-            raise ValueError(self._another_store(meta, error, seen)) from error
+            raise ValueError(self._another_store(meta, error)) from error
         except DamagedStore as error:
             raise NeedsRecovery(self._directory.path, str(error)) from error
         except ValueError as error:
@@ -103,7 +108,7 @@ class StartChecks:
         """Return True if the metadata is not in the data directory."""
         return self._settings.has_metadata_elsewhere
 
-    def _seen_revision(self) -> int:
+    def _seen_revision(self) -> SeenRevision:
         """Return the newest revision that the directory has seen in a store elsewhere, else 0.
         Raises ValueError if the settings name no such store."""
         seen = self._directory.cluster_revision()
@@ -112,26 +117,38 @@ class StartChecks:
                 f"{self._directory.path} belongs to a broker with its metadata elsewhere: set "
                 "oncelog.etcd.endpoints, or oncelog.brokers for the first broker of this machine"
             )
-        return seen or 0
+        return seen or SeenRevision(0)
+
+    def _check_age(self, image: ClusterImage, seen: SeenRevision) -> None:
+        """Raise _OlderStore if the metadata lacks changes that the directory has seen."""
+        path, revision = self._directory.path, image.revision
+        if image.restored_at != seen.restored_at:
+            # The revisions of before the restoration are those of another store.
+            revision = image.restored_revision if image.restored_at > seen.restored_at else 0
+        if revision < seen.revision:
+            restored = " that was restored" if image.restored_at else ""
+            raise _OlderStore(
+                f"the metadata in etcd is at revision {revision}{restored}, and {path} has seen "
+                f"revision {seen.revision}"
+            )
 
     def _damaged(self, error: ValueError) -> NeedsRecovery:
         found = f"{self._directory.path / METADATA_FILE} is damaged: {error}"
         return NeedsRecovery(self._directory.path, found)
 
-    def _another_store(self, meta: MetaProperties | None, error: ValueError, seen: int) -> str:
+    def _another_store(self, meta: MetaProperties | None, error: ValueError) -> str:
         """Return the reason to refuse a store elsewhere. With such a store, the start would put
         every partition aside."""
-        path = self._directory.path
-        if isinstance(error, _OlderStore):
-            found = (
-                f"the metadata in etcd is at revision {error}, and {path} has seen revision {seen}"
-            )
-        else:
+        found = str(error)
+        if isinstance(error, NoCluster):
             cluster_id = "" if meta is None else meta.cluster_id
-            found = f"there is no metadata in etcd, and {path} belongs to cluster {cluster_id}"
+            found = (
+                f"there is no metadata in etcd, and {self._directory.path} belongs to cluster "
+                f"{cluster_id}"
+            )
         return (
             f"{found}: nothing was changed. Check oncelog.etcd.endpoints and oncelog.etcd.prefix. "
-            "If etcd was lost or restored, restore its newest snapshot with --bump-revision"
+            f"{RESTORE_HINT}"
         )
 
     def check_identity(
@@ -158,7 +175,8 @@ class StartChecks:
             raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
         files = self._environment.files
         if self._is_elsewhere:
-            self._directory.keep_cluster_revision(image.revision, files)
+            seen = SeenRevision(image.revision, image.restored_at)
+            self._directory.keep_cluster_revision(seen, files)
         directory_id = uuid_to_string(self._environment.new_uuid())
         fresh = MetaProperties(image.cluster_id, node_id, directory_id)
         self._directory.write_meta_properties(files, fresh)
@@ -190,8 +208,8 @@ class StartChecks:
         path = self._directory.path
         if self._is_elsewhere:
             return ValueError(
-                f"the metadata in etcd is older than the logs in {path}: {shown}{more}. Restore "
-                "the newest snapshot of etcd"
+                f"the metadata in etcd is older than the logs in {path}: {shown}{more}. "
+                f"{RESTORE_HINT}"
             )
         return NeedsRecovery(
             path, f"{path / METADATA_FILE} is older than the logs beside it: {shown}{more}"

@@ -48,7 +48,7 @@ METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
 METADATA_COPY: Final = f"{METADATA_NAME}.txt"
 METADATA_RESERVE: Final = f"{METADATA_NAME}.reserve"
 # Oncelog's own: the directory belongs to a broker with its metadata in etcd. The file has the
-# newest revision of the metadata that a start has seen.
+# newest revision of the metadata that the broker had seen at its last checkpoint.
 CLUSTER_REVISION: Final = "oncelog-cluster-revision"
 # Oncelog's own: the socket at which the first of several brokers on one machine serves the
 # metadata, and the directory with the data directories of the others.
