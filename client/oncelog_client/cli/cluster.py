@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -38,26 +38,27 @@ HEALTH_COLUMNS: Final = (
 )
 
 
-class Extension(NamedTuple):
-    """A verb in another package."""
-
-    name: str
-    module: str
-
-
-INIT: Final = Extension("init", "oncelog_server.migration.cluster_command")
+# Verbs that need the broker's package: verb -> its module and name there.
+EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
+    "init": ("oncelog_server.migration.cluster_command", "init"),
+    "export": ("oncelog_server.salvage.cluster_commands", "export"),
+    "import": ("oncelog_server.salvage.cluster_commands", "import_"),
+    "recover": ("oncelog_server.salvage.cluster_commands", "recover"),
+    "survey": ("oncelog_server.salvage.cluster_commands", "survey_"),
+}
 
 
 class ClusterGroup(ToolGroup):
-    """The verbs of this module, and INIT, which needs the broker's package."""
+    """The verbs of this module, and EXTENSIONS."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), INIT.name]
+        return [*super().list_commands(ctx), *EXTENSIONS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != INIT.name:
+        if cmd_name not in EXTENSIONS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module(INIT.module), INIT.name)
+        module, name = EXTENSIONS[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
         return command
 
 

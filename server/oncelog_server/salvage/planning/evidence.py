@@ -70,6 +70,8 @@ class FolderFacts(msgspec.Struct, frozen=True):
     is_compacted: bool = False
     # In a coordinator's folder: some of the transactional ids or groups.
     ids: tuple[str, ...] = ()
+    # The offset after the last batch, or the first offset of a log without a batch.
+    log_end: int = 0
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
@@ -108,7 +110,7 @@ def _facts(
 ) -> FolderFacts:
     names = files.list(path)
     epoch, producer_id, log_bytes = _epoch_in_checkpoint(files, path), NONE, 0
-    logs, next_offset, has_gaps = 0, NONE, False
+    logs, log_end, next_offset, has_gaps = 0, 0, NONE, False
     for file_name in names:
         parsed = parse_segment_file(file_name)
         if parsed is None or parsed.state:
@@ -120,6 +122,7 @@ def _facts(
             logs += 1
             file = files.open(f"{path}/{file_name}")
             log_bytes += file.size
+            log_end = max(log_end, parsed.offset)
             walk = Walk(file, parsed.offset)
             for batch in walk:
                 if isinstance(batch, WalkedBatch):
@@ -127,6 +130,7 @@ def _facts(
                     has_gaps = has_gaps or header.base_offset > next_offset > NONE
                     has_gaps = has_gaps or header.records_count <= header.last_offset_delta
                     next_offset = header.next_offset
+                    log_end = max(log_end, next_offset)
                     epoch = max(epoch, header.partition_leader_epoch)
                     producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
                 else:
@@ -144,6 +148,7 @@ def _facts(
         producer_id,
         data is not None or logs > 0,
         has_gaps,
+        log_end=log_end,
     )
 
 

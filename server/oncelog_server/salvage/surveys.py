@@ -1,0 +1,74 @@
+"""The facts about the data directory of a broker, for a recovery of its cluster, and the file that
+carries them to another computer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from oncelog_server.data_directory.lock import DataDirectory
+from oncelog_server.data_directory.ownership import Owner, owner_of
+from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.salvage.planning.evidence import facts_of_all
+from oncelog_server.salvage.planning.restoration import DirectoryFacts
+from oncelog_server.storage.layout import META_PROPERTIES
+
+TITLE: Final = "oncelog-survey"
+VERSION: Final = 1
+
+
+class _Survey(msgspec.Struct, frozen=True):
+    title: str
+    version: int
+    directory: DirectoryFacts
+
+
+def survey(path: Path) -> DirectoryFacts:
+    """Return the facts about the directory of a stopped broker of a cluster. Every batch is read.
+
+    Raises ValueError if it is no such directory, NeedsRecovery if meta.properties is damaged,
+    OSError and StorageError.
+    """
+    if owner_of(path) is not Owner.ONCELOG:
+        raise ValueError(f"{path} is no data directory of a broker")
+    if is_in_use(str(path)):
+        raise ValueError(f"a broker uses {path}: stop it first")
+    directory = DataDirectory(str(path))
+    seen = directory.cluster_revision()
+    if seen is None:
+        raise ValueError(
+            f"the metadata of {path} is in the directory: `oncelog storage recover` rebuilds it"
+        )
+    meta = directory.meta_properties()
+    if meta is None:
+        raise ValueError(f"{path} has no {META_PROPERTIES}, so its broker and cluster are unknown")
+    folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
+    facts = tuple(facts_of_all(ReadOnlyFiles(), str(path), folders))
+    # The plan counts on what was read, also after a power loss.
+    os.sync()
+    return DirectoryFacts(
+        meta.node_id,
+        meta.cluster_id,
+        meta.directory_id,
+        seen.revision,
+        directory.clean_stop_epoch(),
+        facts,
+    )
+
+
+def encode_survey(directory: DirectoryFacts) -> bytes:
+    return msgspec.json.encode(_Survey(TITLE, VERSION, directory)) + b"\n"
+
+
+def read_survey(path: Path) -> DirectoryFacts:
+    """Return the facts in a file. Raises OSError, and ValueError if it has none."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_Survey)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path} is no survey of a data directory: {error}") from None
+    if (found.title, found.version) != (TITLE, VERSION):
+        raise ValueError(f"{path} is a survey of another version of oncelog")
+    return found.directory

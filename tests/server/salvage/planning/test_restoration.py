@@ -1,0 +1,314 @@
+"""The plan of a recovery: no committed record is lost, no id or epoch goes back, and what is not
+certain is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog_protocol.types import uuid_to_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import (
+    ClusterRecord,
+    DeletionRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegistrationRecord,
+    TopicRecord,
+)
+from oncelog_server.cluster.store import Entry, Put, Snapshot
+from oncelog_server.salvage.planning.evidence import FolderFacts
+from oncelog_server.salvage.planning.known import Known
+from oncelog_server.salvage.planning.plan import SKIPPED_IDS
+from oncelog_server.salvage.planning.restoration import (
+    DirectoryFacts,
+    Restoration,
+    Restorer,
+    Uncertain,
+    restored_export,
+)
+
+ID = bytes(range(16))
+OTHER_ID = bytes(range(1, 17))
+BROKERS = (1, 2, 3)
+Log = list[tuple[int, int]]
+
+
+class Replication:
+    """A partition with three replicas, as the brokers keep it. A record is its leader epoch and a
+    number. `committed` are the records that all replicas of the ISR have had, while it had two
+    members."""
+
+    def __init__(self) -> None:
+        self.logs: dict[int, Log] = {broker_id: [] for broker_id in BROKERS}
+        # The epochs that leaders have noted without a record yet.
+        self.noted = dict.fromkeys(BROKERS, -1)
+        self.leader, self.epoch, self.isr = 1, 0, set(BROKERS)
+        self.committed: Log = []
+
+    def step(self, action: str, broker_id: int) -> None:
+        getattr(self, action)(broker_id)
+        self._commit()
+
+    def append(self, _: int) -> None:
+        log = self.logs[self.leader]
+        log.append((self.epoch, len(log)))
+
+    def fetch(self, broker_id: int) -> None:
+        if broker_id == self.leader:
+            return
+        same = self._same(broker_id)
+        log, leaders = self.logs[broker_id], self.logs[self.leader]
+        if same < len(log) or same < len(leaders):
+            self.noted[broker_id] = -1
+        self.logs[broker_id] = leaders[: same + 1]
+        if len(leaders) <= same + 1 and self._reaches(broker_id):
+            self.isr.add(broker_id)
+
+    def shrink(self, broker_id: int) -> None:
+        if broker_id != self.leader:
+            self.isr.discard(broker_id)
+
+    def elect(self, broker_id: int) -> None:
+        if broker_id in self.isr:
+            self.leader, self.epoch = broker_id, self.epoch + 1
+            self.noted[broker_id] = self.epoch
+
+    def _same(self, broker_id: int) -> int:
+        pairs = zip(self.logs[broker_id], self.logs[self.leader], strict=False)
+        return next(
+            (at for at, (own, leaders) in enumerate(pairs) if own != leaders),
+            min(len(self.logs[broker_id]), len(self.logs[self.leader])),
+        )
+
+    def _reaches(self, broker_id: int) -> bool:
+        return self._same(broker_id) >= len(self.committed)
+
+    def _commit(self) -> None:
+        if len(self.isr) >= 2:
+            end = min(len(self.logs[b]) if b == self.leader else self._same(b) for b in self.isr)
+            if end > len(self.committed):
+                self.committed = self.logs[self.leader][:end]
+
+    def directories(self) -> list[DirectoryFacts]:
+        return [
+            directory(
+                broker_id,
+                folder(
+                    leader_epoch=max([self.noted[broker_id], *(epoch for epoch, _ in log)]),
+                    log_end=len(log),
+                    log_bytes=100 * len(log),
+                ),
+            )
+            for broker_id, log in self.logs.items()
+        ]
+
+
+def folder(**changes: Any) -> FolderFacts:
+    facts = FolderFacts("t-0", "t", 0, False, ID, 100, 0, -1, log_end=1)
+    return msgspec.structs.replace(facts, **changes)
+
+
+def directory(node_id: int, *folders: FolderFacts, **changes: Any) -> DirectoryFacts:
+    made = DirectoryFacts(node_id, "c", f"directory-{node_id}", 50, 0, folders)
+    return msgspec.structs.replace(made, **changes)
+
+
+def known(more: Mapping[str, Any] = MappingProxyType({})) -> Known:
+    """Return metadata with a topic of one partition, and further records."""
+    values = {
+        records.CLUSTER: ClusterRecord("c"),
+        records.PRODUCER_IDS: ProducerIdsRecord(5000),
+        records.topic_key("t"): TopicRecord(uuid_to_string(ID), 1, {"retention.ms": "7"}),
+        records.partition_key(uuid_to_string(ID), 0): PartitionRecord(BROKERS, BROKERS, 2, 4),
+        records.registration_key(1): RegistrationRecord("directory-1"),
+        **more,
+    }
+    entries = (Entry(key, records.encode(value), 9, 9) for key, value in sorted(values.items()))
+    return Known(Snapshot(40, tuple(entries)), is_last=True, source="export")
+
+
+def plan(
+    directories: list[DirectoryFacts],
+    found: Known | None = None,
+    brokers: tuple[int, ...] = (),
+    without: tuple[int, ...] = (),
+) -> Restoration:
+    return Restorer(
+        directories,
+        found,
+        brokers=brokers,
+        without=without,
+        features={"transaction.version": 2},
+        internal_settings={},
+    ).plan()
+
+
+def values(writes: tuple[Put, ...]) -> dict[str, bytes]:
+    return {write.key: write.value for write in writes}
+
+
+def partition(made: Restoration, number: int = 0, topic_id: bytes = ID) -> PartitionRecord:
+    key = records.partition_key(uuid_to_string(topic_id), number)
+    return records.decode(PartitionRecord, values(made.writes)[key])
+
+
+def next_producer_id(made: Restoration) -> int:
+    value = values(made.writes)[records.PRODUCER_IDS]
+    return records.decode(ProducerIdsRecord, value).next_producer_id
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "fetch", "fetch", "fetch", "shrink", "elect"]),
+        st.sampled_from(BROKERS),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=steps, lost=st.sampled_from([None, *BROKERS]))
+def test_the_leader_has_every_committed_record(
+    steps: list[tuple[str, int]], lost: int | None
+) -> None:
+    """Also if one directory is lost, as long as two replicas had to acknowledge."""
+    replication = Replication()
+    for step in steps:
+        replication.step(*step)
+    directories = [d for d in replication.directories() if d.node_id != lost]
+    without = () if lost is None else (lost,)
+    made = partition(plan(directories, None, BROKERS, without))
+    assert replication.logs[made.leader][: len(replication.committed)] == replication.committed
+    assert made.isr == (made.leader,)
+    assert made.leader_epoch > replication.epoch
+
+
+@given(
+    epochs=st.lists(st.integers(-1, 10_000), min_size=3, max_size=3),
+    ids=st.lists(st.integers(-1, 10**9), min_size=3, max_size=3),
+    revisions=st.lists(st.integers(1, 10**6), min_size=3, max_size=3),
+    stops=st.lists(st.integers(0, 10**6), min_size=3, max_size=3),
+    has_metadata=st.booleans(),
+)
+def test_nothing_goes_back(
+    epochs: list[int], ids: list[int], revisions: list[int], stops: list[int], has_metadata: bool
+) -> None:
+    directories = [
+        directory(
+            node_id,
+            folder(leader_epoch=epoch, producer_id=producer_id),
+            revision=revision,
+            clean_stop_epoch=stop,
+        )
+        for node_id, epoch, producer_id, revision, stop in zip(
+            BROKERS, epochs, ids, revisions, stops, strict=True
+        )
+    ]
+    made = plan(directories, known() if has_metadata else None, BROKERS)
+    record = partition(made)
+    assert record.leader_epoch >= max(epochs)
+    assert next_producer_id(made) > max(ids)
+    assert made.floor > max(*revisions, *stops)
+    assert made.revision >= max(revisions)
+    if has_metadata:
+        assert record.leader_epoch >= 4
+        assert next_producer_id(made) >= 5000
+        assert made.floor > 40
+
+
+def test_metadata_that_nothing_contradicts_stays_as_it_is() -> None:
+    clean = [
+        directory(b, folder(leader_epoch=4, producer_id=4999), clean_stop_epoch=9, revision=40)
+        for b in BROKERS
+    ]
+    made = plan(clean, known())
+    assert partition(made) == PartitionRecord(BROKERS, BROKERS, 2, 4)
+    assert next_producer_id(made) == 5000
+    registration = values(made.writes)[records.registration_key(1)]
+    assert records.decode(RegistrationRecord, registration).broker_epoch == 9
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"revision": 41},
+        {"clean_stop_epoch": 0},
+        {"folders": (folder(leader_epoch=5),)},
+        {"folders": (folder(producer_id=5000),)},
+        {"folders": (folder(folder="t-1", partition=1),)},
+    ],
+)
+def test_metadata_that_a_directory_is_ahead_of_is_not_the_last(newer: dict[str, Any]) -> None:
+    facts = {"clean_stop_epoch": 9, "revision": 40}
+    directories = [
+        directory(1, folder(leader_epoch=4), **facts),
+        directory(2, folder(leader_epoch=4), **facts),
+        directory(3, folder(leader_epoch=4), **(facts | newer)),
+    ]
+    made = plan(directories, known())
+    assert next_producer_id(made) >= 5000 + SKIPPED_IDS
+    assert len(partition(made).isr) == 1
+    registration = values(made.writes)[records.registration_key(3)]
+    assert records.decode(RegistrationRecord, registration).broker_epoch == made.floor
+
+
+def test_settings_come_from_the_metadata_and_new_topics_keep_everything() -> None:
+    new = folder(folder="new-1", topic="new", partition=1, topic_id=OTHER_ID)
+    made = plan([directory(b, folder(), new) for b in BROKERS], known())
+    written = values(made.writes)
+    old = records.decode(TopicRecord, written[records.topic_key("t")])
+    added = records.decode(TopicRecord, written[records.topic_key("new")])
+    assert old.settings == {"retention.ms": "7"}
+    assert (added.partitions, added.settings["retention.ms"]) == (2, "-1")
+    assert partition(made, 1, OTHER_ID).replicas == BROKERS
+
+
+def test_folders_of_deleted_topics_and_strays_do_not_come_back() -> None:
+    deleted = {records.deletion_key(uuid_to_string(OTHER_ID)): DeletionRecord("old", 1)}
+    old = folder(folder="old-0", topic="old", topic_id=OTHER_ID)
+    stray = folder(folder="s-0.x-stray", topic="s", is_stray=True, topic_id=bytes(16))
+    made = plan([directory(b, folder(), old, stray) for b in BROKERS], known(deleted))
+    topics = {key for key in values(made.writes) if key.startswith(records.TOPICS)}
+    assert topics == {records.topic_key("t")}
+
+
+WHOLE = [directory(broker_id, folder()) for broker_id in BROKERS]
+ANOTHER = directory(3, folder(topic_id=OTHER_ID))
+UNCERTAIN: list[tuple[str, list[DirectoryFacts], Known | None, dict[str, Any]]] = [
+    ("no data directory", [], known(), {}),
+    ("broker 3 is missing", WHOLE[:2], known(), {}),
+    ("--brokers", WHOLE, None, {}),
+    ("broker 4 is missing", WHOLE, None, {"brokers": (1, 2, 3, 4)}),
+    ("two directories are of broker 3", [*WHOLE, WHOLE[2]], known(), {}),
+    ("different clusters", [*WHOLE[:2], directory(3, cluster_id="x")], known(), {}),
+    ("given, and left out", WHOLE, known(), {"without": (2,)}),
+    ("different topics of the name t", [*WHOLE[:2], ANOTHER], known(), {}),
+    ("is not certain", [directory(1, folder(topic_id=None))], None, {"brokers": (1,)}),
+    ("damaged", WHOLE, known({"topics/x": 1}), {}),
+]
+
+
+@pytest.mark.parametrize(("reason", "directories", "found", "options"), UNCERTAIN)
+def test_what_is_not_certain_is_refused(
+    reason: str, directories: list[DirectoryFacts], found: Known | None, options: dict[str, Any]
+) -> None:
+    with pytest.raises(Uncertain, match=reason):
+        plan(directories, found, **options)
+
+
+def test_an_export_stays_as_it_is_without_its_leases() -> None:
+    leased = {records.RESTORED: records.RestoredRecord(3)}
+    made = restored_export(known(leased))
+    assert made.revision == 40
+    assert partition(made) == PartitionRecord(BROKERS, BROKERS, 2, 4)
+    assert next_producer_id(made) == 5000
+    assert records.RESTORED not in values(made.writes)
+    assert records.CLUSTER not in values(made.writes)
+    with pytest.raises(Uncertain, match="no record of a cluster"):
+        restored_export(Known(Snapshot(3, ()), is_last=True, source="export"))
