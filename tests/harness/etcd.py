@@ -139,6 +139,18 @@ class EtcdMember:
         """Stop the process cleanly."""
         self._end(signal.SIGTERM)
 
+    def save(self, target: Path) -> None:
+        """Copy the data of the stopped member."""
+        assert self._process is None
+        shutil.copytree(self._folder / self.name, target)
+
+    def replace(self, source: Path | None) -> None:
+        """Replace the data of the stopped member by a copy, or by nothing."""
+        assert self._process is None
+        shutil.rmtree(self._folder / self.name)
+        if source is not None:
+            shutil.copytree(source, self._folder / self.name)
+
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
