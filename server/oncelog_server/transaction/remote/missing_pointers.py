@@ -87,11 +87,11 @@ class MissingPointers:
         """Let the found ids of a shard point to their groups."""
         runtime, own = self._transactions.runtime, search.shards[index]
         batch, search.found[index] = search.found[index], _Batch()
-        # An id may have expired since the search has found it.
+        # An id may have expired since the search has found it, or its shard was unloaded.
         groups = [
             (transactional_id, group_id)
             for transactional_id, (group_id, shard) in batch.ids.items()
-            if is_here(shard, transactional_id)
+            if is_here(shard, transactional_id) and shard.group_of(transactional_id) == group_id
         ]
         if not groups or not runtime.is_in_service(index, own):
             return

@@ -117,6 +117,7 @@ def test_a_shard_that_is_unloaded_half_way_stops_no_other(shard: int, after: int
     for _ in range(after):
         next(steps, None)
     (broker,) = cluster.brokers.values()
+    before = pointers_in(cluster)
     broker.close(cluster.transaction_logs[shard])
     other = NAMES[(shard + 1) % SHARDS]
     for _ in range(3):
@@ -129,6 +130,8 @@ def test_a_shard_that_is_unloaded_half_way_stops_no_other(shard: int, after: int
     }
     pointers = pointers_in(cluster)
     assert pointers.keys() == left
+    for name in pointers.keys() - before.keys():
+        assert cluster.shard_of(pointers[name]).partition != shard, "its members are unknown now"
     if other not in left or cluster.shard_of(pointers[other]).partition != shard:
         init(cluster, None, other)
 
