@@ -131,5 +131,6 @@ def draw_workloads(rng: Random) -> dict[str, int]:
         "copy": rng.choice((0, 1, 2)),
         "money": rng.choice((0, 1)),
         "plain": rng.choice((1, 2)),
+        "group-commit": rng.choice((0, 1)),
     }
     return {name: count for name, count in drawn.items() if count}

@@ -11,4 +11,7 @@ STATES: Final = (
     "ISR grown",
     "ELR",
     "an exit monitor has ended a registration",
+    "group committed",
+    "group commit refused: FencedInGroupError",
+    "group commit found not done after a crash",
 )

@@ -28,12 +28,14 @@ from tests.simulation.process import Process
 from tests.simulation.workloads.append import Append
 from tests.simulation.workloads.client import Client
 from tests.simulation.workloads.copy import Copy
+from tests.simulation.workloads.group_commit import GroupCommit
 from tests.simulation.workloads.money import Money
 from tests.simulation.workloads.plain import Feeder, Plain
 from tests.simulation.workloads.reader import Reader
 
 KINDS: Final[dict[str, type[Client]]] = {
-    workload.kind: workload for workload in (Append, Copy, Feeder, Money, Plain, Reader)
+    workload.kind: workload
+    for workload in (Append, Copy, Feeder, GroupCommit, Money, Plain, Reader)
 }
 REPLICAS: Final = 3
 # The first start of a cluster, and a start after all faults have ended, take less.
