@@ -211,7 +211,7 @@ def test_an_interrupted_drain_continues_is_seen_and_can_be_cancelled(
 ) -> None:
     """The throttle is so low that the moves do not end by themselves."""
     create(admin, "t", {0: (3, 1), 1: (3, 1)})
-    write(cluster, "t", 2, 3_000)
+    write(cluster, "t", 2, 6_000)
     call = [str(PROGRAM), "cluster", "drain", "3", "--execute", "--throttle", "1"]
     process = subprocess.Popen(
         [*call, "--bootstrap-server", cluster.address],
@@ -234,10 +234,14 @@ def test_an_interrupted_drain_continues_is_seen_and_can_be_cancelled(
     assert admin.list_partition_reassignments().keys() >= places
 
     command_line = CommandLine(cluster.address)
-    findings = json.loads(command_line.call("cluster", "doctor", "--json").stdout)
-    (stalled,) = (row for row in findings if row["check"] == "stalled moves")
-    assert stalled["state"] == "problem"
-    assert "t-0 (broker 2 gets no records)" in stalled["found"]
+
+    def is_stalled() -> bool:
+        """Look between two fetches, which the throttle allows every eleven seconds."""
+        findings = json.loads(command_line.call("cluster", "doctor", "--json").stdout)
+        (row,) = (row for row in findings if row["check"] == "stalled moves")
+        return "t-0 (broker 2 gets no records)" in row["found"] and row["state"] == "problem"
+
+    wait_until(is_stalled, "a stalled move", CALL_S)
     cancelled = command_line.json("cluster", "drain", "3", "--cancel")
     assert {"topic": "t", "partition": 1} in cancelled
     assert admin.list_partition_reassignments() == {}

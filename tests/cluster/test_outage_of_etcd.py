@@ -29,7 +29,7 @@ def cluster(tmp_path: Path, real_etcd: Etcd) -> Iterator[Cluster]:
     """Three brokers with sessions that are longer than their heartbeats."""
     settings = {
         "oncelog.etcd.prefix": "/outage/",
-        "broker.session.timeout.ms": "6000",
+        "broker.session.timeout.ms": "12000",
         "controlled.shutdown.enable": "false",
         **PORT,
     }
