@@ -101,6 +101,7 @@ class Stage(ClusterWorld):
     # --- the cluster
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait until the condition holds. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 self.raise_failures()
@@ -128,7 +129,7 @@ class Stage(ClusterWorld):
         return f"{CONSUMER_OFFSETS}-{partition_for(group_id, count)}"
 
     def in_sync(self) -> bool:
-        """Return True if all brokers are in all ISRs and their images are those of etcd."""
+        """Return True if all brokers are in all ISRs, and the first replicas lead."""
         records = self.rules.metadata.partitions
         return len(self.up()) == len(self.nodes) and all(
             len(record.isr) == len(record.replicas) and record.leader == record.replicas[0]
@@ -139,9 +140,9 @@ class Stage(ClusterWorld):
         """Set the level of a feature. Return when all brokers know it."""
         value = records.encode(records.FeaturesRecord({feature: level}))
         self.etcd.etcd.state.put(PREFIX + records.FEATURES.encode(), value)
-        images = [node.broker.metadata for node in self.up()]
+        known = [node.broker.metadata for node in self.up()]
         await self.until(
-            lambda: all(found.image.features.get(feature) == level for found in images),
+            lambda: all(metadata.image.features.get(feature) == level for metadata in known),
             f"all brokers know {feature} {level}",
         )
 

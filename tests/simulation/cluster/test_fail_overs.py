@@ -25,7 +25,6 @@ Logs = Mapping[tuple[str, int], PartitionLog]
 
 OPEN: Final = Point("open", Moment.BEFORE, Place.TRANSACTIONS, 5, "")
 PREPARED: Final = Point("prepared", Moment.COMMITTED, Place.TRANSACTIONS, 5, "")
-ANSWERED: Final = Point("answered", Moment.ANSWERED, Place.TRANSACTIONS, 5, "")
 
 
 class AtPoint(TransactionStage):
@@ -90,7 +89,6 @@ class CrashLoop(AtPoint):
     deaths = 0
 
     def at_point(self, log: str) -> None:
-        assert self.logs is not None
         self._kill()
 
     def _kill(self) -> None:
@@ -106,15 +104,19 @@ class CrashLoop(AtPoint):
         log = self.logs.transactions
         if self.deaths < 5:
             await self.until(lambda: self.leader_of(log) not in (dead, -1), "the next coordinator")
-            next_node = self.nodes[self.leader_of(log)]
-            await self.until(lambda: self._serves(next_node), "the next coordinator serves")
+            await self.until(self._is_served, "the next coordinator serves")
             self._kill()
 
-    def _serves(self, node: object) -> bool:
+    def _is_served(self) -> bool:
+        """Return True if a coordinator of the transaction has loaded its shard."""
         assert self.logs is not None
-        found = self.nodes[self.leader_of(self.logs.transactions)]
+        node = self.nodes.get(self.leader_of(self.logs.transactions))
         index = int(self.logs.transactions.rpartition("-")[2])
-        return found.is_up and index in dict(found.broker.transactions.runtime.shards())
+        return (
+            node is not None
+            and node.is_up
+            and index in dict(node.broker.transactions.runtime.shards())
+        )
 
     def judge(self, logs: Logs) -> None:
         super().judge(logs)
