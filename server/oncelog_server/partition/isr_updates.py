@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from oncelog_server.partition.partition import Partition
 from oncelog_server.replica.isr_changes import IsrChanges, IsrOutcome, IsrProposal
+from oncelog_server.replica.state import UNKNOWN
 from oncelog_server.slices import Steps
 
 
@@ -77,7 +78,9 @@ class IsrUpdates:
             self.shrinks += 1
             self._propose(partition, tuple(id for id in replicas.isr if id not in late))
         else:
-            self._expand(partition)
+            # Below the min ISR, the high watermark stands still, so a follower that hangs stays at
+            # it. Without a fetch it must not join again: the next check would remove it.
+            self._expand(partition, self._monotonic_ms() - self._max_lag_ms)
 
     def _forget(self, partition: Partition) -> None:
         self._unknown.pop(partition, None)
@@ -90,9 +93,11 @@ class IsrUpdates:
         # A follower that is not waited for any more may have held the high watermark back.
         partition.recompute_high_watermark()
 
-    def _expand(self, partition: Partition) -> None:
+    def _expand(self, partition: Partition, fetched_since_ms: int = UNKNOWN) -> None:
         replicas = partition.replicas
-        joining = replicas.may_join(partition.high_watermark, self._epochs())
+        joining = replicas.may_join(
+            partition.high_watermark, self._epochs(), fetched_since_ms=fetched_since_ms
+        )
         if joining:
             self.expansions += 1
             self._propose(partition, (*replicas.isr, *joining), joining)

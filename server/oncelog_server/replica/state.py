@@ -279,14 +279,19 @@ class Replicas:
         return tuple(found)
 
     def may_join(
-        self, high_watermark: int, epochs: Mapping[int, int] | None = None
+        self,
+        high_watermark: int,
+        epochs: Mapping[int, int] | None = None,
+        *,
+        fetched_since_ms: int = UNKNOWN,
     ) -> tuple[int, ...]:
         """Return the followers that may join the ISR: those with a log end at or above the high
         watermark and the start of the leader epoch. A follower that ends before that start may have
         records that differ from the leader's. Return no followers while a change is in flight.
 
         `epochs` are the broker epochs of the live brokers. A follower that is not in `epochs`, or
-        has fetched with another broker epoch, may not join (KIP-903). None: all may join."""
+        has fetched with another broker epoch, may not join (KIP-903). None: all may join. Nor may a
+        follower whose last fetch was before `fetched_since_ms`."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self.epoch_start_offset)
@@ -295,6 +300,7 @@ class Replicas:
             for broker_id, follower in self._followers.items()
             if broker_id not in self.isr
             and follower.log_end_offset >= required
+            and follower.last_fetch_ms >= fetched_since_ms
             and (epochs is None or _is_eligible(broker_id, follower, epochs))
         )
 

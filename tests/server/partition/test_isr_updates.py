@@ -243,6 +243,21 @@ def test_a_follower_that_does_not_keep_up_holds_nothing_back() -> None:
     assert (store.led.high_watermark, store.proposed) == (2, [])
 
 
+def test_a_follower_that_hangs_does_not_join_again_at_the_next_check() -> None:
+    """Below the min ISR, the high watermark stands still, and the follower stays at it."""
+    store = Store((0, 1))
+    store.led.replicas.require(2)
+    store.append()
+    store.fetch(1, 1)
+    store.append()
+    store.check(MAX_LAG_MS + 1)
+    store.image((0,), 11)
+    store.check(1)
+    assert store.proposed == [(0,)]
+    store.fetch(1, 1)
+    assert store.proposed == [(0,), (0, 1)]
+
+
 def test_a_partition_that_this_broker_does_not_lead_is_left_alone() -> None:
     store = lagging()
     store.led.become_follower(1, 1)
