@@ -122,18 +122,21 @@ torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one; CLUSTER=1 of several brokers
 	$(BIN)/python -m tests.simulation $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## put 151 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## put 160 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 mutate: $(READY)  ## put 150 defects made by rules into the code, and show which test finds each; N=20 SEED=7 MODULES="log client/core"
 	$(BIN)/python -m tests.mutants.mutate $(if $(N),--number $(N)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MODULES),--modules "$(MODULES)")
 
-explore: $(READY)  ## try every order of the steps in small models, 30 min; WORLD=broker (6 min) or WORLD=spark for one model
-ifneq ($(WORLD),spark)
+explore: $(READY)  ## try every order of the steps in small models, 35 min; WORLD=broker, replication or spark for one model
+ifeq ($(filter replication spark,$(WORLD)),)
 	$(BIN)/python -m tests.exploration
 endif
-ifneq ($(WORLD),broker)
+ifeq ($(filter broker spark,$(WORLD)),)
+	$(BIN)/python -m tests.exploration.replication
+endif
+ifeq ($(filter broker replication,$(WORLD)),)
 	$(BIN)/python -m tests.spark.model
 endif
 

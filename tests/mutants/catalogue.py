@@ -1,9 +1,9 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
-settings, throttles, features), `machine.py` (several brokers on one machine), `owners.py` (producer
-ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
-`self_fencing.py`, `situations.py` (defects that only a special situation shows), `sink.py` (the
-Spark sink) and `stopping.py` (the stop of a broker).
+settings, throttles, features), `elections.py` (ISR and elections), `machine.py` (several brokers on
+one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
+`remote_groups.py`, `replication.py`, `self_fencing.py`, `situations.py` (defects that only a
+special situation shows), `sink.py` (the Spark sink) and `stopping.py` (the stop of a broker).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.broker_settings import BROKER_SETTINGS_MUTANTS
+from tests.mutants.elections import ELECTION_MUTANTS
 from tests.mutants.machine import MACHINE_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
@@ -314,6 +315,7 @@ MUTANTS: Final = (
     *ACCESS_MUTANTS,
     *AUTHENTICATION_MUTANTS,
     *BROKER_SETTINGS_MUTANTS,
+    *ELECTION_MUTANTS,
     *MACHINE_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,
