@@ -50,8 +50,8 @@ def main(only: str, jobs: int) -> None:
             steps.update(by_step)
             whole = "all" if is_whole else "the first"
             click.echo(
-                f"{configuration}: {whole} {worlds:,} worlds, {taken:,} steps, at most {depth} in a"
-                f" row, {seconds:.0f} s"
+                f"{configuration}: {whole} {worlds:,} worlds, {taken:,} steps, the farthest"
+                f" {depth} steps away, {seconds:.0f} s"
             )
     click.echo(f"{total:,} worlds, no violation")
     for name, count in steps.most_common():

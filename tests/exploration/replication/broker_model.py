@@ -272,8 +272,8 @@ class Broker:
     # --- records
 
     def append(self, value: int) -> None:
-        """Append a batch. With too few replicas in sync it is one of acks=1, else one of acks=all,
-        which is acknowledged at its commit."""
+        """Append a batch. It is acknowledged at its commit (acks=all). Below the min ISR it is
+        appended for a producer with acks=1."""
         records: Any = value
         end_offset = self.partition.append(records, NOW_MS).last_offset + 1
         if not self.partition.replicas.is_under_min_isr:

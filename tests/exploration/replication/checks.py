@@ -1,7 +1,7 @@
 """The rules of replication, for every world (see `docs/testing.md`).
 
-A rule concerns one broker with the store, or two brokers. Each such pair is judged once, although
-it is part of many worlds.
+A rule concerns a broker and the store, or two brokers. Each such pair is judged once, although many
+worlds have it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,20 @@ class Rulings:
             "change": self._of_change,
         }
 
-    def check(self, world: World, before: World | None = None) -> list[str]:
-        """Return the violations of a world, and of the change from the world before."""
+    def check(self, world: World) -> list[str]:
+        """Return the violations of a world."""
         found: list[str] = []
         for index, state in enumerate(world.brokers):
             found += self._judged(("broker", index, state, world.store, world.committed))
         for first, second in combinations(world.brokers, 2):
             found += self._judged(("pair", first, second))
-        if before is not None and before.store != world.store:
-            found += self._judged(("change", before.store, world.store, world.brokers))
         return found
+
+    def check_change(self, before: World, after: World) -> tuple[str, ...]:
+        """Return the violations of a step's change of the metadata."""
+        if before.store == after.store:
+            return ()
+        return self._judged(("change", before.store, after.store, after.brokers))
 
     def _judged(self, key: tuple[Hashable, ...]) -> tuple[str, ...]:
         known = self._known.get(key)
@@ -82,16 +86,16 @@ class Rulings:
     # --- two brokers
 
     def _of_pair(self, first: int, second: int) -> Iterator[str]:
-        one, other = self._cluster.states[first], self._cluster.states[second]
-        if one.leads and other.leads:
-            assert one.process is not None
+        state, other = self._cluster.states[first], self._cluster.states[second]
+        if state.leads and other.leads:
+            assert state.process is not None
             assert other.process is not None
-            if one.process.leader_epoch == other.process.leader_epoch:
-                yield f"OneLeader: two in epoch {one.process.leader_epoch}"
+            if state.process.leader_epoch == other.process.leader_epoch:
+                yield f"OneLeader: two in epoch {state.process.leader_epoch}"
         same = True
-        for offset, (batch, found) in enumerate(zip(one.batches, other.batches, strict=False)):
+        for offset, (batch, found) in enumerate(zip(state.batches, other.batches, strict=False)):
             if batch.epoch == found.epoch and not (same and batch == found):
-                yield f"LogMatching: at {offset}: {one.batches} and {other.batches}"
+                yield f"LogMatching: at {offset}: {state.batches} and {other.batches}"
             same = same and batch == found
 
     # --- a change of the metadata

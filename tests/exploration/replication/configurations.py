@@ -75,10 +75,4 @@ LARGE: Final = (
     Configuration(
         "power-kill", TWO, NONE._replace(appends=2, kills=1, power_losses=1, elections=1)
     ),
-    Configuration("flushes", FLUSH, NONE._replace(appends=2, power_losses=2)),
-    Configuration("stop-power", TWO, NONE._replace(appends=1, stops=1, power_losses=1, checks=1)),
-    Configuration("three-kill", TWO, NONE._replace(appends=1, kills=1, checks=1), 3, depth=12),
-    Configuration(
-        "three-session", TWO, NONE._replace(appends=1, sessions=1, delays=1), 3, depth=12
-    ),
 )

@@ -21,8 +21,9 @@ class Violation(Exception):
 
 @dataclass
 class Search:
-    """A search of at most `depth` steps. `is_whole`: no world has a step that was not taken, except
-    for the limit `depth`. `by_step`: the number of new worlds after each kind of step."""
+    """A search of at most `depth` steps. `depth_reached`: the number of steps to the worlds that
+    are farthest away. `is_whole`: no world has a step that was not taken, except for the limit
+    `depth`. `by_step`: the number of new worlds after each kind of step."""
 
     cluster: Cluster
     depth: int
@@ -36,22 +37,23 @@ class Search:
     def run(self, first: World) -> None:
         """Search from a world. Raises Violation at the first violation."""
         steps, rulings = Steps(self.cluster), Rulings(self.cluster)
-        # The world before each world, by hashes of 64 bits: no two of 10^7 worlds are likely to
-        # have the same one.
+        # The world before each world, by hashes of 64 bits. With 10^7 worlds, the probability that
+        # two of them have the same hash is 3 in a million.
         seen: dict[int, int] = {hash(first): 0}
         level = [first]
-        while level and self.depth_reached < self.depth:
-            self.depth_reached += 1
+        for depth in range(1, self.depth + 1):
             after: list[World] = []
             for world in level:
                 key = hash(world)
                 for step, found, wrong in steps.of(world):
                     self.steps_taken += 1
                     next_key = hash(found)
-                    if next_key in seen and not wrong:
-                        continue
-                    seen[next_key] = key
-                    wrong = (*wrong, *rulings.check(found, world))
+                    wrong = (*wrong, *rulings.check_change(world, found))
+                    if not wrong:
+                        if next_key in seen:
+                            continue
+                        seen[next_key] = key
+                        wrong = (*rulings.check(found),)
                     if wrong:
                         path = _path(steps, seen, first, key)
                         raise Violation(list(wrong), [*path, step])
@@ -61,7 +63,9 @@ class Search:
                     self.is_whole = False
                     self.worlds = len(seen)
                     return
-            level = after
+            if not after:
+                break
+            level, self.depth_reached = after, depth
         self.worlds = len(seen)
 
 

@@ -51,7 +51,6 @@ class Both:
             clean_shutdown=clean,
             recovery_point=0,
             log_start_offset=0,
-            producer_id_expiration_ms=1,
         )
 
     def change(self, kind: str, about: Any) -> None:

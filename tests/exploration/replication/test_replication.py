@@ -9,6 +9,7 @@ from oncelog_server.replica.state import Replicas
 from tests.exploration.replication.configurations import SMALL, Configuration
 from tests.exploration.replication.search import Violation
 
+
 @pytest.mark.parametrize("configuration", SMALL, ids=lambda found: found.name)
 def test_no_order_of_steps_violates_a_rule(configuration: Configuration) -> None:
     search = configuration.search()
