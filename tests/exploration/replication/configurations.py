@@ -75,4 +75,5 @@ LARGE: Final = (
     Configuration(
         "power-kill", TWO, NONE._replace(appends=2, kills=1, power_losses=1, elections=1)
     ),
+    Configuration("flushes", FLUSH, NONE._replace(appends=2, power_losses=2)),
 )
