@@ -34,6 +34,7 @@ from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.transaction.retried_adding import RetriedAdding
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
@@ -149,11 +150,17 @@ def new_services(
         partitions=base.partitions,
         views=BrokerViews(settings.node_id, metadata, base.partitions, settings.data_directory),
         transactions=transactions,
-        partition_adding=PartitionAdding(
-            settings.node_id,
-            transactions.add_partitions,
-            transactions.coordinator_of,
-            other_brokers.adding.add,
+        partition_adding=RetriedAdding(
+            PartitionAdding(
+                settings.node_id,
+                transactions.add_partitions,
+                transactions.coordinator_of,
+                other_brokers.adding.add,
+            ),
+            base.timers,
+            base.clock.monotonic_ms,
+            settings.add_partitions_to_txn_retry_backoff_ms,
+            settings.add_partitions_to_txn_retry_backoff_max_ms,
         ),
         groups=groups,
         other_coordinators=_other_coordinators(base, metadata, transactions, groups, other_brokers),

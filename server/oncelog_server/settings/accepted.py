@@ -158,11 +158,6 @@ _REMOTE = (
     ("remote.log.reader.threads", Kind.INT, "10", MEDIUM),
 )
 
-_VERIFICATION = (
-    ("add.partitions.to.txn.retry.backoff.max.ms", Kind.INT, "100", HIGH),
-    ("add.partitions.to.txn.retry.backoff.ms", Kind.INT, "20", HIGH),
-)
-
 _OPENSSL = (
     ("security.providers", Kind.STRING, None, LOW),
     ("ssl.keymanager.algorithm", Kind.STRING, "SunX509", MEDIUM),
@@ -225,7 +220,6 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "only the classic group protocol is served, the setting is for another one": _GROUPS,
         "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
-        "the broker verifies a transaction's partitions without retries": _VERIFICATION,
         "TLS is that of OpenSSL, not of the Java virtual machine": _OPENSSL,
         "this broker does not log in to another one by OAUTHBEARER or GSSAPI": _LOGINS,
         "a broker obeys only listener.name.<listener>.<mechanism>.sasl.jaas.config": _JAAS,

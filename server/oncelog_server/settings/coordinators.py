@@ -32,6 +32,21 @@ class CoordinatorSettings(ImmutableSettings):
         "Verify a partition with the coordinator before the first batch of a transaction, for "
         "clients that add partitions themselves (KIP-890).",
     )
+    add_partitions_to_txn_retry_backoff_ms: int = honoured(
+        Kind.INT,
+        20,
+        "Interval between attempts to add a partition to a transaction while the producer's last "
+        "transaction completes.",
+        at_least(1),
+        importance=HIGH,
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = honoured(
+        Kind.INT,
+        100,
+        "Time limit of these attempts. Then the client gets CONCURRENT_TRANSACTIONS.",
+        at_least(0),
+        importance=HIGH,
+    )
     transaction_two_phase_commit_enable: bool = honoured(
         Kind.BOOLEAN,
         False,
