@@ -107,6 +107,7 @@ def _settings(keystore: Path, certificates: Certificates) -> dict[str, str]:
         "inter.broker.listener.name": BROKERS,
         "sasl.enabled.mechanisms": MECHANISM,
         "sasl.mechanism.inter.broker.protocol": MECHANISM,
+        f"listener.name.{BROKERS.lower()}.ssl.client.auth": "required",
         # Links authenticate again and again.
         f"listener.name.{BROKERS.lower()}.connections.max.reauth.ms": "5000",
         f"listener.name.{BROKERS.lower()}.{MECHANISM.lower()}.sasl.jaas.config": login,
@@ -165,7 +166,7 @@ class SecuredCluster(Cluster):
 
     def librdkafka_of(self, user: str) -> dict[str, Any]:
         """Return the settings of librdkafka's clients of a user."""
-        return {"bootstrap.servers": self.address, **self.login_of(user).librdkafka}
+        return {"bootstrap.servers": self.address, "log_level": 0, **self.login_of(user).librdkafka}
 
     @property
     def librdkafka(self) -> dict[str, Any]:
@@ -178,7 +179,8 @@ class SecuredCluster(Cluster):
 
     def connect(self, broker: Oncelog, user: str = CLIENT, port: int = 0) -> Wire:
         """Return a connection of a user for raw requests, by default to the listener CLIENTS."""
-        wire = SecuredWire(f"localhost:{port or broker.port}", context_of(self.certificates))
+        context = context_of(self.certificates, self.certificates.server)
+        wire = SecuredWire(f"localhost:{port or broker.port}", context)
         credentials = SaslCredentials(MECHANISM, user, Secret(PASSWORDS[user]))
         try:
             wire.authenticate(sasl_client(credentials, os.urandom))

@@ -46,6 +46,8 @@ class EtcdMember:
         self._peer_port = reserve_port(self)
         self._folder = folder
         self._certificates = certificates
+        # The certificate of its next start is of this authority.
+        self.shown = certificates
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -69,8 +71,8 @@ class EtcdMember:
     def launch(self, cluster: str, options: Sequence[str]) -> None:
         """Start the process, on its former data if it had some. Do not wait for it."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        if self._certificates is not None:
-            identity = self._certificates.server.pem_path
+        if self.shown is not None:
+            identity = self.shown.server.pem_path
             options = [
                 *options,
                 f"--cert-file={identity}",
@@ -109,17 +111,19 @@ class EtcdMember:
     def _tail(self) -> str:
         return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
 
-    def request(self, path: str, body: object = None) -> dict[str, Any]:
-        """Return the document that a path responds with. Raises OSError, also for an error."""
+    def request(self, path: str, body: object = None, token: str = "") -> dict[str, Any]:
+        """Return the document that a path responds with. `token` is that of a login. Raises
+        OSError, also for an error."""
         data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data)
+        if token:
+            request.add_header("Authorization", token)
         context = None
-        if self._certificates is not None:
-            context = ssl.create_default_context(cadata=self._certificates.authority_pem)
+        if self._certificates is not None and self.shown is not None:
+            context = ssl.create_default_context(cadata=self.shown.authority_pem)
             # For an etcd that demands certificates of its clients.
             context.load_cert_chain(self._certificates.server.pem_path)
-        with urllib.request.urlopen(
-            f"{self.url}{path}", data, timeout=CALL_TIMEOUT_S, context=context
-        ) as response:
+        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=context) as response:
             document: dict[str, Any] = json.load(response)
             return document
 
@@ -237,6 +241,14 @@ class Etcd:
             if status["leader"] == status["header"]["member_id"]:
                 return member
         raise AssertionError("no member is the leader")
+
+    def change_password(self, password: str) -> None:
+        """Change the password of the user `root`."""
+        member = self.members[0]
+        login = {"name": ROOT, "password": self._password}
+        token = member.request("/v3/auth/authenticate", login)["token"]
+        member.request("/v3/auth/user/changepw", {"name": ROOT, "password": password}, token)
+        self._password = password
 
     def _demand_logins(self, password: str) -> None:
         member = self.members[0]

@@ -6,12 +6,17 @@ import asyncio
 import ssl
 from typing import Final
 
+import structlog
+
 from oncelog_server.etcd.http_connection import HttpConnection
 from oncelog_server.settings.etcd_addresses import EtcdAddress
 
 CONNECT_TIMEOUT_S: Final = 1.0
 # Maximum number of idle connections to one member.
 _KEPT: Final = 4
+
+
+log = structlog.get_logger("oncelog.etcd")
 
 
 class Member:
@@ -22,6 +27,8 @@ class Member:
         self._context = context if address.has_tls else None
         self._idle: list[HttpConnection] = []
         self._used: dict[HttpConnection, None] = {}
+        # True if the last connection failed.
+        self._is_failing = False
 
     async def connection(self) -> HttpConnection:
         """Return an idle connection, or a new one. Raises OSError."""
@@ -40,11 +47,26 @@ class Member:
                     ssl=self._context,
                 )
         except TimeoutError as error:
-            raise OSError(f"no connection to {self.address} in {CONNECT_TIMEOUT_S} s") from error
+            raise self._failed(f"no connection in {CONNECT_TIMEOUT_S} s") from error
+        except ssl.SSLError as error:
+            from oncelog_protocol.tls.failures import reason_of
+
+            raise self._failed(reason_of(error, is_server=False)) from error
         except OSError as error:
-            raise OSError(f"no connection to {self.address}: {error}") from error
+            raise self._failed(str(error)) from error
+        self._is_failing = False
         self._used[new] = None
         return new
+
+    def _failed(self, reason: str) -> OSError:
+        """Log the first failure after a success, because calls go on at the other members. Return
+        the exception."""
+        if not self._is_failing:
+            log.warning(
+                "no connection to a member of etcd", member=str(self.address), reason=reason
+            )
+        self._is_failing = True
+        return OSError(f"no connection to {self.address}: {reason}")
 
     def release(self, connection: HttpConnection) -> None:
         """Take a connection back. It is closed unless its response was read to the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,6 +26,8 @@ log = structlog.get_logger("oncelog.links")
 RENEWED_AFTER: Final = 0.85
 # The timeout between Kafka's brokers (request.timeout.ms).
 TIMEOUT_S: Final = 30.0
+# Time until a failure with the same reason is logged again. A link is tried about once a second.
+REPEAT_S: Final = 60.0
 
 # Called once: with the response to a request, or with None if the link broke or timed out. After
 # None, it is unknown whether the request has taken effect.
@@ -116,6 +119,9 @@ class BrokerLink(asyncio.BufferedProtocol):
         # Requests that wait for the connection, with their versions.
         self._unsent: list[tuple[object, int, OnResponse]] = []
         self._in_flight: dict[int, OnResponse] = {}
+        # The reason that was logged last, None after a response, and the time of the loop.
+        self._failure: str | None = None
+        self._logged_s = 0.0
 
     def send(self, request: object, version: int, answered: OnResponse) -> None:
         """Send a request of any API."""
@@ -149,7 +155,7 @@ class BrokerLink(asyncio.BufferedProtocol):
                 )
         # OSError includes TimeoutError and errors of TLS, ValueError those of settings.
         except (OSError, ValueError) as error:
-            log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
+            self._log_failure(_reason_of(error))
             self._lose_all()
         finally:
             self._connecting = None
@@ -223,8 +229,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         if following is not None:
             self._ask(*following)
         elif authentication.failure is not None:
-            reason = authentication.failure
-            log.error("no link to broker", host=self.host, port=self.port, reason=reason)
+            self._log_failure(authentication.failure)
             if self._transport is not None:
                 self._transport.abort()
         else:
@@ -255,10 +260,15 @@ class BrokerLink(asyncio.BufferedProtocol):
             if self._transport is not None:
                 self._transport.abort()
         self._watch()
-        if self._unsent and self._is_ready:
-            self._write_or_renew()
+        if self._is_ready:
+            self._failure = None
+            if self._unsent:
+                self._write_or_renew()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if isinstance(error, ssl.SSLError):
+            # With TLS 1.3, the other broker refuses a certificate after our end of the handshake.
+            self._log_failure(_reason_of(error))
         renews = asyncio.get_running_loop().time() >= self._ends_s and not self._in_flight
         self._transport = None
         self._is_ready = False
@@ -271,6 +281,20 @@ class BrokerLink(asyncio.BufferedProtocol):
         else:
             self._lose_all()
 
+    def _log_failure(self, reason: str) -> None:
+        """Log why there is no link, unless it was the reason before, less than REPEAT_S ago."""
+        now_s = asyncio.get_running_loop().time()
+        if reason == self._failure and now_s - self._logged_s < REPEAT_S:
+            return
+        self._failure, self._logged_s = reason, now_s
+        log.warning(
+            "no link to broker",
+            host=self.host,
+            port=self.port,
+            purpose=self._client_id,
+            reason=reason,
+        )
+
     def _lose_all(self) -> None:
         lost = [*self._in_flight.values(), *(answered for _, _, answered in self._unsent)]
         self._in_flight.clear()
@@ -278,3 +302,11 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._watch()
         for answered in lost:
             answered(None)
+
+
+def _reason_of(error: Exception) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return str(error) or type(error).__name__
+    from oncelog_protocol.tls.failures import reason_of
+
+    return reason_of(error, is_server=False)

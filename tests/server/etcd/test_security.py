@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from oncelog_protocol.tls.contexts import client_context
 from oncelog_server.cluster.store import Put
@@ -174,7 +175,7 @@ async def test_both_sides_check_certificates(etcd_program: str, tmp_path: Path) 
             )
             assert isinstance(refused, OSError)
             assert isinstance(refusing, OSError)
-            assert "CERTIFICATE_VERIFY_FAILED" in str(refusing)
+            assert "the certificate of the peer is not valid" in str(refusing)
 
 
 def trusting(certificates: Certificates, identity: Identity | None = None) -> ssl.SSLContext:
@@ -188,3 +189,24 @@ async def check_store(store: EtcdStore) -> None:
     await lease.revoke()
     seen = await collect(store, "", first.revision, 2)
     assert [event.entry is None for changes in seen for event in changes.events] == [False, True]
+
+
+@pytest.mark.process
+async def test_a_member_without_a_connection_is_logged_once(
+    etcd_program: str, tmp_path: Path
+) -> None:
+    """Calls continue at the other members, so that nothing else shows it."""
+    certificates = Certificates(tmp_path)
+    (tmp_path / "other").mkdir()
+    untrusting = trusting(Certificates(tmp_path / "other"))
+    with (
+        Etcd(tmp_path / "etcd", certificates=certificates) as etcd,
+        structlog.testing.capture_logs() as events,
+    ):
+        async with opened(*etcd.urls, context=untrusting) as store:
+            with pytest.raises(OSError, match="the certificate of the peer is not valid"):
+                await store.get("a")
+    (event,) = events
+    assert event["event"] == "no connection to a member of etcd"
+    assert event["member"] == etcd.urls[0]
+    assert "unable to get local issuer certificate" in event["reason"]

@@ -4,6 +4,7 @@ makes them to itself."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import BrokerLinks
+from oncelog_server.links.link_security import LinkSecurity
 from tests.harness.certificates import Certificates
 
 DEADLINE_S = 60
@@ -136,3 +138,28 @@ async def test_a_link_without_credentials_names_the_setting(tmp_path: Path) -> N
             assert await response(links, WriteTxnMarkersRequest(markers=[]), 1) is None
     (event,) = (event for event in events if event["event"] == "no link to broker")
     assert "has the user and the password of the links" in event["reason"]
+
+
+async def test_a_failure_is_logged_once_and_again_after_a_response(tmp_path: Path) -> None:
+    """The reason is in plain words, also if the other broker refuses the certificate of the link
+    after this end of the handshake (TLS 1.3)."""
+    (tmp_path / "foreign").mkdir()
+    required = "listener.name.ssl.ssl.client.auth=required"
+    request = WriteTxnMarkersRequest(markers=[])
+    with structlog.testing.capture_logs() as events:
+        async with links_to_itself(tmp_path, "SSL", "PLAIN", "links", required) as links:
+            link, security = links.to(1), links._security
+            assert link is not None
+            assert security is not None
+            context = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+            context.load_cert_chain(Certificates(tmp_path / "foreign").server.pem_path)
+            for _ in range(2):
+                link._security = lambda: LinkSecurity(context, None)
+                for _ in range(5):
+                    assert await response(links, request, 1) is None
+                link._security = security
+                assert await response(links, request, 1) is not None
+                assert link._transport is not None
+                link._transport.abort()
+    reasons = [event["reason"] for event in events if event["event"] == "no link to broker"]
+    assert reasons == ["the peer does not trust the authority of our certificate"] * 2
