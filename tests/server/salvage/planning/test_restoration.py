@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oncelog_protocol.types import uuid_to_string
@@ -173,6 +173,14 @@ steps = st.lists(
 )
 
 
+# The former leader has the longer log, and none of its later records is committed.
+DEPOSED = [
+    *(("append", 1), ("append", 1), ("append", 1), ("elect", 2)),
+    *(("append", 2), ("fetch", 3), ("shrink", 1)),
+]
+
+
+@example(steps=DEPOSED, lost=None)
 @given(steps=steps, lost=st.sampled_from([None, *BROKERS]))
 def test_the_leader_has_every_committed_record(
     steps: list[tuple[str, int]], lost: int | None
