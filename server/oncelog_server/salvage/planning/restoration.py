@@ -427,8 +427,7 @@ class Restorer:
         on_disk = sorted(replica.node_id for replica in replicas)
         assigned = (*known, *(node_id for node_id in on_disk if node_id not in known))
         if not assigned:
-            # The replicas of a partition that no directory has are those of no broker in
-            # particular.
+            # No source names a replica, so one broker gets the empty partition.
             assigned = (min(self._directories),)
         leader = max(
             replicas,
