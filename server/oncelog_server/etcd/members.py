@@ -59,7 +59,7 @@ class Member:
         return new
 
     def _failed(self, reason: str) -> OSError:
-        """Log the first failure after a success, because calls go on at the other members. Return
+        """Log the first failure after a success, because calls continue at the other members. Return
         the exception."""
         if not self._is_failing:
             log.warning(
