@@ -59,8 +59,8 @@ class Member:
         return new
 
     def _failed(self, reason: str) -> OSError:
-        """Log the first failure after a success, because calls continue at the other members. Return
-        the exception."""
+        """Log the first failure after a success, because calls continue at the other members.
+        Return the exception."""
         if not self._is_failing:
             log.warning(
                 "no connection to a member of etcd", member=str(self.address), reason=reason
