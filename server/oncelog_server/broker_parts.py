@@ -26,6 +26,7 @@ from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.observe.audit_log import logged_changes
 from oncelog_server.observe.fences import log_stray_markers, logged_fences
 from oncelog_server.producer_id_supply import ProducerIdSupply
+from oncelog_server.producing.adding_retry import AddingRetry
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.security.authorizer import Authorizer
@@ -34,7 +35,6 @@ from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
-from oncelog_server.transaction.retried_adding import RetriedAdding
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.remote.other_coordinators import OtherCoordinators
@@ -150,14 +150,13 @@ def new_services(
         partitions=base.partitions,
         views=BrokerViews(settings.node_id, metadata, base.partitions, settings.data_directory),
         transactions=transactions,
-        partition_adding=RetriedAdding(
-            PartitionAdding(
-                settings.node_id,
-                transactions.add_partitions,
-                transactions.coordinator_of,
-                other_brokers.adding.add,
-            ),
-            base.timers,
+        partition_adding=PartitionAdding(
+            settings.node_id,
+            transactions.add_partitions,
+            transactions.coordinator_of,
+            other_brokers.adding.add,
+        ),
+        adding_retry=AddingRetry(
             base.clock.monotonic_ms,
             settings.add_partitions_to_txn_retry_backoff_ms,
             settings.add_partitions_to_txn_retry_backoff_max_ms,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.deferred import Deferred
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.security.audit_trail import AuditTrail
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from oncelog_server.views.broker import ReplicationView
@@ -78,6 +79,8 @@ class BrokerServices:
     slices: Slices
     # The quotas of clients. They follow the metadata.
     quotas: QuotaGate
+    # The attempts of Produce to add a partition while the producer's last transaction completes.
+    adding_retry: AddingRetry = NEVER
     # The coordinators of other brokers, None with a single broker.
     other_coordinators: OtherCoordinators | None = None
     # Called after the fetch of a follower outside of the ISR. None if there is no such follower.

@@ -193,6 +193,7 @@ def _produce(
         request.transaction_group_id,
         services.settings.transaction_partition_verification_enable,
         context,
+        services.adding_retry,
     )
 
 

@@ -22,6 +22,7 @@ from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.refused_sequences import EarlySequences, TopicKey
 from oncelog_server.partition.verification import VerificationGuard
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.refusal import Refused
 from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
@@ -113,6 +114,7 @@ class Produce(msgspec.Struct, eq=False):
     group_id: str | None = None
     verifies: bool = True
     caller: ClientRequest | None = None
+    adding_retry: AddingRetry = NEVER
 
     def run(self) -> Deferred[None] | None:
         """Run the request. Return None if the request is complete. Otherwise return a Deferred that
@@ -123,7 +125,7 @@ class Produce(msgspec.Struct, eq=False):
             if self.verifies or self.adds_partitions:
                 unknown = [append for append in self.transactional if self.is_unknown(append)]
                 if unknown:
-                    return self._ask_first(unknown)
+                    return self._ask_first(unknown, self.adding_retry.until_ms())
         return self._append_all()
 
     def _check_transactional(self) -> bool:
@@ -175,38 +177,61 @@ class Produce(msgspec.Struct, eq=False):
         except Refused as refused:
             return TransactionResult(refused.code)
 
-    def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
+    def _ask_first(self, unknown: list[PartitionAppend], until_ms: int) -> Deferred[None] | None:
+        """Ask the coordinator, then append. `until_ms` is the end of retries."""
         result = self.ask(unknown)
         if isinstance(result, TransactionResult):
-            return self._append_known(unknown, result)
-        return self._append_later(unknown, result)
+            return self._append_known(unknown, result, until_ms)
+        return self._append_later(unknown, result, until_ms)
 
     def _append_later(
-        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult]
+        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], until_ms: int
     ) -> Deferred[None] | None:
         # A result that comes later needs a guard, because the transaction may end meanwhile. An
         # immediate result needs none.
         for append in unknown:
             assert append.partition is not None
             append.guard = append.partition.begin_verification(_header(append).producer_id)
-        # The bytes are in the connection's read buffer, and must outlive this call.
-        for append in self.appends:
-            if append.records is not None:
-                append.records = memoryview(bytearray(append.records))
+        self._keep_records()
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:
-                return self._append_known(unknown, result)
+                return self._append_known(unknown, result, until_ms)
             finally:
                 self._end_verification(unknown)
 
         pending.on_abandon(lambda: self._end_verification(unknown))
         return then_ask(pending, go_on)
 
+    def _keep_records(self) -> None:
+        """Copy the bytes, which are in the connection's read buffer, so that they outlive this
+        call."""
+        for append in self.appends:
+            if append.records is not None:
+                append.records = memoryview(bytearray(append.records))
+
+    def _ask_again(self, unknown: list[PartitionAppend], until_ms: int) -> Deferred[None] | None:
+        """Repeat the request to the coordinator after the back-off. Each attempt has a guard of its
+        own, because markers of the last transaction may come between two attempts."""
+        self._keep_records()
+        waited: Deferred[None] = Deferred()
+        self.timers.call_later(self.adding_retry.backoff_ms, lambda: waited.complete(None))
+
+        def again(_: None) -> Deferred[None] | None:
+            return self._ask_first(unknown, until_ms)
+
+        return then_ask(waited, again)
+
     def _append_known(
-        self, unknown: list[PartitionAppend], result: TransactionResult
+        self, unknown: list[PartitionAppend], result: TransactionResult, until_ms: int
     ) -> Deferred[None] | None:
-        """Append the batches that the coordinator's result allows."""
+        """Append the batches that the coordinator's result allows, or retry until `until_ms`."""
+        if (
+            result.code is ErrorCode.CONCURRENT_TRANSACTIONS
+            and self.adds_partitions
+            and self.adding_retry.monotonic_ms() < until_ms
+        ):
+            return self._ask_again(unknown, until_ms)
         if result.code is not NONE:
             for append in unknown:
                 self.refuse_added(append, result)
@@ -226,6 +251,7 @@ class Produce(msgspec.Struct, eq=False):
             assert append.partition is not None
             assert append.guard is not None
             append.partition.end_verification(_header(append).producer_id, append.guard)
+            append.guard = None
 
     # --- append and wait
 

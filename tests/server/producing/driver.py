@@ -9,6 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.producing.produce import (
     ACKS_ALL,
     PartitionAppend,
@@ -46,6 +47,7 @@ class Broker:
     min_insync_replicas: int = 1
     answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS
     asked: list[AddPartitions] = field(default_factory=list)
+    adding_retry: AddingRetry = NEVER
 
     def __post_init__(self) -> None:
         self.files = MemoryFiles()
@@ -86,7 +88,7 @@ class Broker:
         flagged = transactional_of(appends)
         later = Produce(
             appends, flagged, transactional_id, acks, adds_partitions, self.add, NOW_MS,
-            TIMEOUT_MS, self.timers,
+            TIMEOUT_MS, self.timers, adding_retry=self.adding_retry,
         ).run()  # fmt: skip
         return appends, later
 
