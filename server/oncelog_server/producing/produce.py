@@ -22,10 +22,10 @@ from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.refused_sequences import EarlySequences, TopicKey
 from oncelog_server.partition.verification import VerificationGuard
-from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.refusal import Refused
 from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.adding_retry import NEVER, AddingRetry
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult

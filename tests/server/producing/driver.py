@@ -9,7 +9,6 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
-from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.producing.produce import (
     ACKS_ALL,
     PartitionAppend,
@@ -18,6 +17,7 @@ from oncelog_server.producing.produce import (
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.adding_retry import NEVER, AddingRetry
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import NOW_MS, batch

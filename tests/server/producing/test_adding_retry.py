@@ -7,8 +7,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.producing.adding_retry import AddingRetry
 from oncelog_server.producing.produce import PartitionAppend
+from oncelog_server.transaction.adding_retry import AddingRetry
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from tests.server.partition.partitions import mark
 from tests.server.producing.driver import NONE, Broker, codes, transactional
