@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -16,13 +17,16 @@ CONNECT_TIMEOUT_S: Final = 1.0
 _KEPT: Final = 4
 
 
+# Returns the context of a new connection.
+NewContext = Callable[[], ssl.SSLContext]
+
 log = structlog.get_logger("oncelog.etcd")
 
 
 class Member:
     """One member: its address, and its connections."""
 
-    def __init__(self, address: EtcdAddress, context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: EtcdAddress, context: NewContext | None) -> None:
         self.address = address
         self._context = context if address.has_tls else None
         self._idle: list[HttpConnection] = []
@@ -44,7 +48,7 @@ class Member:
                     lambda: HttpConnection(self.address.authority),
                     self.address.host,
                     self.address.port,
-                    ssl=self._context,
+                    ssl=None if self._context is None else self._context(),
                 )
         except TimeoutError as error:
             raise self._failed(f"no connection in {CONNECT_TIMEOUT_S} s") from error
@@ -86,7 +90,7 @@ class Member:
 class Members:
     """The members in the order of the setting. `present` is used until a call to it fails."""
 
-    def __init__(self, addresses: tuple[EtcdAddress, ...], context: ssl.SSLContext | None) -> None:
+    def __init__(self, addresses: tuple[EtcdAddress, ...], context: NewContext | None) -> None:
         self._members = [Member(address, context) for address in addresses]
         self._index = 0
 

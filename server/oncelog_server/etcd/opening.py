@@ -11,7 +11,7 @@ from oncelog_server.settings.etcd_addresses import parse_addresses
 from oncelog_server.settings.model import Settings
 
 if TYPE_CHECKING:
-    import ssl
+    from oncelog_server.etcd.certificates import EtcdCertificates
 
 
 def open_etcd(settings: Settings) -> EtcdStore:
@@ -22,7 +22,7 @@ def open_etcd(settings: Settings) -> EtcdStore:
     addresses = parse_addresses(settings.oncelog_etcd_endpoints)
     context = None
     if any(address.has_tls for address in addresses):
-        context = _context(settings)
+        context = _certificates(settings).context
     login = None
     if settings.oncelog_etcd_username is not None:
         assert settings.oncelog_etcd_password is not None, "a contradiction of the settings"
@@ -30,11 +30,11 @@ def open_etcd(settings: Settings) -> EtcdStore:
     return EtcdStore(addresses, settings.oncelog_etcd_prefix, context=context, login=login)
 
 
-def _context(settings: Settings) -> ssl.SSLContext:
-    from oncelog_protocol.tls.contexts import client_context
+def _certificates(settings: Settings) -> EtcdCertificates:
+    from oncelog_server.etcd.certificates import EtcdCertificates
 
     try:
-        return client_context(tls_settings(settings))
+        return EtcdCertificates(tls_settings(settings))
     except TlsSettingsError as error:
         raise ValueError(f"oncelog.etcd.{error.setting}: {error.reason}") from error
 

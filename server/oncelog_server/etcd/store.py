@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -23,7 +22,7 @@ from oncelog_server.cluster.store import (
     check_limits,
 )
 from oncelog_server.etcd.calls import READ, RENEWAL, WRITE, Calls, Timeouts
-from oncelog_server.etcd.members import Members
+from oncelog_server.etcd.members import Members, NewContext
 from oncelog_server.etcd.session import Login, Session
 from oncelog_server.etcd.silent_watch import SilentWatch, heard
 from oncelog_server.etcd_gateway import requests
@@ -53,7 +52,8 @@ log = structlog.get_logger("oncelog.etcd")
 class EtcdStore:
     """The keys below `prefix`, without the prefix. Nothing is sent before the first call.
 
-    `addresses` are the client listeners of the members. `context` is for the members with https.
+    `addresses` are the client listeners of the members. `context` is for the members with
+    https.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EtcdStore:
         addresses: Sequence[EtcdAddress],
         prefix: str,
         *,
-        context: ssl.SSLContext | None = None,
+        context: NewContext | None = None,
         login: Login | None = None,
     ) -> None:
         self._prefix = prefix.encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from typing import Final, TypeVar
 
 from oncelog_protocol.secret import Secret
 from oncelog_server.cluster.store import Created, Put
+from oncelog_server.etcd.members import NewContext
 from oncelog_server.etcd.session import Login
 from oncelog_server.etcd.store import EtcdStore
 from oncelog_server.settings.etcd_addresses import parse_addresses
@@ -29,7 +29,7 @@ async def opened(
     *urls: str,
     prefix: str | None = None,
     password: str | None = None,
-    context: ssl.SSLContext | None = None,
+    context: NewContext | None = None,
 ) -> AsyncIterator[EtcdStore]:
     """Open a store, by default with keys that no other test uses."""
     login = None if password is None else Login(ROOT, Secret(password))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import structlog
 
 from oncelog_protocol.tls.contexts import client_context
 from oncelog_server.cluster.store import Put
+from oncelog_server.etcd.members import NewContext
 from oncelog_server.etcd.store import EtcdStore
 from tests.harness.certificates import Certificates, Identity
 from tests.harness.etcd import ROOT, Etcd
@@ -178,8 +178,9 @@ async def test_both_sides_check_certificates(etcd_program: str, tmp_path: Path) 
             assert "the certificate of the peer is not valid" in str(refusing)
 
 
-def trusting(certificates: Certificates, identity: Identity | None = None) -> ssl.SSLContext:
-    return client_context(certificates.client_settings(identity))
+def trusting(certificates: Certificates, identity: Identity | None = None) -> NewContext:
+    context = client_context(certificates.client_settings(identity))
+    return lambda: context
 
 
 async def check_store(store: EtcdStore) -> None:
