@@ -25,8 +25,9 @@ LOST = 3
 NEW_PASSWORD = "canary-of-a-new-password"
 # An idle broker takes 0.02 of a core.
 MOST_CORES = 0.5
-# Maximum number of log lines of a broker in an outage. It tries to reach etcd ten times a second.
-MOST_LINES = 25
+# Maximum number of log lines of a broker in an outage. It tries to reach etcd ten times a second. On
+# a busy computer, a registration that ends and is made again is several lines.
+MOST_LINES = 60
 
 
 @pytest.fixture
@@ -111,9 +112,10 @@ def test_brokers_outlive_a_refused_login_and_a_member_with_a_foreign_certificate
     broker.stop()
     broker.start()
     with calm(broker):
-        line = f'"member":"{member.url}"'
-        (said,) = (line_ for line_ in broker.log.read_text().splitlines() if line in line_)
-        assert "the certificate of the peer is not valid" in said
+        reason = "the certificate of the peer is not valid"
+        said = [line for line in broker.log.read_text().splitlines() if reason in line]
+        assert said
+        assert all(f'"member":"{member.url}"' in line for line in said)
         wait_until(lambda: is_writable(cluster), "the broker is in sync again")
     member.stop()
     member.shown = good
