@@ -25,8 +25,8 @@ LOST = 3
 NEW_PASSWORD = "canary-of-a-new-password"
 # An idle broker takes 0.02 of a core.
 MOST_CORES = 0.5
-# Maximum number of log lines of a broker in an outage. It tries to reach etcd ten times a second. On
-# a busy computer, a registration that ends and is made again is several lines.
+# Maximum number of log lines of a broker in an outage. It tries to reach etcd ten times a second.
+# On a busy computer, a registration that ends and is made again is several lines.
 MOST_LINES = 60
 
 
