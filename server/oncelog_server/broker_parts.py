@@ -30,7 +30,7 @@ from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.security.authorizer import Authorizer
 from oncelog_server.storage.files import StorageError
-from oncelog_server.transaction.adding_retry import AddingRetry
+from oncelog_server.transaction.adding_retry import COORDINATOR_MS, AddingRetry
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding
@@ -160,6 +160,7 @@ def new_services(
             base.clock.monotonic_ms,
             settings.add_partitions_to_txn_retry_backoff_ms,
             settings.add_partitions_to_txn_retry_backoff_max_ms,
+            COORDINATOR_MS if settings.has_other_brokers else 0,
         ),
         groups=groups,
         other_coordinators=_other_coordinators(base, metadata, transactions, groups, other_brokers),

@@ -79,7 +79,7 @@ class BrokerServices:
     slices: Slices
     # The quotas of clients. They follow the metadata.
     quotas: QuotaGate
-    # The attempts of Produce to add a partition while the producer's last transaction completes.
+    # The attempts of Produce to add a partition to a transaction.
     adding_retry: AddingRetry = NEVER
     # The coordinators of other brokers, None with a single broker.
     other_coordinators: OtherCoordinators | None = None

@@ -125,7 +125,7 @@ class Produce(msgspec.Struct, eq=False):
             if self.verifies or self.adds_partitions:
                 unknown = [append for append in self.transactional if self.is_unknown(append)]
                 if unknown:
-                    return self._ask_first(unknown, self.adding_retry.until_ms())
+                    return self._ask_first(unknown, self.adding_retry.monotonic_ms())
         return self._append_all()
 
     def _check_transactional(self) -> bool:
@@ -177,15 +177,15 @@ class Produce(msgspec.Struct, eq=False):
         except Refused as refused:
             return TransactionResult(refused.code)
 
-    def _ask_first(self, unknown: list[PartitionAppend], until_ms: int) -> Deferred[None] | None:
-        """Ask the coordinator, then append. `until_ms` is the end of retries."""
+    def _ask_first(self, unknown: list[PartitionAppend], since_ms: int) -> Deferred[None] | None:
+        """Ask the coordinator, then append. `since_ms`: the time of the first attempt."""
         result = self.ask(unknown)
         if isinstance(result, TransactionResult):
-            return self._append_known(unknown, result, until_ms)
-        return self._append_later(unknown, result, until_ms)
+            return self._append_known(unknown, result, since_ms)
+        return self._append_later(unknown, result, since_ms)
 
     def _append_later(
-        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], until_ms: int
+        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], since_ms: int
     ) -> Deferred[None] | None:
         # A result that comes later needs a guard, because the transaction may end meanwhile. An
         # immediate result needs none.
@@ -196,7 +196,7 @@ class Produce(msgspec.Struct, eq=False):
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:
-                return self._append_known(unknown, result, until_ms)
+                return self._append_known(unknown, result, since_ms)
             finally:
                 self._end_verification(unknown)
 
@@ -210,7 +210,7 @@ class Produce(msgspec.Struct, eq=False):
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
 
-    def _ask_again(self, unknown: list[PartitionAppend], until_ms: int) -> Deferred[None] | None:
+    def _ask_again(self, unknown: list[PartitionAppend], since_ms: int) -> Deferred[None] | None:
         """Repeat the request to the coordinator after the back-off. Each attempt has a guard of its
         own, because markers of the last transaction may come between two attempts."""
         self._keep_records()
@@ -218,20 +218,16 @@ class Produce(msgspec.Struct, eq=False):
         self.timers.call_later(self.adding_retry.backoff_ms, lambda: waited.complete(None))
 
         def again(_: None) -> Deferred[None] | None:
-            return self._ask_first(unknown, until_ms)
+            return self._ask_first(unknown, since_ms)
 
         return then_ask(waited, again)
 
     def _append_known(
-        self, unknown: list[PartitionAppend], result: TransactionResult, until_ms: int
+        self, unknown: list[PartitionAppend], result: TransactionResult, since_ms: int
     ) -> Deferred[None] | None:
-        """Append the batches that the coordinator's result allows, or retry until `until_ms`."""
-        if (
-            result.code is ErrorCode.CONCURRENT_TRANSACTIONS
-            and self.adds_partitions
-            and self.adding_retry.monotonic_ms() < until_ms
-        ):
-            return self._ask_again(unknown, until_ms)
+        """Append the batches that the coordinator's result allows, or try again."""
+        if self.adds_partitions and self.adding_retry.is_due(result.code, since_ms):
+            return self._ask_again(unknown, since_ms)
         if result.code is not NONE:
             for append in unknown:
                 self.refuse_added(append, result)

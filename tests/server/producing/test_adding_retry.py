@@ -8,19 +8,25 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.producing.produce import PartitionAppend
+from oncelog_server.refusal import Refused
 from oncelog_server.transaction.adding_retry import AddingRetry
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from tests.server.partition.partitions import mark
 from tests.server.producing.driver import NONE, Broker, codes, transactional
 
-BACKOFF_MS, MAX_MS = 20, 100
+BACKOFF_MS, MAX_MS, MOVING_MS = 20, 100, 1_000
+MOVING = [
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+]
 EPOCH = 1
 
 
 def retrying() -> Broker:
     """Return a broker with a coordinator that still completes the last transaction."""
     broker = Broker(answer=BUSY)
-    broker.adding_retry = AddingRetry(lambda: broker.timers.now_ms, BACKOFF_MS, MAX_MS)
+    broker.adding_retry = AddingRetry(lambda: broker.timers.now_ms, BACKOFF_MS, MAX_MS, MOVING_MS)
     return broker
 
 
@@ -96,6 +102,29 @@ def test_after_the_time_limit_the_client_gets_the_error() -> None:
     assert later.done
     assert codes(appends) == [ErrorCode.CONCURRENT_TRANSACTIONS]
     assert not broker.timers.waiting
+
+
+@pytest.mark.parametrize("code", MOVING)
+def test_the_batch_waits_while_the_coordinator_moves(code: ErrorCode) -> None:
+    broker = retrying()
+    broker.answer = Refused(code)
+    appends, later = produce(broker)
+    broker.timers.advance(MOVING_MS - 1)
+    assert not later.done
+    broker.answer = SUCCESS
+    broker.timers.advance(BACKOFF_MS)
+    assert later.done
+    assert codes(appends) == [NONE]
+
+
+@pytest.mark.parametrize("code", MOVING)
+def test_a_coordinator_that_stays_away_is_no_error_of_the_transaction(code: ErrorCode) -> None:
+    broker = retrying()
+    broker.answer = TransactionResult(code)
+    appends, later = produce(broker)
+    broker.timers.advance(MOVING_MS)
+    assert later.done
+    assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE])
