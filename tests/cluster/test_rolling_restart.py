@@ -70,8 +70,8 @@ def test_b25_b30_no_error_reaches_an_application_and_nothing_is_lost_or_doubled(
 def test_b30_no_error_reaches_an_application_with_franz_go(
     cluster: Cluster, admin: AdminClient, tmp_path: Path
 ) -> None:
-    """The idempotent producer. The transactional one looks for its coordinator at any broker that it
-    knows, also at the stopped one, and gives up after a few refused connections."""
+    """The idempotent producer. The transactional one asks any broker that it knows for its
+    coordinator, also the stopped one, and gives up after a few refused connections."""
     program = built_franz_go(tmp_path)
     written_over_restarts(
         cluster, admin, [FranzGoProducer(program, cluster.address, TOPIC, "idempotent")]
