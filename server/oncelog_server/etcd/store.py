@@ -70,7 +70,7 @@ class EtcdStore:
         self._has_lost_watch = False
         # The highest revision of etcd in all responses.
         self._newest = FIRST_REVISION
-        self._lost: LostMetadata | None = None
+        self._lost: str | None = None
 
     async def get(self, key: str) -> Entry | None:
         body = requests.key_body(self._prefix + key.encode())
@@ -107,16 +107,16 @@ class EtcdStore:
         """Return the revision that the response of a linearizable call must have at least. Reads
         and transactions are linearizable. Raises LostMetadata."""
         if self._lost is not None:
-            raise self._lost
+            # A new error each time, because each raise makes the traceback of an error longer.
+            raise LostMetadata(self._lost)
         return self._newest
 
     def _confirm(self, least: int, revision: int) -> None:
         """Note the revision of a linearizable response. `least` is that of `_before_call`. Raises
         LostMetadata if etcd was emptied or restored from a snapshot."""
         if revision < least:
-            found = f"etcd has gone back from revision {least} to {revision}"
-            self._lost = LostMetadata(found)
-            raise self._lost
+            self._lost = f"etcd has gone back from revision {least} to {revision}"
+            raise LostMetadata(self._lost)
         self._note(revision)
 
     async def txn(

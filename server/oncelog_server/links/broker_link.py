@@ -114,6 +114,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._requests = Requests(client_id)
         self._shared = SharedBuffer()
         self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
+        self._is_closed = False
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         # Requests that wait for the connection, with their versions.
@@ -124,7 +125,10 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._logged_s = 0.0
 
     def send(self, request: object, version: int, answered: OnResponse) -> None:
-        """Send a request of any API."""
+        """Send a request of any API. On a closed link it is lost at once."""
+        if self._is_closed:
+            asyncio.get_running_loop().call_soon(answered, None)
+            return
         self._unsent.append((request, version, answered))
         if self._is_ready:
             self._write_or_renew()
@@ -135,7 +139,8 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def close(self) -> None:
-        """Close the connection; requests without a response are lost."""
+        """Close the connection for good; requests without a response are lost."""
+        self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
         if self._transport is not None:
@@ -276,7 +281,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._authentication = None
         self._requests = Requests(self._client_id)
         self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
-        if renews and self._unsent:
+        if renews and self._unsent and not self._is_closed:
             self._begin_to_connect()
         else:
             self._lose_all()

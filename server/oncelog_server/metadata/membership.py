@@ -307,6 +307,9 @@ class Membership:
                 failures += 1
                 # These errors come from responses of the store.
                 self._is_unheard = not isinstance(error, IdInUse | Refused)
+            except Exception:  # a defect must not end the renewals
+                _log.exception("the registration could not be renewed")
+                failures += 1
 
     async def _renew(self) -> None:
         """Renew the lease, or register again if it has ended. Raises OSError."""

@@ -115,6 +115,8 @@ class Produce(msgspec.Struct, eq=False):
     verifies: bool = True
     caller: ClientRequest | None = None
     adding_retry: AddingRetry = NEVER
+    # True if the bytes of the batches are copies.
+    keeps_records: bool = False
 
     def run(self) -> Deferred[None] | None:
         """Run the request. Return None if the request is complete. Otherwise return a Deferred that
@@ -187,25 +189,26 @@ class Produce(msgspec.Struct, eq=False):
     def _append_later(
         self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], since_ms: int
     ) -> Deferred[None] | None:
-        # A result that comes later needs a guard, because the transaction may end meanwhile. An
-        # immediate result needs none.
-        for append in unknown:
-            assert append.partition is not None
-            append.guard = append.partition.begin_verification(_header(append).producer_id)
+        # A result that comes later needs guards, because the transaction may end meanwhile: also
+        # those of partitions that have a batch of it already. An immediate result needs none.
+        guarded = self._begin_verification()
         self._keep_records()
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:
                 return self._append_known(unknown, result, since_ms)
             finally:
-                self._end_verification(unknown)
+                self._end_verification(guarded)
 
-        pending.on_abandon(lambda: self._end_verification(unknown))
+        pending.on_abandon(lambda: self._end_verification(guarded))
         return then_ask(pending, go_on)
 
     def _keep_records(self) -> None:
         """Copy the bytes, which are in the connection's read buffer, so that they outlive this
-        call."""
+        call. Later calls do nothing."""
+        if self.keeps_records:
+            return
+        self.keeps_records = True
         for append in self.appends:
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
@@ -242,8 +245,17 @@ class Produce(msgspec.Struct, eq=False):
         append.refuse(errors.get(result.code, result.code), result.message)
         _remember_refused(append)
 
-    def _end_verification(self, unknown: list[PartitionAppend]) -> None:
-        for append in unknown:
+    def _begin_verification(self) -> list[PartitionAppend]:
+        """Guard the transactional batches that are not refused yet. Return their appends."""
+        guarded = []
+        for append in self.transactional:
+            if append.partition is not None and append.code is NONE:
+                append.guard = append.partition.begin_verification(_header(append).producer_id)
+                guarded.append(append)
+        return guarded
+
+    def _end_verification(self, guarded: list[PartitionAppend]) -> None:
+        for append in guarded:
             assert append.partition is not None
             assert append.guard is not None
             append.partition.end_verification(_header(append).producer_id, append.guard)

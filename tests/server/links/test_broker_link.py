@@ -82,6 +82,16 @@ async def test_a_link_that_broke_connects_again(links: BrokerLinks) -> None:
     assert isinstance(found, ApiVersionsResponse)
 
 
+async def test_a_request_on_a_closed_link_is_lost_at_once_and_connects_nothing(
+    links: BrokerLinks,
+) -> None:
+    """Requests that have gathered behind the last one must not wait for a dead host."""
+    link = link_to(links)
+    link.close()
+    assert await responses(link, (ApiVersionsRequest(), 3)) == [None]
+    assert link._connecting is None
+
+
 # --- other brokers that fail
 
 

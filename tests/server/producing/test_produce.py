@@ -358,3 +358,18 @@ def test_if_the_coordinators_response_is_abandoned_the_produce_is_abandoned() ->
     answer.abandon()
     assert later.abandoned
     assert not any(len(partition.guards) for partition in broker.partitions)
+
+
+def test_R12_a_partition_with_a_batch_already_takes_none_after_the_marker() -> None:
+    """The other partition of the request is verified meanwhile. A batch after the marker would open
+    a transaction that no coordinator knows."""
+    broker = Broker()
+    broker.produce(transactional(), adds_partitions=False)
+    answer: Deferred[TransactionResult] = Deferred()
+    broker.answer = answer
+    appends, _ = broker.produce(transactional(sequence=1), transactional(), adds_partitions=False)
+    mark(broker.partitions[0], 7, committed=False)
+    answer.complete(SUCCESS)
+    assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE, NONE]
+    assert not broker.partitions[0].open_transactions()
+    assert [len(partition.guards) for partition in broker.partitions] == [0, 0, 0]
